@@ -1,0 +1,316 @@
+"""The models of a definition file: what an author may write, key by key.
+
+These models are the one source of the format: the loader validates with them and the published
+JSON Schema is generated from them. They hold data only; `llm_fsm.program` makes a definition
+ready to run. Every model is frozen. Unknown keys are kept out here and reported by the loader.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+
+from llm_fsm.conditions import Rule, compile_rule
+
+STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+
+Kind = Literal["converse", "decide", "final", "task", "wait", "subflow"]
+Source = Literal["model", "host", "tool", "answer"]
+PatternName = Literal[
+    "correct", "cancel", "digress", "clarify", "repeat", "skip", "restart", "handover", "cannot_handle", "silence"
+]
+
+
+def _join_lines(value: object) -> object:
+    """A text may be written as a list of lines."""
+    if isinstance(value, list) and all(isinstance(line, str) for line in value):
+        return "\n".join(value)
+    return value
+
+
+Text = Annotated[
+    str,
+    BeforeValidator(_join_lines, json_schema_input_type=str | list[str]),
+]
+StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN)]
+JsonObject = dict[str, JsonValue]
+
+
+class _Model(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, use_attribute_docstrings=True)
+
+
+class Condition(_Model):
+    """One thing that must hold for a transition. Without keys and logic it is for the model to judge."""
+
+    description: Text = ""
+    """What must hold, in words for the model and the reader."""
+    requires_context_keys: list[str] = []
+    """Context keys that must be set and not null; dotted names look into objects."""
+    logic: JsonValue = None
+    """A JsonLogic rule over the context and the system names; it must be truthy."""
+
+    @cached_property
+    def rule(self) -> Rule | None:
+        """The compiled logic; None when there is none. Raises ConditionError for a faulty rule."""
+        return None if self.logic is None else compile_rule(self.logic)
+
+    @property
+    def judged(self) -> bool:
+        """True when only the model can tell whether it holds."""
+        return self.logic is None and not self.requires_context_keys
+
+
+class Transition(_Model):
+    """A move that the definition allows."""
+
+    target_state: str
+    """Id of the state that this transition leads to."""
+    description: Text = ""
+    """When to take it, in words for the model."""
+    conditions: list[Condition] = []
+    """All of them must hold."""
+    priority: int = 100
+    """Lower comes first: orders the menu and breaks ties; it never overrules the user."""
+    auto: bool = False
+    """Taken without asking as soon as its conditions hold."""
+    returns: bool = Field(default=False, alias="return")
+    """Global transitions only: a digression that comes back when it is done."""
+    on: str | None = None
+    """The label by which a task state routes its output."""
+
+
+class HistorySettings(_Model):
+    """How much of the conversation the model is shown."""
+
+    max_exchanges: int = Field(default=5, ge=0)
+    """Never fewer exchanges are kept, at most twice as many, unless `max_tokens` demands it."""
+    max_message_chars: int = Field(default=1000, ge=1)
+    """Longer messages are cut (characters)."""
+    max_tokens: int = Field(default=3000, ge=1)
+    """Estimated tokens that the history may take."""
+    strategy: Literal["window", "summary"] = "window"
+    """What happens to what was trimmed: forgotten, or summarised."""
+
+
+class ModelSettings(_Model):
+    """Defaults for the model call; the caller may override them. Never an address or a key."""
+
+    name: str | None = None
+    """`provider/model`, as the command line's --model."""
+    temperature: float | None = Field(default=None, ge=0)
+    """Sampling temperature."""
+    max_tokens: int | None = Field(default=None, ge=1)
+    """The most tokens that a reply may take."""
+    reasoning: Literal["none", "first", "last"] | None = None
+    """Whether the reply explains itself, and where; `none` when not given."""
+    on_failure: Text | None = None
+    """The text shown when the model failed twice."""
+
+
+class Limits(_Model):
+    """What one run may use before it stops."""
+
+    auto_steps: int = Field(default=25, ge=1)
+    """Moves without the user in one turn."""
+    llm_calls: int = Field(default=10, ge=0)
+    """Model calls in one turn."""
+    tool_calls: int = Field(default=30, ge=0)
+    """Tool calls in one turn."""
+    seconds: float | None = Field(default=None, gt=0)
+    """Elapsed seconds."""
+    tokens: int | None = Field(default=None, ge=1)
+    """Tokens read and written by models."""
+    money: float | None = Field(default=None, gt=0)
+    """Cost in US dollars, where the provider reports one."""
+
+
+class ToolRef(_Model):
+    """A tool that the host registered, or one of an MCP server that the host configured."""
+
+    registered: str | None = None
+    """Name under which the host registered the function."""
+    mcp: str | None = None
+    """Alias of an MCP server in the host's configuration."""
+    tool: str | None = None
+    """Name of the tool on that server."""
+    output: dict[str, str] = {}
+    """Context key to JSON path of the result: all that the tool can write."""
+    breaking: bool | None = None
+    """The run stops after the batch that calls this tool."""
+    approval: bool | None = None
+    """A person is asked before each call."""
+    at_most_once: bool | None = None
+    """Never called again when the outcome of a call is unknown."""
+    parallel: bool | None = None
+    """May run beside the other calls of its batch."""
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds that one call may take."""
+    scope: list[str] | None = None
+    """States in which it may be called."""
+
+
+class KeyResult(_Model):
+    """One acceptance criterion of a task."""
+
+    name: str
+    """Short name, unique within the state."""
+    description: Text = ""
+    """What must be true of the output."""
+    check: JsonValue = None
+    """JsonLogic over {output, context, input}, {"judge": criterion} or {"registered": name}."""
+
+
+class Scope(_Model):
+    """Which context keys the model is shown."""
+
+    read: list[str]
+    """Only these keys."""
+
+
+class State(_Model):
+    """One state: what it is there for, what it collects and where it may lead."""
+
+    id: str = ""
+    """If given, it must equal the key under `states`."""
+    kind: Kind = "converse"
+    """converse waits for the user, decide picks by conditions, final ends, task works, wait parks, subflow calls."""
+    description: Text = ""
+    """What the state is, for the reader and the model."""
+    purpose: Text = ""
+    """What this state is to achieve (also written `objective`)."""
+    instructions: Text = ""
+    """How the model is to go about it (also written `state_instructions`)."""
+    extraction_instructions: Text = ""
+    """How to read the user's message here."""
+    response_instructions: Text = ""
+    """How to word the reply here."""
+    required_context_keys: list[str] = []
+    """Keys to collect here; they never block leaving by themselves."""
+    example_dialogue: list[dict[str, Text]] = []
+    """Messages such as {"user": "…"} and {"system": "…"}, shown to the model."""
+    transitions: list[Transition] = []
+    """The moves that are allowed from here."""
+    reply: Text | None = None
+    """A fixed text (Jinja2 expressions over context keys) instead of a model's words."""
+    context_scope: Scope | None = None
+    """Narrows what the model is shown of the context."""
+    model: ModelSettings = ModelSettings()
+    """Model settings for this state."""
+    tools: list[str] = []
+    """Names of the tools that may be called here."""
+    key_results: list[KeyResult] = []
+    """Acceptance criteria of a task."""
+    max_retries: int = Field(default=3, ge=0)
+    """A task is tried this many times more than once."""
+    on_exhausted: str = "raise"
+    """`raise`, `continue` or a state id."""
+    execute: str | None = None
+    """Name of the registered function that does the work."""
+    memory: bool = False
+    """Offers the ten-bucket memory tools here."""
+    summarize: bool = False
+    """Summary and to-do list on leaving."""
+    flow: str | None = None
+    """The definition that a subflow calls: a relative path or a registered name."""
+    input: dict[str, str] = {}
+    """Context keys of the called machine, from keys here."""
+    output: dict[str, str] = {}
+    """Context keys here, from the called machine or the answer."""
+    wait_for: str | None = None
+    """Name of the event that a wait state waits for."""
+    answer_schema: JsonObject | None = None
+    """JSON Schema of the answer that a wait state accepts."""
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds after which a wait state gives up."""
+    on_timeout: str | None = None
+    """State to go to when the wait timed out."""
+    remind: list[float] = []
+    """Seconds after which a wait state reminds."""
+
+
+class Property(_Model):
+    """A statement about all paths, checked by the linter."""
+
+    never: JsonValue = None
+    """State id, list of ids or {"key": name} that must not be reached (before `before`, if given)."""
+    always: JsonValue = None
+    """What must be reached on every path (after `after`, if given)."""
+    eventually: JsonValue = None
+    """What every path must reach."""
+    before: JsonValue = None
+    """Limits `never` to the part of a path before this."""
+    after: JsonValue = None
+    """Limits `always` to the part of a path after this."""
+
+
+class Definition(_Model):
+    """One machine: its states, the context it collects, and the moves it allows."""
+
+    name: str
+    """Name of the machine."""
+    description: Text = ""
+    """What the machine does."""
+    version: str = ""
+    """The author's version."""
+    persona: Text = ""
+    """Who the model is to be: tone and manners."""
+    initial_state: str
+    """Id of the state in which a conversation begins."""
+    states: dict[StateId, State] = Field(min_length=1)
+    """State id to state."""
+    context_schema: JsonObject | None = None
+    """JSON Schema object whose properties are the context keys; x-source, x-secret and x-fast per key."""
+    global_transitions: list[Transition] = []
+    """Offered in every converse state but their own target."""
+    patterns: list[PatternName] = []
+    """Repair patterns that are switched on."""
+    tools: dict[str, ToolRef] = {}
+    """Tool name to what it is bound to."""
+    history: HistorySettings = HistorySettings()
+    """How much history the model is shown."""
+    model: ModelSettings = ModelSettings()
+    """Defaults for model calls."""
+    limits: Limits = Limits()
+    """What one run may use."""
+    properties: list[Property] = []
+    """What must hold on all paths."""
+    x_lint: JsonObject | None = Field(default=None, alias="x-lint")
+    """Settings of the linter; ignored by the engine."""
+    ui: JsonValue = None
+    """Settings of editors; ignored by the engine."""
+
+    @cached_property
+    def sha256(self) -> str:
+        """The engine's identity of this definition: SHA-256 of its canonical JSON, without `ui` and `x-lint`."""
+        document = self.model_dump(mode="json", by_alias=True, exclude={"ui", "x_lint"}, exclude_defaults=True)
+        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    @cached_property
+    def key_schemas(self) -> Mapping[str, Mapping[str, Any]]:
+        """Context key to its JSON Schema, as declared; empty without a `context_schema`."""
+        properties = (self.context_schema or {}).get("properties")
+        if not isinstance(properties, dict):
+            return {}
+        return {key: schema if isinstance(schema, dict) else {} for key, schema in properties.items()}
+
+    def source_of(self, key: str) -> str:
+        """Who may write a declared key: `model` unless its schema says otherwise."""
+        return str(self.key_schemas.get(key, {}).get("x-source", "model"))
+
+    def is_secret(self, key: str) -> bool:
+        """True when the key's value must stay out of prompts, fixed replies, logs and exports."""
+        return self.key_schemas.get(key.split(".", 1)[0], {}).get("x-secret") is True
+
+    def kind_of(self, state_id: str) -> Kind:
+        """The state's effective kind: a converse state without own transitions is final."""
+        state = self.states[state_id]
+        if state.kind == "converse" and not state.transitions:
+            return "final"
+        return state.kind

@@ -1,0 +1,103 @@
+"""Every error that a caller may see, by who must act.
+
+    LLMFSMError
+    ├── DefinitionError      the author of the definition     .findings
+    ├── ConfigurationError   whoever set up model, store, key
+    ├── ReplyError           the model                        .fault
+    ├── ModelError           the provider                     .retryable .status
+    ├── HandlerError         the host's handler               .handler .point
+    ├── ConversationError    the caller
+    │   ├── ConversationNotFound
+    │   ├── ConversationEnded
+    │   └── ConversationConflict
+    └── StoreError           the operator                     .retryable
+
+Bad arguments (an empty message, an id with control characters) are plain ValueError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_fsm.findings import Finding
+
+
+class LLMFSMError(Exception):
+    """Base of all errors of this package."""
+
+
+class DefinitionError(LLMFSMError):
+    """The definition cannot be used; `findings` says everything that is wrong, in file order."""
+
+    def __init__(self, findings: Sequence[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__("\n".join(str(finding) for finding in self.findings))
+
+
+class ConfigurationError(LLMFSMError):
+    """No usable model, key, store or extra; the message names the setting and a way out."""
+
+
+class ReplyError(LLMFSMError):
+    """A model's text is not a reply. `fault` is a short name such as `not-json`, `no-target`, `empty`."""
+
+    def __init__(self, fault: str, message: str) -> None:
+        self.fault = fault
+        super().__init__(message)
+
+
+class ModelError(LLMFSMError):
+    """The provider could not be reached or refused.
+
+    `retryable`: the same call may succeed later. `status`: HTTP status, if there was one.
+    `retry_after`: seconds that the provider asked to wait, if it did.
+    `format_rejected`: the provider refused the request because of its reply format.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        status: int | None = None,
+        retry_after: float | None = None,
+        format_rejected: bool = False,
+    ) -> None:
+        self.retryable = retryable
+        self.status = status
+        self.retry_after = retry_after
+        self.format_rejected = format_rejected
+        super().__init__(message)
+
+
+class HandlerError(LLMFSMError):
+    """A handler of the host raised or ran out of time, and its error mode says to stop."""
+
+    def __init__(self, message: str, *, handler: str, point: str) -> None:
+        self.handler = handler
+        self.point = point
+        super().__init__(message)
+
+
+class ConversationError(LLMFSMError):
+    """The caller asked for something that this conversation cannot do."""
+
+
+class ConversationNotFound(ConversationError):  # noqa: N818
+    """There is no conversation of that id in the store."""
+
+
+class ConversationEnded(ConversationError):  # noqa: N818
+    """The conversation is over; the message is fit to be shown to a user."""
+
+
+class ConversationConflict(ConversationError):  # noqa: N818
+    """The id exists already, another writer was faster, or the definition no longer fits."""
+
+
+class StoreError(LLMFSMError):
+    """The store cannot be read or written. `retryable`: it was busy, the same call may succeed later."""
+
+    def __init__(self, message: str, *, retryable: bool = False) -> None:
+        self.retryable = retryable
+        super().__init__(message)

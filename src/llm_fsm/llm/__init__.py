@@ -1,0 +1,1 @@
+"""Model adapters behind one small protocol; see `llm_fsm.llm.base`."""

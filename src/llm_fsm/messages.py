@@ -1,0 +1,136 @@
+"""What passes between the engine and a model, and what a caller reads of a conversation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant"]
+
+
+@dataclass(frozen=True, slots=True)
+class LLMMessage:
+    """One message as a chat-completions API takes it."""
+
+    role: Role
+    content: str
+
+    def to_dict(self) -> dict[str, str]:
+        """The JSON form: {"role": …, "content": …}."""
+        return {"role": self.role, "content": self.content}
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation as its caller reads it."""
+
+    role: Literal["user", "assistant"]
+    text: str
+    turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What was spent: `calls` counts replies asked for, `attempts` counts requests sent for them.
+
+    `seconds` is time spent waiting for models; `cost` is in US dollars, 0 where none is reported.
+    """
+
+    calls: int = 0
+    attempts: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            calls=self.calls + other.calls,
+            attempts=self.attempts + other.attempts,
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            seconds=self.seconds + other.seconds,
+            cost=self.cost + other.cost,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReplySchema:
+    """The JSON Schema of the reply that is wanted; `text` is its JSON, the same bytes each time."""
+
+    name: str
+    schema: Mapping[str, Any]
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Choice:
+    """A transition as the plain view shows it. `judged`: only words say when to take it."""
+
+    target_state: str
+    description: str
+    open: bool
+    judged: bool
+    requires: tuple[str, ...]
+    logic: tuple[Any, ...]
+    arrival: str
+    """What the target says or is there for, in the definition's own words; fixed replies are rendered."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnView:
+    """The turn without the prompt's wording, for adapters that work without a model.
+
+    `wanted`: keys to collect here that are still missing, with their JSON Schemas ({} when undeclared).
+    `writable`: all keys that a reply may write, with their schemas. `speak`: words only, no move is possible.
+    `user` is None where nobody has spoken (the greeting).
+    """
+
+    state: str
+    purpose: str
+    description: str
+    own_words: str
+    user: str | None
+    speak: bool
+    context: Mapping[str, Any]
+    system: Mapping[str, Any]
+    wanted: Mapping[str, Mapping[str, Any]]
+    writable: Mapping[str, Mapping[str, Any]]
+    choices: tuple[Choice, ...]
+    refused: tuple[str, ...] = ()
+    """Why the previous reply to the same message was not accepted."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LLMRequest:
+    """One question to a model. `timeout` is the time left for it in seconds; None: no limit."""
+
+    messages: tuple[LLMMessage, ...]
+    schema: ReplySchema | None = None
+    model: str | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    timeout: float | None = None
+    conversation_id: str = ""
+    view: TurnView | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReply:
+    """What a model answered. `text` is the raw reply; `mode` is how its form was asked for.
+
+    `time`: seconds since the epoch when it arrived (set by the engine); `seconds`: how long it took.
+    """
+
+    text: str
+    model: str = ""
+    mode: str = ""
+    finish_reason: str = ""
+    attempts: int = 1
+    input_tokens: int = 0
+    output_tokens: int = 0
+    seconds: float = 0.0
+    cost: float = 0.0
+    time: float = 0.0
+    raw: Mapping[str, Any] = field(default_factory=dict)
