@@ -1,0 +1,107 @@
+"""A model that answers from a list: the double for tests, demonstrations and benchmarks."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from llm_fsm.errors import ConfigurationError, ModelError
+from llm_fsm.messages import LLMRequest, ModelReply
+
+Words: TypeAlias = str | dict[str, Any]
+ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
+
+
+class ScriptedLLM:
+    """Each call takes the next reply of the list.
+
+    A text is answered as it stands, a dict as its JSON, an exception is raised, a callable is given the
+    request and returns a text or dict. When the list is used up, `loop` starts it again; without it a
+    call is ModelError. `requests` holds every request seen, in order.
+    """
+
+    def __init__(self, replies: Sequence[ScriptedReply], *, loop: bool = False) -> None:
+        if isinstance(replies, str | dict):
+            raise TypeError(f"ScriptedLLM takes a list of replies, not one {type(replies).__name__}")
+        self.requests: list[LLMRequest] = []
+        self._replies = [_prepare(reply, number) for number, reply in enumerate(replies, start=1)]
+        self._loop = loop
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, loop: bool = False) -> ScriptedLLM:
+        """Read the replies from a JSON file: a list of texts and objects, or {"replies": [...]}.
+
+        Raises ConfigurationError if the file cannot be read or holds something else.
+        """
+        return cls(_read_replies(Path(path)), loop=loop)
+
+    @property
+    def remaining(self) -> int:
+        """Replies not yet given out; with `loop`, those until the list starts again."""
+        used, total = len(self.requests), len(self._replies)
+        if self._loop and total:
+            return total - used % total
+        return max(0, total - used)
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Give the next reply. Raises what the script says, and ModelError when it has run out."""
+        index, total = len(self.requests), len(self._replies)
+        self.requests.append(request)
+        if index >= total:
+            if not (self._loop and total):
+                raise _used_up(total, index + 1, request)
+            index %= total
+        reply = self._replies[index]
+        if isinstance(reply, ModelReply):
+            return reply
+        if isinstance(reply, BaseException):
+            raise reply
+        made = _prepare(reply(request), index + 1)
+        if isinstance(made, ModelReply):
+            return made
+        raise TypeError(f"scripted reply {index + 1}: the callable returned another callable or an exception")
+
+
+def _prepare(reply: ScriptedReply, number: int) -> ModelReply | BaseException | Callable[[LLMRequest], Words]:
+    if isinstance(reply, dict):
+        reply = json.dumps(reply, ensure_ascii=False, separators=(",", ":"))
+    if isinstance(reply, str):
+        return ModelReply(text=reply, model="scripted", mode="scripted", finish_reason="stop")
+    if isinstance(reply, BaseException) or callable(reply):
+        return reply
+    raise TypeError(
+        f"scripted reply {number} is a {type(reply).__name__}; give a text, dict, exception or callable"
+    )
+
+
+def _used_up(total: int, asked: int, request: LLMRequest) -> ModelError:
+    where = f" in state {request.view.state!r}" if request.view else ""
+    return ModelError(
+        f"the script has {total} {'reply' if total == 1 else 'replies'}, and call {asked}{where} asks for "
+        "one more; add a reply, or use loop=True"
+    )
+
+
+def _read_replies(path: Path) -> list[ScriptedReply]:
+    try:
+        content = json.loads(path.read_bytes())
+    except OSError as error:
+        raise ConfigurationError(
+            f"scripted replies: cannot read {path}: {error.strerror or error}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise ConfigurationError(f"scripted replies: {path} is not JSON: {error}") from error
+    replies = content.get("replies") if isinstance(content, dict) else content
+    if not isinstance(replies, list):
+        raise ConfigurationError(
+            f'scripted replies: {path} holds no list; write ["…", {{…}}] or {{"replies": […]}}'
+        )
+    for number, reply in enumerate(replies, start=1):
+        if not isinstance(reply, str | dict):
+            raise ConfigurationError(
+                f"scripted replies: reply {number} of {path} is a {type(reply).__name__}; "
+                "each is a text or an object"
+            )
+    return replies

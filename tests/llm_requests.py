@@ -1,0 +1,55 @@
+"""Requests and views as the engine makes them, for the tests of the adapters."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from llm_fsm.messages import Choice, LLMMessage, LLMRequest, ReplySchema, TurnView
+
+REPLY_SCHEMA: dict[str, Any] = {
+    "type": "object",
+    "properties": {"message": {"type": "string"}},
+    "required": ["message"],
+    "additionalProperties": False,
+}
+SCHEMA = ReplySchema(name="reply", schema=REPLY_SCHEMA, text=json.dumps(REPLY_SCHEMA))
+
+
+def view(**changes: Any) -> TurnView:
+    values: dict[str, Any] = {
+        "state": "ask_name",
+        "purpose": "Learn the name",
+        "description": "",
+        "own_words": "",
+        "user": "hello",
+        "speak": False,
+        "context": {},
+        "system": {},
+        "wanted": {},
+        "writable": {},
+        "choices": (),
+    }
+    return TurnView(**{**values, **changes})
+
+
+def choice(target: str, **changes: Any) -> Choice:
+    values: dict[str, Any] = {
+        "target_state": target,
+        "description": "",
+        "open": True,
+        "judged": True,
+        "requires": (),
+        "logic": (),
+        "arrival": "",
+    }
+    return Choice(**{**values, **changes})
+
+
+def request(user: str = "hello", **changes: Any) -> LLMRequest:
+    values: dict[str, Any] = {
+        "messages": (LLMMessage("system", "You serve a machine."), LLMMessage("user", user)),
+        "view": view(user=user),
+        "conversation_id": "c1",
+    }
+    return LLMRequest(**{**values, **changes})
