@@ -1,0 +1,64 @@
+"""What is known of the providers behind litellm without importing it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
+    "openai": ("OPENAI_API_KEY",),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+    "gemini": ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    "mistral": ("MISTRAL_API_KEY",),
+    "groq": ("GROQ_API_KEY",),
+    "deepseek": ("DEEPSEEK_API_KEY",),
+    "openrouter": ("OPENROUTER_API_KEY", "OR_API_KEY"),
+    "cohere": ("COHERE_API_KEY", "CO_API_KEY"),
+    "xai": ("XAI_API_KEY",),
+    "cerebras": ("CEREBRAS_API_KEY",),
+}
+"""The environment variables in which litellm looks for a provider's key; one of them is enough."""
+
+OTHERS = frozenset(
+    {
+        "azure",
+        "azure_ai",
+        "bedrock",
+        "fireworks_ai",
+        "github",
+        "hosted_vllm",
+        "huggingface",
+        "lm_studio",
+        "ollama",
+        "ollama_chat",
+        "perplexity",
+        "sagemaker",
+        "together_ai",
+        "vertex_ai",
+    }
+)
+"""Further providers: they need no key, several settings, or any one of many variables."""
+
+WITHOUT_SCHEMA: Mapping[str, str] = {"deepseek": "tool", "perplexity": "schema", "ollama": "json_object"}
+"""The reply form to begin with, for providers that drop `response_format` json_schema without saying so."""
+
+_FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
+
+
+def provider_of(model: str) -> str:
+    """The provider that a model's name says or is known by; "" where only litellm can tell."""
+    if "/" in model:
+        return model.split("/", 1)[0].lower()
+    return next((provider for pattern, provider in _FAMILIES if re.match(pattern, model)), "")
+
+
+def is_known(provider: str) -> bool:
+    """Whether `provider` names one of the providers listed here."""
+    return provider in KEY_VARIABLES or provider in OTHERS
+
+
+def missing_key(provider: str) -> str:
+    """What to tell someone whose key for `provider` is missing or refused."""
+    variables = KEY_VARIABLES.get(provider)
+    setting = f"set {variables[0]}" if variables else "set the provider's key variable"
+    return f"{setting}, or give api_key=; the model `offline` needs no key"

@@ -1,0 +1,144 @@
+"""From a model's name to its adapter.
+
+    offline                      no model at all
+    scripted:FILE, replay:FILE   replies from a file
+    any name with a base_url     an OpenAI-compatible server, directly
+    NAME:…, NAME/…               an adapter that another package brings, see `llm_fsm.llm.installed`
+    provider/model, model        a provider, through litellm
+
+An adapter's module is imported only when it is chosen: aiohttp and litellm are slow to import.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from operator import attrgetter
+from typing import Any
+
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.providers import KEY_VARIABLES, OTHERS, is_known, missing_key, provider_of
+
+WITH_FILE = {
+    "scripted": "llm_fsm.llm.scripted:ScriptedLLM.from_file",
+    "replay": "llm_fsm.llm.replay:ReplayLLM.from_file",
+}
+OFFLINE = "llm_fsm.llm.offline:OfflineLLM"
+COMPAT = "llm_fsm.llm.compat:CompatLLM"
+LITELLM = "llm_fsm.llm.litellm:LiteLLM"
+INSTALLED = "llm_fsm.llm.installed"
+
+
+def resolve(
+    model: str | LLM | None,
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    environ: Mapping[str, str],
+    timeout: float | None = None,
+) -> LLM:
+    """The adapter for `model`: a name as above, or an object with `complete`, which is given back.
+
+    None stands for `LLM_FSM_MODEL`, a missing `base_url` for `LLM_FSM_BASE_URL`; with either, the key is
+    `api_key` or `LLM_FSM_API_KEY`. `timeout`: seconds for one request; None leaves it to the adapter.
+    Raises ConfigurationError when there is no model, no such adapter, or no key for it.
+    """
+    if not isinstance(model, str | None):
+        return _checked(model, "the model")
+    name = (model if model is not None else environ.get("LLM_FSM_MODEL", "")).strip()
+    if not name:
+        raise ConfigurationError(
+            "no model is chosen: set LLM_FSM_MODEL, or give model= (--model on the command line), e.g. "
+            "openai/gpt-4o-mini; the model `offline` talks without a language model and needs no key"
+        )
+    local = _local(name)
+    if local is not None:
+        return local
+    options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
+    address = (base_url if base_url is not None else environ.get("LLM_FSM_BASE_URL", "")).strip()
+    if address:
+        key = api_key or environ.get("LLM_FSM_API_KEY") or None
+        return _checked(_load(COMPAT)(name, base_url=address, api_key=key, **options), name)
+    installed = _installed(name)
+    if installed is not None:
+        return _checked(installed(name, api_key=api_key, environ=environ, **options), name)
+    _check_name(name)
+    _check_key(name, api_key, environ)
+    return _checked(_load(LITELLM)(name, api_key=api_key, **options), name)
+
+
+def _local(name: str) -> LLM | None:
+    scheme, _, rest = name.partition(":")
+    if scheme == "offline":
+        if rest:
+            raise ConfigurationError(f"unknown model {name!r}: nothing stands after `offline`")
+        return _checked(_load(OFFLINE)(), name)
+    if scheme not in WITH_FILE:
+        return None
+    if not rest:
+        raise ConfigurationError(f"model {name!r} needs a file, for example {scheme}:replies.json")
+    return _checked(_load(WITH_FILE[scheme])(rest), name)
+
+
+def _scheme(name: str) -> tuple[str, str]:
+    """What stands before the first ":" or "/", and which of the two it is ("" for neither)."""
+    match = re.search("[:/]", name)
+    return (name[: match.start()], match.group()) if match else (name, "")
+
+
+def _installed(name: str) -> Callable[..., Any] | None:
+    scheme, separator = _scheme(name)
+    if not scheme or (separator != ":" and (is_known(scheme) or provider_of(scheme))):
+        return None
+    found = _load(f"{INSTALLED}:find")(scheme)
+    if found is None:
+        return None
+    adapter: Callable[..., Any] = found.load()
+    return adapter
+
+
+def _check_name(name: str) -> None:
+    """Refuse what is no model's name as far as can be told without importing litellm."""
+    if re.match(r"[A-Za-z][\w+.-]*://", name):
+        raise ConfigurationError(
+            f"unknown model {name!r}: an address goes into base_url= (--base-url, LLM_FSM_BASE_URL)"
+        )
+    scheme, separator = _scheme(name)
+    if separator == "/" or provider_of(name):
+        return
+    if separator == ":" and is_known(scheme):
+        raise ConfigurationError(f"unknown model {name!r}; did you mean {name.replace(':', '/', 1)!r}?")
+    known = ["offline", *WITH_FILE, *KEY_VARIABLES, *OTHERS, *_load(f"{INSTALLED}:names")()]
+    for near in get_close_matches(scheme.lower(), known, n=1, cutoff=0.75):
+        raise ConfigurationError(f"unknown model {name!r}; did you mean {near + name[len(scheme) :]!r}?")
+    if separator == ":":
+        raise ConfigurationError(
+            f"unknown model {name!r}: there is no adapter {scheme!r}. Known are offline, scripted:FILE, "
+            "replay:FILE, provider/model, and any name together with base_url="
+        )
+
+
+def _check_key(name: str, api_key: str | None, environ: Mapping[str, str]) -> None:
+    provider = provider_of(name)
+    variables = KEY_VARIABLES.get(provider)
+    if variables and not api_key and not any(environ.get(variable) for variable in variables):
+        raise ConfigurationError(f"no key for model {name!r}: {missing_key(provider)}")
+
+
+def _load(reference: str) -> Callable[..., Any]:
+    module, _, attribute = reference.partition(":")
+    found: Callable[..., Any] = attrgetter(attribute)(import_module(module))
+    return found
+
+
+def _checked(made: Any, name: str) -> LLM:
+    if isinstance(made, LLM) and not isinstance(made, type):
+        return made
+    kind = f"the class {made.__name__}" if isinstance(made, type) else f"a {type(made).__name__}"
+    raise ConfigurationError(
+        f"{name} is {kind}; a model is a name such as openai/gpt-4o-mini or offline, or an object with an "
+        "async method `complete`"
+    )

@@ -1,0 +1,132 @@
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from importlib.metadata import EntryPoint, EntryPoints
+
+import pytest
+
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.llm import installed
+from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.scripted import ScriptedLLM
+
+
+class Echo:
+    """An adapter as another package would bring it."""
+
+    def __init__(self, model: str, *, api_key=None, environ=None, timeout=30.0) -> None:
+        self.model, self.api_key, self.timeout = model, api_key, timeout
+
+    async def complete(self, request):
+        raise NotImplementedError
+
+
+@pytest.fixture
+def echo_installed(monkeypatch):
+    point = EntryPoint(name="echo", value=f"{__name__}:Echo", group=installed.GROUP)
+    monkeypatch.setattr(installed, "entry_points", lambda **chosen: EntryPoints([point]).select(**chosen))
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "base_url", "kind"),
+    [
+        ("offline", {}, None, "OfflineLLM"),
+        (" offline ", {}, None, "OfflineLLM"),
+        (None, {"LLM_FSM_MODEL": "offline"}, None, "OfflineLLM"),
+        ("offline", {"LLM_FSM_BASE_URL": "http://localhost:1/v1"}, None, "OfflineLLM"),
+        ("llama3:8b", {}, "http://localhost:11434/v1", "CompatLLM"),
+        ("llama3", {"LLM_FSM_BASE_URL": "http://localhost:1/v1"}, None, "CompatLLM"),
+        ("openai/gpt-4o-mini", {"OPENAI_API_KEY": "k"}, "http://localhost:1/v1", "CompatLLM"),
+        ("openai/gpt-4o-mini", {"OPENAI_API_KEY": "k"}, None, "LiteLLM"),
+        ("gpt-4o-mini", {"OPENAI_API_KEY": "k"}, None, "LiteLLM"),
+        ("ft:gpt-4o-mini:org::id", {"OPENAI_API_KEY": "k"}, None, "LiteLLM"),
+        ("gemini/gemini-2.5-flash", {"GOOGLE_API_KEY": "k"}, None, "LiteLLM"),
+        ("ollama/llama3:8b", {}, None, "LiteLLM"),
+        ("somebody/new-model", {}, None, "LiteLLM"),
+        ("new-model", {}, None, "LiteLLM"),
+    ],
+)
+def test_a_name_chooses_its_adapter(model, environ, base_url, kind):
+    assert type(resolve(model, environ=environ, base_url=base_url)).__name__ == kind
+
+
+def test_an_object_with_complete_passes_through():
+    llm = ScriptedLLM([])
+    assert resolve(llm, environ={}) is llm
+
+
+def test_replies_are_read_from_the_file_that_is_named(tmp_path):
+    path = tmp_path / "a:b.json"
+    path.write_text(json.dumps(["x", "y"]))
+    llm = resolve(f"scripted:{path}", environ={})
+    assert isinstance(llm, ScriptedLLM)
+    assert llm.remaining == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "environ", "says"),
+    [
+        (None, {}, r"LLM_FSM_MODEL.*--model.*`offline`"),
+        (None, {"LLM_FSM_MODEL": ""}, r"LLM_FSM_MODEL.*--model.*`offline`"),
+        ("", {}, "no model is chosen"),
+        (7, {}, "the model is a int"),
+        (ScriptedLLM, {}, "the class ScriptedLLM"),
+        ("scripted", {}, "scripted:replies.json"),
+        ("replay:", {}, "needs a file"),
+        ("offline:fast", {}, "nothing stands after"),
+        ("ofline", {}, "did you mean 'offline'"),
+        ("Offline", {}, "did you mean 'offline'"),
+        ("script:r.json", {}, "did you mean 'scripted:r.json'"),
+        ("openai:gpt-4o", {}, "did you mean 'openai/gpt-4o'"),
+        ("opnai:gpt-4o", {}, "did you mean 'openai:gpt-4o'"),
+        ("sqlite:///x.db", {}, "base_url"),
+        ("http://localhost:1/v1", {}, "base_url"),
+        ("zebra:x", {}, "no adapter 'zebra'"),
+        ("openai/gpt-4o", {}, "OPENAI_API_KEY.*`offline`"),
+        ("openai/gpt-4o", {"OPENAI_API_KEY": "", "LLM_FSM_API_KEY": "k"}, "OPENAI_API_KEY"),
+        ("claude-sonnet-4-5", {}, "ANTHROPIC_API_KEY.*`offline`"),
+    ],
+)
+def test_what_cannot_be_resolved_is_one_clear_error(model, environ, says):
+    with pytest.raises(ConfigurationError, match=says):
+        resolve(model, environ=environ)
+
+
+def test_a_given_key_is_enough():
+    assert type(resolve("openai/gpt-4o", environ={}, api_key="k")).__name__ == "LiteLLM"
+
+
+@pytest.mark.usefixtures("echo_installed")
+@pytest.mark.parametrize("model", ["echo:loud", "echo/loud", "echo"])
+def test_another_package_can_bring_an_adapter(model):
+    llm = resolve(model, environ={}, api_key="k", timeout=5.0)
+    assert isinstance(llm, Echo)
+    assert (llm.model, llm.api_key, llm.timeout) == (model, "k", 5.0)
+
+
+@pytest.mark.usefixtures("echo_installed")
+def test_an_installed_adapter_is_suggested():
+    with pytest.raises(ConfigurationError, match="did you mean 'echo:loud'"):
+        resolve("ecco:loud", environ={})
+
+
+@pytest.mark.parametrize(
+    ("model", "options", "absent"),
+    [
+        ("offline", "{}", ("aiohttp", "litellm", "importlib.metadata")),
+        ("openai/gpt-4o", "{'OPENAI_API_KEY': 'k'}", ("aiohttp", "litellm", "importlib.metadata")),
+        ("m", "{'LLM_FSM_BASE_URL': 'http://localhost:1'}", ("litellm",)),
+    ],
+)
+def test_only_the_chosen_adapter_is_imported(model, options, absent):
+    code = (
+        "import sys; from llm_fsm.llm.resolve import resolve; before = dict(sys.modules); "
+        f"resolve({model!r}, environ={options}); print([m for m in {absent!r} if m in sys.modules])"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+    assert (ran.stdout.strip(), ran.stderr) == ("[]", "")
