@@ -1,0 +1,75 @@
+"""As much of HTTP/1.1 as a scripted server needs, and the means to get it wrong on purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from http import HTTPStatus
+from typing import Any
+
+_PHRASES = {status.value: status.phrase for status in HTTPStatus}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HttpReply:
+    """An answer below the level of a model's words: any status, any bytes, late, or never whole.
+
+    `body`: bytes and text are sent as they stand, other values as JSON. `delay`: seconds before the first
+    byte (`math.inf` never answers). `cut_after`: bytes of the body after which the connection is broken.
+    """
+
+    status: int = 200
+    body: bytes | str | Mapping[str, Any] | Sequence[Any] | None = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+    delay: float = 0.0
+    cut_after: int | None = None
+
+
+def read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
+    """Method, path without the query, and headers with lower-case names (RFC 9112, section 2)."""
+    first, *lines = head.decode("latin-1").rstrip("\r\n").split("\r\n")
+    method, target, _ = first.split(" ", 2)
+    pairs = (line.partition(":") for line in lines)
+    return method, target.partition("?")[0], {name.strip().lower(): value.strip() for name, _, value in pairs}
+
+
+async def send(writer: asyncio.StreamWriter, reply: HttpReply) -> bool:
+    """Send one answer; False when it was cut, and the connection is done for."""
+    if reply.delay:
+        await asyncio.sleep(reply.delay)
+    body = reply.body
+    if isinstance(body, str):
+        body = body.encode("utf-8", "surrogatepass")
+    elif not isinstance(body, bytes):
+        body = json.dumps(body).encode()
+    headers = {"content-type": "application/json", "content-length": str(len(body))}
+    headers |= {name.lower(): value for name, value in reply.headers.items()}
+    writer.write(_head(reply.status, headers) + body[: reply.cut_after])
+    await writer.drain()
+    return reply.cut_after is None
+
+
+async def stream(writer: asyncio.StreamWriter, events: Iterator[bytes]) -> bool:
+    """Send server-sent events as they come, in chunked transfer coding."""
+    headers = {
+        "content-type": "text/event-stream",
+        "transfer-encoding": "chunked",
+        "cache-control": "no-cache",
+    }
+    writer.write(_head(200, headers))
+    for event in events:
+        writer.write(b"%x\r\n%b\r\n" % (len(event), event))
+        await writer.drain()
+    writer.write(b"0\r\n\r\n")
+    await writer.drain()
+    return True
+
+
+def _head(status: int, headers: Mapping[str, str]) -> bytes:
+    lines = [
+        f"HTTP/1.1 {status} {_PHRASES.get(status, '')}",
+        *(f"{name}: {value}" for name, value in headers.items()),
+    ]
+    return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
