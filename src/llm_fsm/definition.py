@@ -14,10 +14,13 @@ from functools import cached_property
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
+from pydantic_core import PydanticCustomError
 
 from llm_fsm.conditions import Rule, compile_rule
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
+KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
+"""Context keys that an author may name; those that begin with `_` belong to the system."""
 
 Kind = Literal["converse", "decide", "final", "task", "wait", "subflow"]
 Source = Literal["model", "host", "tool", "answer"]
@@ -30,19 +33,28 @@ def _join_lines(value: object) -> object:
     """A text may be written as a list of lines."""
     if isinstance(value, list) and all(isinstance(line, str) for line in value):
         return "\n".join(value)
-    return value
+    if isinstance(value, str):
+        return value
+    raise PydanticCustomError("text_type", "text or a list of lines")
+
+
+def _whole(value: object) -> object:
+    """1.0 is a whole number in JSON."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 Text = Annotated[
     str,
     BeforeValidator(_join_lines, json_schema_input_type=str | list[str]),
 ]
+Whole = Annotated[int, BeforeValidator(_whole, json_schema_input_type=int)]
+Seconds = Annotated[float, Field(gt=0)]
 StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN)]
 JsonObject = dict[str, JsonValue]
 
 
 class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="ignore", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
 
 
 class Condition(_Model):
@@ -75,7 +87,7 @@ class Transition(_Model):
     """When to take it, in words for the model."""
     conditions: list[Condition] = []
     """All of them must hold."""
-    priority: int = 100
+    priority: Whole = 100
     """Lower comes first: orders the menu and breaks ties; it never overrules the user."""
     auto: bool = False
     """Taken without asking as soon as its conditions hold."""
@@ -88,11 +100,11 @@ class Transition(_Model):
 class HistorySettings(_Model):
     """How much of the conversation the model is shown."""
 
-    max_exchanges: int = Field(default=5, ge=0)
+    max_exchanges: Whole = Field(default=5, ge=0)
     """Never fewer exchanges are kept, at most twice as many, unless `max_tokens` demands it."""
-    max_message_chars: int = Field(default=1000, ge=1)
+    max_message_chars: Whole = Field(default=1000, ge=1)
     """Longer messages are cut (characters)."""
-    max_tokens: int = Field(default=3000, ge=1)
+    max_tokens: Whole = Field(default=3000, ge=1)
     """Estimated tokens that the history may take."""
     strategy: Literal["window", "summary"] = "window"
     """What happens to what was trimmed: forgotten, or summarised."""
@@ -105,7 +117,7 @@ class ModelSettings(_Model):
     """`provider/model`, as the command line's --model."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature."""
-    max_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: Whole | None = Field(default=None, ge=1)
     """The most tokens that a reply may take."""
     reasoning: Literal["none", "first", "last"] | None = None
     """Whether the reply explains itself, and where; `none` when not given."""
@@ -116,15 +128,15 @@ class ModelSettings(_Model):
 class Limits(_Model):
     """What one run may use before it stops."""
 
-    auto_steps: int = Field(default=25, ge=1)
+    auto_steps: Whole = Field(default=25, ge=1)
     """Moves without the user in one turn."""
-    llm_calls: int = Field(default=10, ge=0)
+    llm_calls: Whole = Field(default=10, ge=0)
     """Model calls in one turn."""
-    tool_calls: int = Field(default=30, ge=0)
+    tool_calls: Whole = Field(default=30, ge=0)
     """Tool calls in one turn."""
-    seconds: float | None = Field(default=None, gt=0)
+    seconds: Seconds | None = None
     """Elapsed seconds."""
-    tokens: int | None = Field(default=None, ge=1)
+    tokens: Whole | None = Field(default=None, ge=1)
     """Tokens read and written by models."""
     money: float | None = Field(default=None, gt=0)
     """Cost in US dollars, where the provider reports one."""
@@ -149,7 +161,7 @@ class ToolRef(_Model):
     """Never called again when the outcome of a call is unknown."""
     parallel: bool | None = None
     """May run beside the other calls of its batch."""
-    timeout: float | None = Field(default=None, gt=0)
+    timeout: Seconds | None = None
     """Seconds that one call may take."""
     scope: list[str] | None = None
     """States in which it may be called."""
@@ -206,7 +218,7 @@ class State(_Model):
     """Names of the tools that may be called here."""
     key_results: list[KeyResult] = []
     """Acceptance criteria of a task."""
-    max_retries: int = Field(default=3, ge=0)
+    max_retries: Whole = Field(default=3, ge=0)
     """A task is tried this many times more than once."""
     on_exhausted: str = "raise"
     """`raise`, `continue` or a state id."""
@@ -226,11 +238,11 @@ class State(_Model):
     """Name of the event that a wait state waits for."""
     answer_schema: JsonObject | None = None
     """JSON Schema of the answer that a wait state accepts."""
-    timeout: float | None = Field(default=None, gt=0)
+    timeout: Seconds | None = None
     """Seconds after which a wait state gives up."""
     on_timeout: str | None = None
     """State to go to when the wait timed out."""
-    remind: list[float] = []
+    remind: list[Seconds] = []
     """Seconds after which a wait state reminds."""
 
 
