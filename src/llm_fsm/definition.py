@@ -25,7 +25,16 @@ KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
 Kind = Literal["converse", "decide", "final", "task", "wait", "subflow"]
 Source = Literal["model", "host", "tool", "answer"]
 PatternName = Literal[
-    "correct", "cancel", "digress", "clarify", "repeat", "skip", "restart", "handover", "cannot_handle", "silence"
+    "correct",
+    "cancel",
+    "digress",
+    "clarify",
+    "repeat",
+    "skip",
+    "restart",
+    "handover",
+    "cannot_handle",
+    "silence",
 ]
 
 
@@ -191,7 +200,8 @@ class State(_Model):
     id: str = ""
     """If given, it must equal the key under `states`."""
     kind: Kind = "converse"
-    """converse waits for the user, decide picks by conditions, final ends, task works, wait parks, subflow calls."""
+    """converse waits for the user, decide picks by conditions, final ends, task works, wait parks the run,
+    subflow calls another machine."""
     description: Text = ""
     """What the state is, for the reader and the model."""
     purpose: Text = ""
@@ -299,8 +309,9 @@ class Definition(_Model):
 
     @cached_property
     def sha256(self) -> str:
-        """The engine's identity of this definition: SHA-256 of its canonical JSON, without `ui` and `x-lint`."""
-        document = self.model_dump(mode="json", by_alias=True, exclude={"ui", "x_lint"}, exclude_defaults=True)
+        """The engine's identity of the definition: SHA-256 of its canonical JSON, without `ui` and `x-lint`."""
+        ignored = {"ui", "x_lint"}
+        document = self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()
 
