@@ -309,7 +309,7 @@ class Definition(_Model):
 
     @cached_property
     def sha256(self) -> str:
-        """The engine's identity of the definition: SHA-256 of its canonical JSON, without `ui` and `x-lint`."""
+        """The engine's identity of it: SHA-256 of its canonical JSON, without `ui` and `x-lint`."""
         ignored = {"ui", "x_lint"}
         document = self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
         text = json.dumps(document, sort_keys=True, separators=(",", ":"))
