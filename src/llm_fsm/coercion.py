@@ -1,0 +1,224 @@
+"""How JsonLogic reads one kind of JSON value as another, within a meter.
+
+Source of the semantics: json-logic-js, the reference implementation, whose values behave as
+JavaScript's do (ECMA-262: ToNumber, ToString, parseFloat). All work is metered. Reasons of faults
+name kinds of values, never values: those may be secret.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, Final
+
+MAX_DEPTH: Final = 64
+MAX_STEPS: Final = 10_000
+MAX_OUTPUT: Final = 64 * 1024
+
+Number = int | float
+
+_NUMBER = r"(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
+_WHOLE_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})|0[xX][0-9a-fA-F]++|0[oO][0-7]++|0[bB][01]++")
+_LEADING_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})")
+_SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
+_SPACE += "".join(map(chr, range(0x2000, 0x200B)))
+_RADIX = {"x": 16, "o": 8, "b": 2}
+_INTEGER_DIGITS = 300
+_INTEGER_BITS = 1023
+_SAFE_INTEGER = 2**53
+
+
+class Fault(Exception):
+    """An operator cannot give a value; the compiler adds where it stands in the rule."""
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+        super().__init__(reason)
+
+
+class Meter:
+    """What one evaluation may still use: steps of work, and bytes of texts and lists built.
+
+    `root` is the data of the whole evaluation, whatever a loop's body sees.
+    """
+
+    __slots__ = ("output", "root", "steps")
+
+    def __init__(self, root: Any, steps: int = MAX_STEPS) -> None:
+        self.root = root
+        self.steps = steps
+        self.output = MAX_OUTPUT
+
+    def spend(self, steps: int) -> None:
+        """Count work; raises Fault when none is left."""
+        self.steps -= steps
+        if self.steps < 0:
+            raise Fault(f"it takes more than {MAX_STEPS:,} steps")
+
+    def build(self, size: int) -> None:
+        """Count bytes of output; raises Fault when none are left."""
+        self.output -= size
+        if self.output < 0:
+            raise Fault(f"it builds more than {MAX_OUTPUT // 1024} KiB")
+
+
+def truthy(value: Any) -> bool:
+    """JsonLogic's truth: null, false, 0, NaN, "" and [] are false; "0" and {} are true."""
+    if value is True or value is False:
+        return value is True
+    if value is None:
+        return False
+    if isinstance(value, (str, list, tuple)):
+        return len(value) > 0
+    if isinstance(value, (int, float)):
+        return value != 0 and value == value  # noqa: PLR0124
+    return True
+
+
+def kind_of(value: Any) -> str:
+    """The JSON kind of a value, as messages name it."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "a boolean"
+    if isinstance(value, str):
+        return "a text"
+    if isinstance(value, (int, float)):
+        return "a number"
+    if isinstance(value, (list, tuple)):
+        return "a list"
+    return "an object" if isinstance(value, Mapping) else f"a {type(value).__name__}"
+
+
+def look_up(data: Any, name: str, default: Any = None) -> Any:
+    """The value that a dotted name has in `data`; "" is the whole.
+
+    Names look into objects by key and into lists by index. At each level a key that equals all that
+    is left of the name, dots included, wins.
+    """
+    if name == "":
+        return data
+    rest = name
+    while True:
+        if isinstance(data, (dict, Mapping)):
+            if rest in data:
+                return data[rest]
+            head, dot, rest = rest.partition(".")
+            if not dot or head not in data:
+                return default
+            data = data[head]
+        elif isinstance(data, (list, tuple)):
+            head, dot, rest = rest.partition(".")
+            index = _index(head)
+            if index is None or index >= len(data):
+                return default
+            data = data[index]
+            if not dot:
+                return data
+        else:
+            return default
+
+
+def _index(text: str) -> int | None:
+    if len(text) < 10 and text.isascii() and text.isdecimal() and (text == "0" or text[0] != "0"):
+        return int(text)
+    return None
+
+
+def number_text(value: Number) -> str:
+    """A number as JavaScript writes it (ECMA-262, Number::toString), `1` for 1.0."""
+    if isinstance(value, int) and -(10**21) < value < 10**21:
+        return str(value)
+    if isinstance(value, int) and value.bit_length() > _INTEGER_BITS:
+        raise Fault("a number is too large")
+    value = float(value)
+    if not math.isfinite(value):
+        return "NaN" if value != value else "Infinity" if value > 0 else "-Infinity"  # noqa: PLR0124
+    size = abs(value)
+    if size == 0:
+        return "0"
+    if 1e-6 <= size < 1e21:
+        text = format(Decimal(repr(value)), "f")
+        return text.rstrip("0").rstrip(".") if "." in text else text
+    mantissa, _, exponent = repr(value).partition("e")
+    return f"{mantissa}e{int(exponent):+d}"
+
+
+def text_of(meter: Meter, value: Any, depth: int = 0) -> str:
+    """A value as text, by JavaScript's String(): lists are joined by commas, null in them is ""."""
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (int, float)):
+        return number_text(value)
+    if not isinstance(value, (list, tuple)):
+        return "[object Object]"
+    if depth > MAX_DEPTH:
+        raise Fault(f"a list nests deeper than {MAX_DEPTH}")
+    meter.spend(1 + len(value))
+    parts = ["" if item is None else text_of(meter, item, depth + 1) for item in value]
+    meter.build(len(parts) + sum(map(byte_length, parts)))
+    return ",".join(parts)
+
+
+def byte_length(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def number_of(meter: Meter, value: Any) -> Number:
+    """A value as number, by JavaScript's Number(); NaN for what is none."""
+    if value is None:
+        return 0
+    if isinstance(value, (int, float)):
+        return int(value) if isinstance(value, bool) else value
+    if not isinstance(value, (str, list, tuple)):
+        return math.nan
+    text = text_of(meter, value).strip(_SPACE)
+    meter.spend(len(text) >> 8)
+    return (_parsed(text) if _WHOLE_NUMBER.fullmatch(text) else math.nan) if text else 0
+
+
+def _parsed(text: str) -> Number:
+    radix = _RADIX.get(text[1:2].lower()) if text.startswith("0") else None
+    if radix is not None:
+        return int(text[2:], radix) if len(text) <= _INTEGER_DIGITS else math.inf
+    if len(text) <= _INTEGER_DIGITS and text.lstrip("+-").isdecimal():
+        return int(text)
+    return float(text)
+
+
+def operand(value: Number, given: Any) -> Number:
+    """A number fit for arithmetic; Fault for NaN, infinity and what no float can hold."""
+    if isinstance(value, int):
+        if value.bit_length() > _INTEGER_BITS:
+            raise Fault("a number is too large")
+    elif not math.isfinite(value):
+        raise Fault(f"it calculates with {kind_of(given)} that is not a finite number")
+    return value
+
+
+def result(value: Number) -> Number:
+    if isinstance(value, int):
+        if value.bit_length() > _INTEGER_BITS:
+            raise Fault("the result is too large a number")
+        return value
+    if not math.isfinite(value):
+        raise Fault("the result is not a finite number")
+    return int(value) if value.is_integer() and abs(value) <= _SAFE_INTEGER else value
+
+
+def finite_number(meter: Meter, value: Any) -> Number:
+    return operand(number_of(meter, value), value)
+
+
+def leading_number(meter: Meter, value: Any) -> Number:
+    """By JavaScript's parseFloat: the number that the text begins with."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        return operand(value, value)
+    found = _LEADING_NUMBER.match(text_of(meter, value).lstrip(_SPACE))
+    return operand(_parsed(found[0]) if found else math.nan, value)

@@ -1,0 +1,296 @@
+"""Conditions: JsonLogic rules, compiled once to closures and evaluated often.
+
+Source: jsonlogic.com; the extensions stand in the format's section "Conditions". Evaluation is pure,
+total and bounded: 64 levels, 10,000 steps and 64 KiB of output; whatever goes wrong is a
+ConditionError with its reason. A rule costs one step per JSON value in it, and each turn of a loop
+(map, filter, reduce, all, none, some) costs as many steps as its body has operators; work that grows
+with the data costs steps as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from llm_fsm.coercion import MAX_DEPTH, MAX_STEPS, Fault, Meter, byte_length, kind_of, look_up, result, truthy
+from llm_fsm.findings import nearest
+from llm_fsm.forms import LOOPS, NULL, SPECIAL, ConditionError, Node, Place, call_of, constant, list_of
+from llm_fsm.operators import OPERATIONS, SLOT
+
+__all__ = [
+    "ConditionError",
+    "Rule",
+    "Verdict",
+    "collect_faults",
+    "compile_rule",
+    "could_hold",
+    "evaluate",
+    "look_up",
+    "test",
+    "truthy",
+]
+
+_OTHER_NAMES: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "not": "!", "=": "==", "eq": "==", "equals": "==", "ne": "!=", "<>": "!=",
+        "gt": ">", "gte": ">=", "lt": "<", "lte": "<=", "&&": "and", "||": "or",
+        "regex": "matches", "length": "len", "size": "len", "concat": "cat", "exists": "has_context",
+    }
+)  # fmt: skip
+"""What the operators are called elsewhere."""
+
+
+_LEAST: Final[Mapping[str, int]] = MappingProxyType(
+    {
+        **{operator: operation.least for operator, operation in OPERATIONS.items()},
+        **dict.fromkeys(LOOPS, 2),
+        **dict.fromkeys(SPECIAL, 0),
+        "missing_some": 2,
+        "has_context": 1,
+        "context_length": 1,
+        "matches": 2,
+    }
+)
+"""Every operator, and how many arguments it cannot do without."""
+
+_HOLDS, _FAILS, _BREAKS = 1, 2, 4
+"""Bits of the set of outcomes that a part of a rule can have: truthy, falsy, an error."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rule:
+    """A compiled rule; calling it with data gives a JSON value or raises ConditionError.
+
+    `reads` are the names, as written ("address.city"), that the rule reads from its data by literal
+    `var`, `missing`, `missing_some`, `has_context` and `context_length`; bodies of loops read elements
+    and do not count. `reads_unknown`: it also reads names that are computed, or the data as a whole.
+    """
+
+    node: Node
+    steps: int
+
+    @property
+    def reads(self) -> frozenset[str]:
+        """The names that the rule reads from its data."""
+        return self.node.reads
+
+    @property
+    def reads_unknown(self) -> bool:
+        """True when it cannot be known beforehand what the rule reads."""
+        return self.node.reads_unknown
+
+    def __call__(self, data: Any) -> Any:
+        """The value of the rule for `data`: new, plain JSON. Raises ConditionError only."""
+        value = self.node.run(data, Meter(data, self.steps))
+        if value is None or value is True or value is False:
+            return value
+        try:
+            return _plain(Meter(data), value, 0)
+        except Fault as fault:
+            raise ConditionError(f"its value cannot be given out: {fault.reason}") from fault
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a rule holds. `error`: why it could not be evaluated, in which case it does not hold."""
+
+    holds: bool
+    error: str | None = None
+
+
+def compile_rule(rule: Any, /) -> Rule:
+    """Compile a JSON value to a rule; raises the first ConditionError of `collect_faults`."""
+    compiler = _Compiler()
+    node = compiler.compile(rule)
+    if compiler.faults:
+        raise compiler.faults[0]
+    return Rule(node, MAX_STEPS - compiler.values)
+
+
+def collect_faults(rule: Any) -> list[ConditionError]:
+    """Everything that keeps a rule from being compiled, in the order in which it is written."""
+    compiler = _Compiler()
+    compiler.compile(rule)
+    return compiler.faults
+
+
+def evaluate(rule: Any, data: Any) -> Any:
+    """Compile a rule and evaluate it once: a JSON value, or ConditionError."""
+    return compile_rule(rule)(data)
+
+
+def test(rule: Rule, data: Any) -> Verdict:
+    """Whether the rule's value is truthy; an error means that it does not hold, and says why."""
+    try:
+        value = rule.node.run(data, Meter(data, rule.steps))
+        if isinstance(value, float):
+            result(value)
+        return Verdict(truthy(value))
+    except ConditionError as error:
+        return Verdict(False, str(error))
+    except Fault as fault:
+        return Verdict(False, fault.reason)
+
+
+def could_hold(rule: Rule, data: Any, is_free: Callable[[str], bool]) -> bool | None:
+    """Whether a rule holds whatever values the free names take.
+
+    True: it holds in any case. False: it cannot hold. None: it depends on free names. `and`, `or`,
+    `!`, `!!`, `if` and `?:` are looked into (Kleene's three-valued logic; one name in two places
+    counts as two); what else reads a free name can go either way, and what reads none is evaluated.
+    """
+    outcomes = _outcomes(rule.node, data, Meter(data, rule.steps), is_free)
+    if outcomes == _HOLDS:
+        return True
+    return None if outcomes & _HOLDS else False
+
+
+def _outcomes(node: Node, data: Any, meter: Meter, is_free: Callable[[str], bool]) -> int:
+    """The set of outcomes that a part of a rule can have, as bits."""
+    parts = node.arguments
+    match node.operator:
+        case "!" | "!!" if parts:
+            inner = _outcomes(parts[0], data, meter, is_free)
+            return inner if node.operator == "!!" else _swapped(inner)
+        case "and" | "or" if parts:
+            stop = _FAILS if node.operator == "and" else _HOLDS
+            go_on = stop ^ (_HOLDS | _FAILS)
+            seen = 0
+            for part in parts:
+                inner = _outcomes(part, data, meter, is_free)
+                seen |= inner & ~go_on
+                if not inner & go_on:
+                    return seen
+            return seen | go_on
+        case "if" | "?:":
+            seen = 0
+            for position in range(0, len(parts) - 1, 2):
+                inner = _outcomes(parts[position], data, meter, is_free)
+                seen |= inner & _BREAKS
+                if inner & _HOLDS:
+                    seen |= _outcomes(parts[position + 1], data, meter, is_free)
+                if not inner & _FAILS:
+                    return seen
+            return seen | (_outcomes(parts[-1], data, meter, is_free) if len(parts) % 2 else _FAILS)
+    if node.reads_unknown or any(is_free(name) for name in node.reads):
+        return _HOLDS | _FAILS
+    try:
+        return _HOLDS if truthy(node.run(data, meter)) else _FAILS
+    except ConditionError:
+        return _BREAKS
+
+
+def _swapped(outcomes: int) -> int:
+    return outcomes & _BREAKS | (_FAILS if outcomes & _HOLDS else 0) | (_HOLDS if outcomes & _FAILS else 0)
+
+
+def _plain(meter: Meter, value: Any, depth: int) -> Any:
+    """A copy that shares nothing with the rule or the data; Fault for what is too large or not JSON."""
+    if isinstance(value, str):
+        meter.build(byte_length(value))
+        return value
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, (int, float)):
+        result(value)
+        return value
+    if depth >= MAX_DEPTH:
+        raise Fault(f"it nests deeper than {MAX_DEPTH}")
+    if isinstance(value, (list, tuple)):
+        meter.build(SLOT * len(value))
+        return [_plain(meter, item, depth + 1) for item in value]
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        meter.build(SLOT * len(value) + sum(map(byte_length, value)))
+        return {key: _plain(meter, item, depth + 1) for key, item in value.items()}
+    raise Fault(f"{kind_of(value)} is no JSON value")
+
+
+class _Compiler:
+    """Compiles one rule. `faults` are all that was found; `values` is how many JSON values it has."""
+
+    def __init__(self) -> None:
+        self.faults: list[ConditionError] = []
+        self.values = 0
+
+    def compile(self, rule: Any) -> Node:
+        """The rule's node; usable only if there are no faults."""
+        return self._node(rule, Place())
+
+    def _fault(self, reason: str, place: Place, hint: str | None = None) -> Node:
+        self.faults.append(ConditionError(reason, place.pointer, hint))
+        return constant(None)
+
+    def _node(self, rule: Any, place: Place) -> Node:
+        self.values += 1
+        if self.values > MAX_STEPS:
+            too_large = self.values == MAX_STEPS + 1
+            return self._fault(f"the rule has more than {MAX_STEPS:,} values", place) if too_large else NULL
+        if place.depth > MAX_DEPTH:
+            return self._fault(f"the rule nests deeper than {MAX_DEPTH}", place)
+        if rule is None or isinstance(rule, (str, bool)):
+            return constant(rule)
+        if isinstance(rule, (int, float)):
+            finite = isinstance(rule, int) or math.isfinite(rule)
+            return constant(rule) if finite else self._fault("the number is not finite", place)
+        if isinstance(rule, (list, tuple)):
+            return list_of(
+                tuple(self._node(item, place.under(index)) for index, item in enumerate(rule)), place
+            )
+        if isinstance(rule, Mapping) and all(isinstance(key, str) for key in rule):
+            return self._object(rule, place)
+        return self._fault(f"{kind_of(rule)} is no JSON value", place)
+
+    def _object(self, rule: Mapping[str, Any], place: Place) -> Node:
+        if len(rule) == 1:
+            [(operator, written)] = rule.items()
+            return self._operation(operator, written, place)
+        if rule and all(key in _LEAST for key in rule):
+            return self._fault(
+                f"an operation has one operator, here are {len(rule)}: {', '.join(rule)}",
+                place,
+                'write {"and": [{…}, {…}]} if all of them must hold',
+            )
+        return constant({key: self._data(item, place.under(key)) for key, item in rule.items()})
+
+    def _data(self, value: Any, place: Place) -> Any:
+        """A value inside an object that is no operation: it stays as it is written."""
+        if isinstance(value, (list, tuple)) and place.depth <= MAX_DEPTH:
+            self.values += 1
+            return [self._data(item, place.under(index)) for index, item in enumerate(value)]
+        if (
+            isinstance(value, Mapping)
+            and place.depth <= MAX_DEPTH
+            and all(isinstance(key, str) for key in value)
+        ):
+            self.values += 1
+            return {key: self._data(item, place.under(key)) for key, item in value.items()}
+        return self._node(value, place).literal
+
+    def _operation(self, operator: str, written: Any, place: Place) -> Node:
+        listed = isinstance(written, (list, tuple))
+        arguments: Sequence[Any] = written if listed else (written,)
+        at = place.under(operator)
+        places = [at.under(index) if listed else at for index in range(len(arguments))]
+        least = _LEAST.get(operator)
+        inner = LOOPS.get(operator)
+        nodes = tuple(
+            self._node(argument, spot.within() if inner and index == 1 else spot)
+            for index, (argument, spot) in enumerate(zip(arguments, places, strict=True))
+        )
+        if least is None:
+            known = _OTHER_NAMES.get(operator.lower()) or nearest(operator, _LEAST)
+            hint = None if known is None else f'did you mean "{known}"?'
+            return self._fault(f'unknown operator "{operator}"', at, hint)
+        if len(nodes) < least:
+            values = "1 value" if least == 1 else f"{least} values"
+            return self._fault(f'"{operator}" needs {values}, here is {len(nodes) or "none"}', at)
+        try:
+            if inner:
+                return inner(nodes, operator, at)
+            special = SPECIAL.get(operator)
+            return special(nodes, operator, at) if special else call_of(nodes, operator, at)
+        except Fault as fault:
+            return self._fault(fault.reason, at)

@@ -1,0 +1,392 @@
+"""The closures that operators become.
+
+A closure takes the data in scope (the element inside a loop's body) and the meter. What needs only
+its arguments' values comes from the table of operators; the forms here decide themselves what they
+evaluate, and against which data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any, Final
+
+from llm_fsm.coercion import Fault, Meter, look_up, number_of, text_of, truthy
+from llm_fsm.operators import ABSENT, OPERATIONS, SLOT, found, length, pattern_of
+
+Run = Callable[[Any, Meter], Any]
+_Each = Callable[[Any, Meter], Iterator[tuple[Any, Any]]]
+
+
+class ConditionError(ValueError):
+    """A rule that cannot be compiled, or cannot be evaluated for some data.
+
+    `pointer`: JSON pointer, inside the rule, of what is at fault ("" is the rule itself); for an
+    operator it ends in the operator's key. `hint`: what would be right, if that can be guessed.
+    """
+
+    def __init__(self, reason: str, pointer: str = "", hint: str | None = None) -> None:
+        self.reason = reason
+        self.pointer = pointer
+        self.hint = hint
+        place = f" (at {pointer})" if pointer else ""
+        super().__init__(f"{reason}{place}" if hint is None else f"{reason}{place}; {hint}")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Node:
+    """One compiled part of a rule.
+
+    `operator` is "" for literals and lists. `name`: what a `var` with a literal name reads. `size`:
+    operators in it. `reads`, `reads_unknown`: as `Rule` has them.
+    """
+
+    run: Run
+    operator: str = ""
+    arguments: tuple[Node, ...] = ()
+    literal: Any = ABSENT
+    name: str | None = None
+    size: int = 0
+    reads: frozenset[str] = frozenset()
+    reads_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the compiler is. `inside`: in the body of a loop, where names read the element."""
+
+    pointer: str = ""
+    depth: int = 1
+    inside: bool = False
+
+    def under(self, *steps: str | int) -> Place:
+        path = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
+        return Place(self.pointer + path, self.depth + 1, self.inside)
+
+    def within(self) -> Place:
+        return Place(self.pointer, self.depth, True)
+
+
+def constant(value: Any) -> Node:
+    def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
+        return value
+
+    return Node(run=run, literal=value)
+
+
+NULL: Final = constant(None)
+
+
+def _joined(run: Run, operator: str, nodes: tuple[Node, ...], **changes: Any) -> Node:
+    """A node that reads what its arguments read, and what `changes` say."""
+    reads = frozenset[str]().union(*(node.reads for node in nodes), changes.pop("reads", ()))
+    unknown = changes.pop("reads_unknown", False) or any(node.reads_unknown for node in nodes)
+    size = sum(node.size for node in nodes) + 1
+    return Node(
+        run=run, operator=operator, arguments=nodes, size=size, reads=reads, reads_unknown=unknown, **changes
+    )
+
+
+def _guarded(compute: Run, operator: str, place: Place) -> Run:
+    """The same closure, with faults raised as errors that say where."""
+
+    def run(data: Any, meter: Meter) -> Any:
+        try:
+            return compute(data, meter)
+        except Fault as fault:
+            raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
+
+    return run
+
+
+def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
+    if all(node.literal is not ABSENT for node in nodes):
+        return constant([node.literal for node in nodes])
+    runs = [node.run for node in nodes]
+
+    def run(data: Any, meter: Meter) -> Any:
+        meter.build(SLOT * len(runs))
+        return [part(data, meter) for part in runs]
+
+    return _joined(_guarded(run, "[]", place), "", nodes)
+
+
+def call_of(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    operation = OPERATIONS[operator]
+    return _joined(_applied(operation.call, nodes[: operation.most], operator, place), operator, nodes)
+
+
+def _applied(call: Callable[..., Any], nodes: tuple[Node, ...], operator: str, place: Place) -> Run:
+    runs = [node.run for node in nodes]
+    if len(nodes) == 2:
+        first, second = runs
+        fixed = nodes[1].literal
+
+        def run(data: Any, meter: Meter) -> Any:
+            try:
+                return call(meter, first(data, meter), second(data, meter))
+            except Fault as fault:
+                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
+
+        def run_fixed(data: Any, meter: Meter) -> Any:
+            try:
+                return call(meter, first(data, meter), fixed)
+            except Fault as fault:
+                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
+
+        return run if fixed is ABSENT else run_fixed
+
+    def run_any(data: Any, meter: Meter) -> Any:
+        return call(meter, *[part(data, meter) for part in runs])
+
+    return _guarded(run_any, operator, place)
+
+
+def _matches(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    source = nodes[1].literal
+    if source is ABSENT:
+        return call_of(nodes, operator, place)
+    text, pattern = nodes[0].run, pattern_of(source)
+
+    def run(data: Any, meter: Meter) -> Any:
+        return found(meter, text(data, meter), pattern)
+
+    return _joined(_guarded(run, operator, place), operator, nodes)
+
+
+def _junction(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:  # noqa: ARG001
+    """`and` gives the first falsy value, `or` the first truthy one; else the last."""
+    runs = [node.run for node in nodes]
+    stop = operator == "or"
+
+    def run(data: Any, meter: Meter) -> Any:
+        value = None
+        for part in runs:
+            value = part(data, meter)
+            if truthy(value) is stop:
+                return value
+        return value
+
+    return _joined(run, operator, nodes)
+
+
+def _if(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:  # noqa: ARG001
+    runs = [node.run for node in nodes]
+    branches = list(zip(runs[0:-1:2], runs[1::2], strict=True))
+    otherwise = runs[-1] if len(runs) % 2 else NULL.run
+
+    def run(data: Any, meter: Meter) -> Any:
+        for condition, branch in branches:
+            if truthy(condition(data, meter)):
+                return branch(data, meter)
+        return otherwise(data, meter)
+
+    return _joined(run, operator, nodes)
+
+
+def _name(value: Any, meter: Meter) -> str:
+    return "" if value is None else text_of(meter, value)
+
+
+def _names(node: Node) -> list[str] | None:
+    """The names that a node gives as literals; None when they are computed."""
+    if node.literal is ABSENT:
+        return None
+    values = node.literal if isinstance(node.literal, list) else [node.literal]
+    return [_name(value, Meter(None)) for value in values]
+
+
+def _reads(names: list[str] | None, place: Place) -> dict[str, Any]:
+    """What reading these names at this place adds to what a rule reads."""
+    if place.inside:
+        return {}
+    return {"reads": names or (), "reads_unknown": names is None or "" in names}
+
+
+def _variable(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    names = _names(nodes[0]) if nodes else [""]
+    name = None if names is None else names[0] if len(names) == 1 else ",".join(names)
+    default = nodes[1].run if len(nodes) > 1 else NULL.run
+    if name is None:
+        computed = nodes[0].run
+
+        def run_computed(data: Any, meter: Meter) -> Any:
+            value = look_up(data, _name(computed(data, meter), meter), ABSENT)
+            return default(data, meter) if value is ABSENT else value
+
+        run = _guarded(run_computed, operator, place)
+    elif len(nodes) > 1:
+
+        def run(data: Any, meter: Meter) -> Any:
+            value = look_up(data, name, ABSENT)
+            return default(data, meter) if value is ABSENT else value
+
+    elif name == "":
+
+        def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
+            return data
+
+    elif "." in name:
+
+        def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
+            return look_up(data, name)
+
+    else:
+
+        def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
+            return data.get(name) if type(data) is dict else look_up(data, name)
+
+    return _joined(run, operator, nodes, name=name, **_reads(None if name is None else [name], place))
+
+
+def _is_missing(data: Any, key: Any, meter: Meter) -> bool:
+    value = look_up(data, _name(key, meter))
+    return value is None or (isinstance(value, str) and value == "")
+
+
+def _missing_of(data: Any, keys: Any, meter: Meter) -> list[Any]:
+    listed = keys if isinstance(keys, (list, tuple)) else (keys,)
+    meter.spend(len(listed))
+    missing = [key for key in listed if _is_missing(data, key, meter)]
+    meter.build(SLOT * len(missing))
+    return missing
+
+
+def _missing(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    runs = [node.run for node in nodes]
+
+    def run(data: Any, meter: Meter) -> Any:
+        values = [part(data, meter) for part in runs]
+        first_is_all = bool(values) and isinstance(values[0], (list, tuple))
+        return _missing_of(data, values[0] if first_is_all else values, meter)
+
+    known = [_names(node) for node in nodes]
+    names = None if None in known else [name for found_names in known for name in found_names or ()]
+    return _joined(_guarded(run, operator, place), operator, nodes, **_reads(names, place))
+
+
+def _missing_some(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    wanted, options = nodes[0].run, nodes[1].run
+
+    def run(data: Any, meter: Meter) -> Any:
+        need = number_of(meter, wanted(data, meter))
+        keys = options(data, meter)
+        missing = _missing_of(data, keys, meter)
+        given = (len(keys) if isinstance(keys, (list, tuple)) else 1) - len(missing)
+        return [] if given >= need else missing
+
+    return _joined(_guarded(run, operator, place), operator, nodes, **_reads(_names(nodes[1]), place))
+
+
+def _context(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    """`has_context` and `context_length`: of a name, or of an object and a name in it."""
+    if len(nodes) > 1 and nodes[0].literal is not ABSENT:
+        raise Fault(f'"{operator}" takes a name, or {{"var": ""}} and a name')
+    measures = operator == "context_length"
+    named = nodes[min(1, len(nodes) - 1)]
+    key = named.run
+    whole = nodes[0].run if len(nodes) > 1 and nodes[0].name != "" else None
+
+    def run(data: Any, meter: Meter) -> Any:
+        name = _name(key(data, meter), meter)
+        value = look_up(data if whole is None else whole(data, meter), name)
+        return length(meter, value) if measures else value is not None
+
+    if whole is not None:
+        return _joined(_guarded(run, operator, place), operator, nodes)
+    return _joined(_guarded(run, operator, place), operator, (named,), **_reads(_names(named), place))
+
+
+def _loop(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    source, body, cost = nodes[0].run, nodes[1].run, max(1, nodes[1].size)
+
+    def each(data: Any, meter: Meter) -> Iterator[tuple[Any, Any]]:
+        """The elements with the body's value for each; nothing for what is no list."""
+        items = source(data, meter)
+        for item in items if isinstance(items, (list, tuple)) else ():
+            meter.spend(cost)
+            yield item, body(item, meter)
+
+    return _joined(_guarded(_ENDINGS[operator](each), operator, place), operator, nodes)
+
+
+def _map(each: _Each) -> Run:
+    def run(data: Any, meter: Meter) -> Any:
+        values = [value for _, value in each(data, meter)]
+        meter.build(SLOT * len(values))
+        return values
+
+    return run
+
+
+def _filter(each: _Each) -> Run:
+    def run(data: Any, meter: Meter) -> Any:
+        items = [item for item, value in each(data, meter) if truthy(value)]
+        meter.build(SLOT * len(items))
+        return items
+
+    return run
+
+
+def _all(each: _Each) -> Run:
+    def run(data: Any, meter: Meter) -> Any:
+        holds = False
+        for _, value in each(data, meter):
+            holds = truthy(value)
+            if not holds:
+                return False
+        return holds
+
+    return run
+
+
+def _some(each: _Each) -> Run:
+    def run(data: Any, meter: Meter) -> Any:
+        return any(truthy(value) for _, value in each(data, meter))
+
+    return run
+
+
+def _none(each: _Each) -> Run:
+    def run(data: Any, meter: Meter) -> Any:
+        return not any(truthy(value) for _, value in each(data, meter))
+
+    return run
+
+
+def _reduce(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    source, body, cost = nodes[0].run, nodes[1].run, max(1, nodes[1].size)
+    initial = nodes[2].run if len(nodes) > 2 else NULL.run
+
+    def run(data: Any, meter: Meter) -> Any:
+        items = source(data, meter)
+        value = initial(data, meter)
+        for item in items if isinstance(items, (list, tuple)) else ():
+            meter.spend(cost)
+            value = body({"current": item, "accumulator": value}, meter)
+        return value
+
+    return _joined(_guarded(run, operator, place), operator, nodes)
+
+
+Build = Callable[[tuple[Node, ...], str, Place], Node]
+
+_ENDINGS: Final[Mapping[str, Callable[[_Each], Run]]] = MappingProxyType(
+    {"map": _map, "filter": _filter, "all": _all, "some": _some, "none": _none}
+)
+LOOPS: Final[Mapping[str, Build]] = MappingProxyType({**dict.fromkeys(_ENDINGS, _loop), "reduce": _reduce})
+SPECIAL: Final[Mapping[str, Build]] = MappingProxyType(
+    {
+        "var": _variable,
+        "missing": _missing,
+        "missing_some": _missing_some,
+        "has_context": _context,
+        "context_length": _context,
+        "and": _junction,
+        "or": _junction,
+        "if": _if,
+        "?:": _if,
+        "matches": _matches,
+    }
+)

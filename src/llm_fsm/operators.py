@@ -1,0 +1,348 @@
+"""What the operators of JsonLogic compute: pure functions over JSON values, and their table.
+
+Source of the semantics: jsonlogic.com and its reference implementation json-logic-js. Three things
+differ on purpose: a number that is not finite is a fault, lists and objects are equal when their
+contents are, and characters are code points. Every function takes the meter first; all raise only
+Fault.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from types import MappingProxyType
+from typing import Any, Final
+
+import re2
+
+from llm_fsm.coercion import (
+    MAX_DEPTH,
+    Fault,
+    Meter,
+    Number,
+    byte_length,
+    finite_number,
+    kind_of,
+    leading_number,
+    number_of,
+    result,
+    text_of,
+    truthy,
+)
+
+ABSENT: Final = object()
+"""Stands for an argument that was not given, where null is a value."""
+
+SLOT: Final = 8
+"""What one element of a built list counts, in bytes of output."""
+
+
+def add(meter: Meter, *values: Any) -> Number:
+    """The sum; one value alone is turned into a number."""
+    total: Number = 0
+    for value in values:
+        total = result(total + leading_number(meter, value))
+    return total
+
+
+def multiply(meter: Meter, *values: Any) -> Number:
+    """The product."""
+    total: Number = 1
+    for value in values:
+        total = result(total * leading_number(meter, value))
+    return total
+
+
+def subtract(meter: Meter, first: Any, second: Any = ABSENT) -> Number:
+    """The difference; of one value alone, its negative."""
+    number = finite_number(meter, first)
+    return result(-number if second is ABSENT else number - finite_number(meter, second))
+
+
+def divide(meter: Meter, first: Any, second: Any) -> Number:
+    """The quotient: an integer where it is exact."""
+    number, divisor = finite_number(meter, first), finite_number(meter, second)
+    if divisor == 0:
+        raise Fault("it divides by zero")
+    if isinstance(number, int) and isinstance(divisor, int) and number % divisor == 0:
+        return result(number // divisor)
+    return result(number / divisor)
+
+
+def remainder(meter: Meter, first: Any, second: Any) -> Number:
+    """The remainder with the sign of the first value."""
+    number, divisor = finite_number(meter, first), finite_number(meter, second)
+    if divisor == 0:
+        raise Fault("it divides by zero")
+    if isinstance(number, int) and isinstance(divisor, int):
+        rest = abs(number) % abs(divisor)
+        return -rest if number < 0 else rest
+    return result(math.fmod(number, divisor))
+
+
+def greatest(meter: Meter, *values: Any) -> Number:
+    """The largest of the values as numbers."""
+    return result(max(finite_number(meter, value) for value in values))
+
+
+def smallest(meter: Meter, *values: Any) -> Number:
+    """The smallest of the values as numbers."""
+    return result(min(finite_number(meter, value) for value in values))
+
+
+def same(meter: Meter, x: Any, y: Any, depth: int = 0) -> bool:
+    """Strict equality (===): of one kind and equal; lists and objects are compared by content."""
+    if x is y:
+        return x == x if isinstance(x, float) else True  # noqa: PLR0124
+    if isinstance(x, bool) or isinstance(y, bool) or x is None or y is None:
+        return False
+    if isinstance(x, str) or isinstance(y, str):
+        return type(x) is type(y) and bool(x == y)
+    if isinstance(x, (int, float)):
+        return isinstance(y, (int, float)) and x == y
+    if depth > MAX_DEPTH:
+        raise Fault(f"it compares values that nest deeper than {MAX_DEPTH}")
+    if isinstance(x, (list, tuple)):
+        if not isinstance(y, (list, tuple)) or len(x) != len(y):
+            return False
+        meter.spend(1 + (len(x) >> 3))
+        return all(same(meter, a, b, depth + 1) for a, b in zip(x, y, strict=True))
+    if isinstance(x, Mapping) and isinstance(y, Mapping):
+        if x.keys() != y.keys():
+            return False
+        meter.spend(1 + (len(x) >> 3))
+        return all(same(meter, value, y[key], depth + 1) for key, value in x.items())
+    return False
+
+
+def alike(meter: Meter, x: Any, y: Any) -> bool:
+    """Loose equality (==): as JavaScript converts; null equals only null."""
+    if type(x) is type(y) and isinstance(x, (str, int, float)):
+        return bool(x == y)
+    if x is None or y is None:
+        return x is y
+    x_whole = not isinstance(x, (str, int, float))
+    y_whole = not isinstance(y, (str, int, float))
+    if x_whole and y_whole:
+        return same(meter, x, y)
+    if x_whole:
+        x = text_of(meter, x)
+    if y_whole:
+        y = text_of(meter, y)
+    if isinstance(x, str) and isinstance(y, str):
+        return x == y
+    return number_of(meter, x) == number_of(meter, y)
+
+
+def _ordered(meter: Meter, x: Any, y: Any) -> tuple[Any, Any]:
+    """Two values ready for < and <=: two texts, or two numbers (NaN compares false)."""
+    x = text_of(meter, x) if isinstance(x, (list, tuple, Mapping)) else x
+    y = text_of(meter, y) if isinstance(y, (list, tuple, Mapping)) else y
+    if isinstance(x, str) and isinstance(y, str):
+        return x, y
+    return number_of(meter, x), number_of(meter, y)
+
+
+def less(meter: Meter, x: Any, y: Any, z: Any = ABSENT) -> bool:
+    """x < y, and y < z if there is a z."""
+    a, b = _ordered(meter, x, y)
+    return bool(a < b) and (z is ABSENT or less(meter, y, z))
+
+
+def at_most(meter: Meter, x: Any, y: Any, z: Any = ABSENT) -> bool:
+    """x <= y, and y <= z if there is a z."""
+    a, b = _ordered(meter, x, y)
+    return bool(a <= b) and (z is ABSENT or at_most(meter, y, z))
+
+
+def contained(meter: Meter, part: Any, whole: Any) -> bool:
+    """`in`: the part is an element of the list, or occurs in the text; false in anything else."""
+    if isinstance(whole, str):
+        meter.spend(len(whole) >> 10)
+        return text_of(meter, part) in whole
+    if not isinstance(whole, (list, tuple)):
+        return False
+    meter.spend(len(whole) >> 3)
+    return any(same(meter, part, item) for item in whole)
+
+
+def contains(meter: Meter, whole: Any, part: Any) -> bool:
+    """As `in` with the whole first; a null part is in no text."""
+    if part is None and isinstance(whole, str):
+        return False
+    return contained(meter, part, whole)
+
+
+def count(meter: Meter, whole: Any, part: Any) -> int:
+    """How often the part occurs in the text (without overlap) or as an element of the list; 0 in null."""
+    if whole is None:
+        return 0
+    if isinstance(whole, str):
+        meter.spend(len(whole) >> 10)
+        searched = "" if part is None else text_of(meter, part)
+        return whole.count(searched) if searched else 0
+    if not isinstance(whole, (list, tuple)):
+        raise Fault(f"it counts in {kind_of(whole)}, which is neither text nor list")
+    meter.spend(len(whole) >> 3)
+    return sum(same(meter, part, item) for item in whole)
+
+
+def length(meter: Meter, value: Any) -> int:  # noqa: ARG001
+    """Characters of a text, elements of a list, keys of an object; 0 for null."""
+    if value is None:
+        return 0
+    if isinstance(value, (str, list, tuple, Mapping)):
+        return len(value)
+    raise Fault(f"it asks for the length of {kind_of(value)}")
+
+
+def lower(meter: Meter, value: Any) -> str:
+    """The text in lower case; "" for null."""
+    text = "" if value is None else text_of(meter, value).lower()
+    meter.build(byte_length(text))
+    return text
+
+
+def date(meter: Meter, value: Any) -> Number:  # noqa: ARG001
+    """Seconds since the epoch of an ISO 8601 text; without an offset it is UTC."""
+    if not isinstance(value, str):
+        raise Fault(f"it reads {kind_of(value)} as a date; dates are ISO 8601 texts")
+    try:
+        moment = datetime.fromisoformat(value.strip())
+        aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return result(aware.timestamp())
+    except (ValueError, OverflowError) as error:
+        raise Fault("the text is no ISO 8601 date, such as 2025-01-31 or 2025-01-31T09:30:00Z") from error
+
+
+def now(meter: Meter) -> Number:
+    """Seconds since the epoch of the turn: `_timestamp` of the whole data."""
+    moment = meter.root.get("_timestamp") if isinstance(meter.root, Mapping) else None
+    if isinstance(moment, bool) or not isinstance(moment, (int, float)):
+        raise Fault("the time of the turn (_timestamp) is not known")
+    return result(moment)
+
+
+def pattern_of(source: Any) -> Any:
+    """The compiled RE2 pattern; Fault for what RE2 does not accept."""
+    if not isinstance(source, str):
+        raise Fault(f"the regular expression is {kind_of(source)}, it must be a text")
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(source.encode(), options)
+    except UnicodeEncodeError as error:
+        raise Fault("the regular expression has half a surrogate pair in it") from error
+    except re2.error as error:
+        detail = error.args[0] if error.args else b""
+        reason = detail.decode("utf-8", "replace") if isinstance(detail, bytes) else str(detail)
+        raise Fault(f"RE2 does not accept the regular expression: {reason.partition(':')[0]}") from error
+
+
+def found(meter: Meter, value: Any, pattern: Any) -> bool:
+    """True when the compiled pattern is found anywhere in the text; false for null."""
+    if value is None:
+        return False
+    if isinstance(value, (list, tuple, Mapping)):
+        raise Fault(f"it matches {kind_of(value)} against a regular expression; only texts match")
+    text = text_of(meter, value)
+    meter.spend(len(text) >> 8)
+    try:
+        octets = text.encode()
+    except UnicodeEncodeError:
+        octets = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
+    return pattern.search(octets) is not None
+
+
+def matches(meter: Meter, value: Any, source: Any) -> bool:
+    """As `found`, with a pattern that is known only now."""
+    if isinstance(source, str):
+        meter.spend(len(source))
+    return found(meter, value, pattern_of(source))
+
+
+def concatenate(meter: Meter, *values: Any) -> str:
+    """`cat`: the texts of all values; null is ""."""
+    parts = []
+    for value in values:
+        if value is not None:
+            text = text_of(meter, value)
+            meter.build(byte_length(text))
+            parts.append(text)
+    return "".join(parts)
+
+
+def merge(meter: Meter, *values: Any) -> list[Any]:
+    """One list of all elements; what is no list counts as one element."""
+    merged: list[Any] = []
+    for value in values:
+        items = value if isinstance(value, (list, tuple)) else (value,)
+        meter.spend(len(items) >> 3)
+        meter.build(SLOT * len(items))
+        merged.extend(items)
+    return merged
+
+
+def substring(meter: Meter, value: Any, start: Any = ABSENT, end: Any = ABSENT) -> str:
+    """`substr`: from `start` (negative: from the end) `end` characters, or up to `end` before the end."""
+    text = text_of(meter, value)
+    first = 0 if start is ABSENT else _offset(meter, start)
+    tail = text[first:] if first >= 0 else text[max(0, len(text) + first) :]
+    if end is not ABSENT:
+        size = _offset(meter, end)
+        tail = tail[:size] if size >= 0 else tail[: max(0, len(tail) + size)]
+    meter.build(byte_length(tail))
+    return tail
+
+
+def _offset(meter: Meter, value: Any) -> int:
+    number = number_of(meter, value)
+    if number != number:  # noqa: PLR0124
+        return 0
+    return int(max(-(2**53), min(2**53, number)))
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """An operator that needs only its arguments' values. Arguments beyond `most` are ignored."""
+
+    call: Callable[..., Any]
+    least: int
+    most: int | None
+
+
+OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
+    {
+        "!!": Operation(lambda _, value=None: truthy(value), 0, 1),
+        "!": Operation(lambda _, value=None: not truthy(value), 0, 1),
+        "==": Operation(alike, 2, 2),
+        "!=": Operation(lambda meter, x, y: not alike(meter, x, y), 2, 2),
+        "===": Operation(same, 2, 2),
+        "!==": Operation(lambda meter, x, y: not same(meter, x, y), 2, 2),
+        "<": Operation(less, 2, 3),
+        "<=": Operation(at_most, 2, 3),
+        ">": Operation(lambda meter, x, y: less(meter, y, x), 2, 2),
+        ">=": Operation(lambda meter, x, y: at_most(meter, y, x), 2, 2),
+        "+": Operation(add, 0, None),
+        "*": Operation(multiply, 1, None),
+        "-": Operation(subtract, 1, 2),
+        "/": Operation(divide, 2, 2),
+        "%": Operation(remainder, 2, 2),
+        "max": Operation(greatest, 1, None),
+        "min": Operation(smallest, 1, None),
+        "in": Operation(contained, 2, 2),
+        "cat": Operation(concatenate, 0, None),
+        "substr": Operation(substring, 1, 3),
+        "merge": Operation(merge, 0, None),
+        "log": Operation(lambda _, value=None: value, 0, 1),
+        "contains": Operation(contains, 2, 2),
+        "count": Operation(count, 2, 2),
+        "len": Operation(length, 1, 1),
+        "lower": Operation(lower, 1, 1),
+        "date": Operation(date, 1, 1),
+        "now": Operation(now, 0, 0),
+        "matches": Operation(matches, 2, 2),
+    }
+)
