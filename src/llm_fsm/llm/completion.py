@@ -1,0 +1,161 @@
+"""Reading a chat completion, in OpenAI's JSON shape and the odd shapes that compatible servers send.
+
+Whatever text a model wrote is a reply, an empty one too; that is for the engine to judge. An answer that is
+no chat completion at all is a ModelError.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.modes import TOOL_NAME, Mode
+from llm_fsm.llm.retry import is_retryable
+from llm_fsm.messages import ModelReply
+
+_LARGEST = 10**12
+"""Token counts above this are nonsense and count as 0."""
+
+
+def parse_completion(body: bytes, *, model: str, mode: Mode, attempts: int, seconds: float) -> ModelReply:
+    """The reply in the body of an answer with status 200. Raises ModelError if it holds none."""
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError) as error:
+        raise no_completion(_describe(body)) from error
+    return read_completion(payload, model=model, mode=mode, attempts=attempts, seconds=seconds)
+
+
+def read_completion(payload: Any, *, model: str, mode: Mode, attempts: int, seconds: float) -> ModelReply:
+    """The reply in a chat completion. Raises ModelError if it is none."""
+    choice = _first_choice(payload)
+    message = choice.get("message")
+    if not isinstance(message, dict):
+        raise no_completion("JSON whose choice has no message")
+    text = _text(message, mode)
+    finish = choice.get("finish_reason")
+    usage = payload.get("usage")
+    if not isinstance(usage, dict):
+        usage = {}
+    answered_by = payload.get("model")
+    return ModelReply(
+        text=text,
+        model=answered_by if isinstance(answered_by, str) and answered_by else model,
+        mode=mode,
+        finish_reason=finish if isinstance(finish, str) else "",
+        attempts=attempts,
+        input_tokens=_count(usage.get("prompt_tokens", usage.get("input_tokens"))),
+        output_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),
+        seconds=seconds,
+        cost=_cost(usage.get("cost")),
+    )
+
+
+def no_completion(what: str) -> ModelError:
+    """The error for an answer that is no chat completion: the server may be starting, or be another one."""
+    return ModelError(
+        f"the server answered 200 with {what}, not a chat completion", retryable=True, status=200
+    )
+
+
+def error_line(body: str, limit: int = 300) -> str:
+    """What an error body says, in one line of at most `limit` characters."""
+    try:
+        payload = json.loads(body)
+    except (ValueError, RecursionError):
+        payload = body
+    for key in ("error", "message", "detail", "msg"):
+        if isinstance(payload, dict) and payload.get(key):
+            payload = payload[key]
+    text = payload if isinstance(payload, str) else json.dumps(payload)
+    if text.lstrip()[:1] == "<":
+        return "an HTML page"
+    line = " ".join(text.split()) or "nothing"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
+
+
+def _first_choice(payload: Any) -> dict[str, Any]:
+    if not isinstance(payload, dict):
+        raise no_completion(f"a JSON {_KINDS.get(type(payload), 'value')}")
+    choices = payload.get("choices")
+    if isinstance(choices, list) and choices and isinstance(choices[0], dict):
+        return choices[0]
+    fault = payload.get("error")
+    if fault:
+        code = fault.get("code") if isinstance(fault, dict) else None
+        status = code if isinstance(code, int) and 400 <= code < 600 else 200
+        said = error_line(json.dumps(fault))
+        raise ModelError(
+            f"the provider reports an error: {said}",
+            retryable=status == 200 or is_retryable(status),
+            status=status,
+        )
+    raise no_completion("JSON without choices")
+
+
+_KINDS = {list: "list", str: "string", int: "number", float: "number", bool: "boolean", type(None): "null"}
+
+
+def _text(message: Mapping[str, Any], mode: Mode) -> str:
+    content = _content(message.get("content"))
+    called = _arguments(message)
+    if called and (mode == "tool" or not content.strip()):
+        return called
+    if content:
+        return content
+    refusal = message.get("refusal")
+    return refusal if isinstance(refusal, str) else ""
+
+
+def _content(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    if content is None:
+        return ""
+    if isinstance(content, list):
+        return "".join(_part(part) for part in content)
+    return json.dumps(content)
+
+
+def _part(part: Any) -> str:
+    """The words of one content part; thoughts, images and the like have none."""
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict) and part.get("type", "text") in {"text", "output_text"}:
+        text = part.get("text")
+        return text if isinstance(text, str) else ""
+    return ""
+
+
+def _arguments(message: Mapping[str, Any]) -> str:
+    """The arguments of the call of our function, else of the first call."""
+    calls = message.get("tool_calls")
+    wrapped = calls if isinstance(calls, list) else []
+    found = [call.get("function") for call in wrapped if isinstance(call, dict)]
+    functions = [called for called in (*found, message.get("function_call")) if isinstance(called, dict)]
+    functions.sort(key=lambda called: called.get("name") != TOOL_NAME)
+    return _content(functions[0].get("arguments")) if functions else ""
+
+
+def _count(value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0
+    return int(value) if 0 <= value <= _LARGEST else 0
+
+
+def _cost(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return 0.0
+    return float(value) if 0 <= value <= _LARGEST and math.isfinite(value) else 0.0
+
+
+def _describe(body: bytes) -> str:
+    start = body.lstrip()[:1]
+    if not start:
+        return "an empty body"
+    if start == b"<":
+        return "HTML"
+    return "broken or truncated JSON" if start in b"{[" else "something that is not JSON"

@@ -1,0 +1,160 @@
+"""How the form of a reply is asked for, and what each endpoint was found to accept.
+
+    schema        `response_format` json_schema: the provider holds the model to it
+    tool          one function, which the model must call with the reply as arguments
+    json_object   `response_format` json_object: JSON of any form
+    prompt        the prompt's words alone
+
+A step down is made only when a provider rejects a request for its form.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Awaitable, Callable, Iterator, Mapping
+from typing import Any, Literal, TypeAlias
+
+from llm_fsm.errors import ModelError
+from llm_fsm.messages import ModelReply, ReplySchema
+
+Mode: TypeAlias = Literal["schema", "tool", "json_object", "prompt"]
+MODES: tuple[Mode, ...] = ("schema", "tool", "json_object", "prompt")
+TOOL_NAME = "reply"
+_TOOL_DESCRIPTION = "Give your reply."
+
+FORM_STATUS = frozenset({400, 404, 415, 422, 501})
+"""HTTP statuses with which providers reject a request for its form."""
+
+_FORM: Mapping[Mode, re.Pattern[str]] = {
+    "schema": re.compile(
+        r"response[_ ]?format|json[_ ]?schema|\bschema\b|structured|guided|grammar|json[_ ]mode|output_config"
+        r"|output_format|additionalproperties|\bstrict\b|response_?schema|response_?mime"
+    ),
+    "tool": re.compile(r"\btools?\b|tool[_ ]|function|\bschema\b|additionalproperties|\bstrict\b"),
+    "json_object": re.compile(
+        r"response[_ ]?format|json[_ ]?object|json[_ ]mode|the word .?.?json|response_?mime"
+    ),
+}
+_UNSUPPORTED = re.compile(
+    r"not (yet )?(supported|implemented|permitted|available)|unsupported|unrecogni[sz]ed|cannot unmarshal"
+    r"|(not|n't) (currently |yet )?support|endpoints? found that|requested parameters"
+    r"|(unknown|unexpected) (field|name|parameter|argument|keyword)|extra (inputs|fields)"
+)
+_ANOTHER_CAUSE = re.compile(
+    r"context[_ ](length|window|size)|maximum context|too many tokens|prompt is too long"
+    r"|api[_ ]?key|unauthori|quota|billing|balance|credit|rate[_ ]limit"
+    r"|content[_ ](filter|policy|management)|safety|model_not_found"
+    r"|(model|deployment).{0,80}(not (exist|found)|n't exist|unknown)"
+    r"|(unknown|invalid|no such) (model|deployment)"
+)
+_ANOTHER_PARAMETER = re.compile(
+    r"max_(completion_|output_)?tokens|temperature|top_p|\brole\b|image|media type"
+)
+_ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
+"""Keys of error bodies that repeat parts of the request or of the model's words."""
+
+
+def rejects_form(status: int, body: str, mode: Mode) -> bool:
+    """Whether an error answer says that the endpoint does not take this form of request.
+
+    It must name the form, or call something unsupported without naming another parameter.
+    """
+    if mode == "prompt" or status not in FORM_STATUS or body.lstrip()[:1] == "<":
+        return False
+    words = _claims(body)[:4000].lower()
+    if _ANOTHER_CAUSE.search(words):
+        return False
+    if _FORM[mode].search(words):
+        return True
+    return bool(_UNSUPPORTED.search(words)) and not _ANOTHER_PARAMETER.search(words)
+
+
+def _claims(body: str) -> str:
+    """The words of an error body without what it repeats of the request."""
+    try:
+        return " ".join(_strings(json.loads(body)))
+    except (ValueError, RecursionError):
+        return body
+
+
+def _strings(value: Any) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list):
+        for item in value:
+            yield from _strings(item)
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            if key not in _ECHOES:
+                yield from _strings(item)
+
+
+def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
+    """The fields that a chat-completions request needs for this mode."""
+    if mode == "prompt" or schema is None:
+        return {}
+    if mode == "schema":
+        wanted = {"name": schema.name, "strict": True, "schema": schema.schema}
+        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
+    if mode == "tool":
+        function = {"name": TOOL_NAME, "description": _TOOL_DESCRIPTION, "parameters": schema.schema}
+        choice = {"type": "function", "function": {"name": TOOL_NAME}}
+        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
+    return {"response_format": {"type": "json_object"}}
+
+
+def form_json(mode: Mode, schema: ReplySchema | None) -> str:
+    """`form_fields` as members of a JSON object, led by a comma, around the schema's own text.
+
+    Non-ASCII text becomes escapes, so that lone surrogates survive.
+    """
+    if mode == "prompt" or schema is None:
+        return ""
+    text = schema.text if schema.text.isascii() else json.dumps(json.loads(schema.text))
+    if mode == "schema":
+        return (
+            f',"response_format":{{"type":"json_schema","json_schema":{{"name":{json.dumps(schema.name)},'
+            f'"strict":true,"schema":{text}}}}}'
+        )
+    if mode == "tool":
+        return (
+            f',"tools":[{{"type":"function","function":{{"name":"{TOOL_NAME}",'
+            f'"description":"{_TOOL_DESCRIPTION}","parameters":{text}}}}}],'
+            f'"tool_choice":{{"type":"function","function":{{"name":"{TOOL_NAME}"}}}}'
+        )
+    return ',"response_format":{"type":"json_object"}'
+
+
+class ReplyModes:
+    """What the models of one endpoint accept, as far as it is known."""
+
+    __slots__ = ("_first", "_known")
+
+    def __init__(self, first: Mode = "schema") -> None:
+        self._first = first
+        self._known: dict[str, Mode] = {}
+
+    async def settle(
+        self, model: str, schema: ReplySchema | None, ask: Callable[[Mode], Awaitable[ModelReply]]
+    ) -> ModelReply:
+        """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
+
+        A step is remembered once a plainer request was answered. Without a schema only the prompt's words
+        say the form. Raises what `ask` raises for another reason.
+        """
+        first = self._known.get(model, self._first)
+        modes = ("prompt",) if schema is None else MODES[MODES.index(first) :]
+        for mode in modes[:-1]:
+            try:
+                reply = await ask(mode)
+            except ModelError as error:
+                if not error.format_rejected:
+                    raise
+                continue
+            self._known[model] = mode
+            return reply
+        reply = await ask("prompt")
+        if schema is not None:
+            self._known[model] = "prompt"
+        return reply

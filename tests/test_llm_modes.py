@@ -1,0 +1,169 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.modes import MODES, ReplyModes, form_fields, form_json, rejects_form
+from llm_fsm.messages import ModelReply, ReplySchema
+from llm_requests import SCHEMA
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def fault(message: str, **more) -> str:
+    return json.dumps({"error": {"message": message, **more}})
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "mode", "rejected"),
+    [
+        (
+            400,
+            fault("'response_format' of type 'json_schema' is not supported with this model."),
+            "schema",
+            True,
+        ),
+        (400, fault("This response_format type is unavailable now"), "schema", True),
+        (400, fault("This model does not support response format `json_schema`."), "schema", True),
+        (400, fault("Invalid schema for response_format 'reply': In context=()"), "schema", True),
+        (400, fault("'response_format.type' must be 'json_object' or 'text'"), "schema", True),
+        (400, fault('Invalid JSON payload received. Unknown name "additionalProperties"'), "schema", True),
+        (
+            400,
+            fault("unknown field `response_format`, expected `messages`, `max_tokens`, `temperature`"),
+            "schema",
+            True,
+        ),
+        (400, fault("Unrecognized request argument supplied: response_format"), "json_object", True),
+        (400, fault("'messages' must contain the word 'json' in some form"), "json_object", True),
+        (400, "json: cannot unmarshal object into Go struct field .format", "schema", True),
+        (400, fault("registry.ollama.ai/library/x does not support tools"), "tool", True),
+        (404, fault("No endpoints found that support tool use"), "tool", True),
+        (404, fault("No endpoints found that can handle the requested parameters."), "schema", True),
+        (415, fault("unsupported"), "tool", True),
+        (
+            422,
+            json.dumps(
+                {"detail": [{"loc": ["body", "response_format"], "msg": "Extra inputs are not permitted"}]}
+            ),
+            "schema",
+            True,
+        ),
+        (
+            422,
+            json.dumps({"detail": [{"loc": ["body", "tools"], "msg": "bad", "input": "my api key"}]}),
+            "tool",
+            True,
+        ),
+        (501, fault("structured outputs are not implemented"), "schema", True),
+        # another cause, another status, or nothing said
+        (
+            400,
+            fault("maximum context length is 8192 tokens: 8900 in the messages, 100 in the functions"),
+            "tool",
+            False,
+        ),
+        (400, fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."), "schema", False),
+        (400, fault("Unsupported value: 'temperature' does not support 0.7"), "schema", False),
+        (400, fault("The image type is not supported"), "schema", False),
+        (400, fault("bad request"), "schema", False),
+        (
+            422,
+            json.dumps({"detail": [{"loc": ["body", "seed"], "msg": "bad", "input": "a json_schema"}]}),
+            "schema",
+            False,
+        ),
+        (404, fault("The model `tool-7b` does not exist"), "tool", False),
+        (404, "<html>We do not support this page</html>", "schema", False),
+        (404, "404 page not found", "schema", False),
+        (401, fault("response_format needs a better key"), "schema", False),
+        (429, fault("structured outputs: rate limit"), "schema", False),
+        (500, fault("response_format crashed"), "schema", False),
+        (400, fault("response_format"), "prompt", False),
+        (400, fault("tools are unknown"), "json_object", False),
+        (400, "", "schema", False),
+        (400, "[" * 100_000, "schema", False),
+    ],
+)
+def test_an_error_is_a_rejection_of_the_form_only_if_it_says_so(status, body, mode, rejected):
+    assert rejects_form(status, body, mode) is rejected
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_the_text_and_the_fields_of_a_form_are_the_same(mode):
+    schema = ReplySchema(name="r", schema={"description": "né \ud800"}, text='{"description": "né \ud800"}')
+    for given in (SCHEMA, schema, None):
+        assert json.loads('{"a":1' + form_json(mode, given) + "}") == {"a": 1, **form_fields(mode, given)}
+
+
+class Endpoint:
+    """An endpoint that rejects some modes, and notes which were tried."""
+
+    def __init__(self, *rejects: str) -> None:
+        self.rejects = rejects
+        self.tried: list[str] = []
+
+    async def __call__(self, mode: str) -> ModelReply:
+        self.tried.append(mode)
+        if mode in self.rejects:
+            raise ModelError("form", format_rejected=True)
+        return ModelReply(text="ok", mode=mode)
+
+
+@pytest.mark.parametrize(
+    ("rejects", "tried"),
+    [
+        ((), ["schema"]),
+        (("schema",), ["schema", "tool"]),
+        (("schema", "tool"), ["schema", "tool", "json_object"]),
+        (("schema", "tool", "json_object"), list(MODES)),
+    ],
+)
+async def test_a_step_down_is_made_for_each_rejection_and_remembered(rejects, tried):
+    modes, endpoint = ReplyModes(), Endpoint(*rejects)
+    assert (await modes.settle("m", SCHEMA, endpoint)).mode == tried[-1]
+    await modes.settle("m", SCHEMA, endpoint)
+    assert endpoint.tried == [*tried, tried[-1]]
+
+
+async def test_each_model_is_remembered_by_itself():
+    modes, endpoint = ReplyModes(), Endpoint("schema")
+    await modes.settle("a", SCHEMA, endpoint)
+    await modes.settle("b", SCHEMA, endpoint)
+    assert endpoint.tried == ["schema", "tool"] * 2
+
+
+async def test_a_step_that_led_to_no_answer_is_forgotten():
+    modes, endpoint = ReplyModes(), Endpoint(*MODES)
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            await modes.settle("m", SCHEMA, endpoint)
+    assert endpoint.tried == list(MODES) * 2
+
+
+async def test_without_a_schema_only_the_prompt_asks():
+    modes, endpoint = ReplyModes(), Endpoint()
+    await modes.settle("m", None, endpoint)
+    await modes.settle("m", SCHEMA, endpoint)
+    assert endpoint.tried == ["prompt", "schema"]
+
+
+async def test_another_failure_is_no_step_down():
+    async def refuse(mode: str) -> ModelReply:
+        raise ModelError(f"busy in {mode}", retryable=True)
+
+    with pytest.raises(ModelError, match="busy in schema"):
+        await ReplyModes().settle("m", SCHEMA, refuse)
+
+
+async def test_an_endpoint_can_begin_lower():
+    endpoint = Endpoint()
+    await ReplyModes("json_object").settle("m", SCHEMA, endpoint)
+    assert endpoint.tried == ["json_object"]
