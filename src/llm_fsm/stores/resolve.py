@@ -1,0 +1,148 @@
+"""From the short form of a store to the store: "memory", "sqlite:///bots.db", a file name, or a store itself.
+
+| form | store |
+|---|---|
+| `None`, `memory` | in memory |
+| `sqlite:///bots.db` | SQLite, relative to the working folder |
+| `sqlite:////var/lib/bots.db`, `sqlite:///C:/bots.db` | SQLite, absolute |
+| `sqlite:///~/bots.db` | SQLite, in the home folder |
+| `sqlite:///:memory:` | SQLite in memory |
+| `bots.db`, `bots.sqlite`, `bots.sqlite3` | SQLite, as a file name |
+| any other `scheme://…` | what the entry point `scheme` of the group `llm_fsm.stores` makes of the URL |
+
+Paths are taken as they stand: nothing is percent-decoded. A store's module is imported only when chosen.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path, PurePath
+from typing import Any, cast
+
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.stores.base import Store
+
+GROUP = "llm_fsm.stores"
+_SUFFIXES = (".db", ".sqlite", ".sqlite3")
+_FORMS = {"memory": '"memory"', "sqlite": '"sqlite:///file.db"'}
+_PORT = ("load", "save", "records", "journal", "journalled", "forget_journal", "lock", "list", "delete")
+_NOT_YET = frozenset({"file", "postgresql", "postgres", "redis", "rediss", "mongodb", "mongodb+srv"})
+
+
+def resolve(store: str | Store | None) -> Store:
+    """The store meant by `store`; nothing is opened yet. Raises ConfigurationError."""
+    if store is None:
+        return _memory()
+    if not isinstance(store, str):
+        return _checked(store)
+    scheme, separator, rest = store.partition("://")
+    scheme = scheme.lower()
+    if not separator:
+        return _bare(store)
+    if scheme == "sqlite":
+        return _sqlite(_path_in(rest))
+    if scheme == "memory":
+        return _memory()
+    return _third_party(scheme, store)
+
+
+def default_path(environ: Mapping[str, str], platform: str, home: Path) -> Path:
+    """Where the command line keeps conversations: in `LLM_FSM_HOME`, else in the user's data folder.
+
+    `platform` is as in `sys.platform`. Relative XDG_DATA_HOME is ignored, as the XDG specification demands.
+    """
+    name = "conversations.db"
+    if own := environ.get("LLM_FSM_HOME"):
+        return Path(own).expanduser() / name
+    if platform == "win32":
+        local = environ.get("LOCALAPPDATA")
+        return (Path(local) if local else home / "AppData" / "Local") / "llm-fsm" / name
+    if platform == "darwin":
+        return home / "Library" / "Application Support" / "llm-fsm" / name
+    data = environ.get("XDG_DATA_HOME", "")
+    return (Path(data) if os.path.isabs(data) else home / ".local" / "share") / "llm-fsm" / name
+
+
+def _bare(text: str) -> Store:
+    if text.lower() == "memory":
+        return _memory()
+    if text.lower().startswith("sqlite:"):
+        raise _slashes(text, text[len("sqlite:") :])
+    if PurePath(text).suffix.lower() in _SUFFIXES:
+        return _sqlite(text)
+    raise _unknown(f'"{text}"', text)
+
+
+def _path_in(rest: str) -> str:
+    """The path in what follows `sqlite://`."""
+    path = rest[1:]
+    if not rest.startswith("/"):
+        raise _slashes(f"sqlite://{rest}", rest)
+    if not path:
+        raise ConfigurationError('store "sqlite:///": no file is named; for example "sqlite:///file.db"')
+    if "?" in path:
+        raise ConfigurationError(
+            f'store "sqlite:///{path}": parameters after "?" are not supported; '
+            f'write "sqlite:///{path.partition("?")[0]}"'
+        )
+    return path
+
+
+def _slashes(text: str, path: str) -> ConfigurationError:
+    return ConfigurationError(
+        f'store "{text}": three slashes stand before a path, and four before an absolute one: '
+        f'"sqlite:///{path.removeprefix("//") or "file.db"}"'
+    )
+
+
+def _sqlite(path: str) -> Store:
+    module: Any = import_module("llm_fsm.stores.sqlite")
+    return cast(Store, module.SQLiteStore(os.path.expanduser(path)))
+
+
+def _memory() -> Store:
+    module: Any = import_module("llm_fsm.stores.memory")
+    return cast(Store, module.MemoryStore())
+
+
+def _third_party(scheme: str, url: str) -> Store:
+    """The URL may hold a password: errors show its scheme only."""
+    for point in _entry_points():
+        if point.name == scheme:
+            return _checked(point.load()(url))
+    if scheme in _NOT_YET:
+        raise ConfigurationError(
+            f'store "{scheme}://…": this version has no such store; available: {_available()}'
+        )
+    raise _unknown(f'"{scheme}://…"', scheme)
+
+
+def _entry_points() -> Any:
+    # Looking through installed packages takes tens of milliseconds, which only third-party stores pay.
+    metadata: Any = import_module("importlib.metadata")
+    return metadata.entry_points(group=GROUP)
+
+
+def _available() -> str:
+    others = sorted({f'"{point.name}://…"' for point in _entry_points()})
+    return ", ".join([*_FORMS.values(), 'a file name that ends in ".db"', *others])
+
+
+def _unknown(shown: str, name: str) -> ConfigurationError:
+    known = {**_FORMS, **{point.name: f'"{point.name}://…"' for point in _entry_points()}}
+    close = get_close_matches(name.lower(), known, n=1)
+    hint = f"; did you mean {known[close[0]]}?" if close else "."
+    return ConfigurationError(f"unknown store {shown}{hint} Available: {_available()}")
+
+
+def _checked(store: Any) -> Store:
+    missing = [name for name in _PORT if not callable(getattr(store, name, None))]
+    if missing:
+        raise ConfigurationError(
+            f"a store is a text such as {_FORMS['sqlite']} or an object with the methods of "
+            f"llm_fsm.stores.base.Store; {type(store).__name__} has no {', '.join(missing)}"
+        )
+    return cast(Store, store)

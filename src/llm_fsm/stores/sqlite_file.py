@@ -1,0 +1,180 @@
+"""The SQLite file itself: opening, its schema and version, and what its errors mean.
+
+`application_id` is "LFSM" in ASCII; `user_version` is the schema's version. Large rows (sessions, records)
+live in ordinary tables, small ones in tables without a row id.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from llm_fsm.errors import StoreError
+from llm_fsm.stores.place import cannot_open, denied, full, make_folder, read_only
+
+MEMORY = ":memory:"
+SCHEMA_VERSION = 1
+APPLICATION_ID = int.from_bytes(b"LFSM", "big")
+
+_SCHEMA = (
+    """CREATE TABLE conversations (
+        id TEXT PRIMARY KEY NOT NULL, version INTEGER NOT NULL, session TEXT NOT NULL,
+        definition TEXT NOT NULL, state TEXT NOT NULL, ended INTEGER NOT NULL,
+        created REAL NOT NULL, updated REAL NOT NULL)""",
+    """CREATE TABLE records (
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+        number INTEGER NOT NULL, record TEXT NOT NULL, PRIMARY KEY (conversation, number))""",
+    """CREATE TABLE inbox (
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+        request_id TEXT NOT NULL, number INTEGER NOT NULL,
+        PRIMARY KEY (conversation, request_id)) WITHOUT ROWID""",
+    # The first turn of a conversation has a journal before the conversation exists: no foreign key.
+    """CREATE TABLE journal (
+        conversation TEXT NOT NULL, step INTEGER NOT NULL, text TEXT NOT NULL,
+        PRIMARY KEY (conversation, step)) WITHOUT ROWID""",
+    f"PRAGMA application_id = {APPLICATION_ID}",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+
+_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
+_REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
+# A write that the system cut short for a reason other than ENOSPC (a file size limit) has these codes.
+_CUT_SHORT = frozenset(
+    {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE}
+)
+_REOPEN = frozenset(
+    {
+        sqlite3.SQLITE_READONLY,
+        sqlite3.SQLITE_CORRUPT,
+        sqlite3.SQLITE_NOTADB,
+        sqlite3.SQLITE_CANTOPEN,
+        sqlite3.SQLITE_IOERR,
+    }
+)
+
+
+def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
+    """Open the file, creating folder, file and schema where missing; the caller owns the connection.
+
+    Waits at most about `busy_timeout` seconds for others. Raises StoreError and sqlite3.Error.
+    """
+    if path != MEMORY:
+        make_folder(Path(path))
+    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
+    try:
+        _until_free(busy_timeout, lambda: _prepare(db, path))
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def fault(path: str, error: sqlite3.Error) -> StoreError:
+    """An error of SQLite in our words."""
+    place = Path(path)
+    code = _code(error)
+    primary = code & 0xFF
+    if primary in _BUSY:
+        locked = f"{path}: the database is locked by another program: try again, or end that program"
+        return StoreError(locked, retryable=True)
+    if primary == sqlite3.SQLITE_FULL or code in _CUT_SHORT:
+        return full(place)
+    if primary == sqlite3.SQLITE_READONLY:
+        return read_only(place)
+    if primary in _REFUSED:
+        return denied(place)
+    if primary == sqlite3.SQLITE_CANTOPEN:
+        return cannot_open(place, str(error))
+    if primary == sqlite3.SQLITE_NOTADB:
+        return StoreError(f"{path}: is not an SQLite database: use another file, or move this one away")
+    if primary == sqlite3.SQLITE_CORRUPT:
+        return StoreError(
+            f"{path}: the database is damaged ({error}): restore it from a backup, or move it away"
+        )
+    return StoreError(f"{path}: the database cannot be used ({error}): see to the cause and try again")
+
+
+def is_busy(error: BaseException) -> bool:
+    """Waiting was in vain; it would be for the next statement too."""
+    return isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _BUSY
+
+
+def is_lasting(error: BaseException) -> bool:
+    """The connection may have to be opened anew before it works again.
+
+    Not so when the disk is full: a full disk can still be read, but perhaps no connection be opened.
+    """
+    return (
+        isinstance(error, sqlite3.Error)
+        and _code(error) & 0xFF in _REOPEN
+        and _code(error) not in _CUT_SHORT
+    )
+
+
+def _code(error: sqlite3.Error) -> int:
+    return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
+
+
+def _prepare(db: sqlite3.Connection, path: str) -> None:
+    with _transaction(db, "BEGIN"):
+        empty = _is_empty(db, path)
+    db.execute("PRAGMA journal_mode = WAL")
+    db.execute("PRAGMA synchronous = FULL")
+    db.execute("PRAGMA foreign_keys = ON")
+    if empty:
+        with _transaction(db, "BEGIN IMMEDIATE"):
+            if _is_empty(db, path):  # nobody was faster
+                for statement in _SCHEMA:
+                    db.execute(statement)
+
+
+def _is_empty(db: sqlite3.Connection, path: str) -> bool:
+    """Whether the schema has to be created. Refuses what another program, or a newer version, has written.
+
+    To be called in a transaction, so that the answers belong together.
+    """
+    application = _value(db, "PRAGMA application_id")
+    version = _value(db, "PRAGMA user_version")
+    if application == APPLICATION_ID:
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{path}: written by a newer version (schema {version}; this one knows up to "
+                f"{SCHEMA_VERSION}): upgrade llm-fsm or use another file"
+            )
+        return False
+    if application or version or _value(db, "SELECT count(*) FROM sqlite_master"):
+        raise StoreError(f"{path}: is a database of another program: use another file")
+    return True
+
+
+@contextmanager
+def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
+    db.execute(begin)
+    try:
+        yield
+        db.execute("COMMIT")
+    finally:
+        if db.in_transaction:
+            db.execute("ROLLBACK")
+
+
+def _value(db: sqlite3.Connection, query: str) -> int:
+    (value,) = db.execute(query).fetchone()
+    return int(value)
+
+
+def _until_free(seconds: float, action: Callable[[], None]) -> None:
+    """Repeat while the database is locked: switching to WAL and the like do not wait by themselves."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            action()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= deadline:
+                raise
+            time.sleep(0.01)
+        else:
+            return

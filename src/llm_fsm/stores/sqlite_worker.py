@@ -1,0 +1,208 @@
+"""The thread that owns the connection to an SQLite file, and the jobs that wait for it.
+
+Jobs that are waiting when the worker comes round are served together: first all that write, in one
+transaction (so they share the costly sync to disk), then all that read; a job is answered after the commit.
+A read therefore sees every write that was handed in before it. When one of several jobs cannot be done,
+the transaction is rolled back and each job is tried on its own, so a failing job harms no other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+from llm_fsm.errors import StoreError
+from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
+
+BATCH = 128
+
+
+class Job(NamedTuple):
+    """Work on the connection for one who waits on `future` in `loop`.
+
+    `work` uses the connection only during the call. Jobs that write are called within a transaction, and
+    again when it had to be rolled back.
+    """
+
+    work: Callable[[sqlite3.Connection], Any]
+    writes: bool
+    loop: asyncio.AbstractEventLoop
+    future: asyncio.Future[Any]
+
+
+class _Outcome(NamedTuple):
+    job: Job
+    value: Any = None
+    error: Exception | None = None
+
+
+class Worker:
+    """Owns one connection; opens it with the first job and again after errors that call for it."""
+
+    def __init__(self, path: str, busy_timeout: float) -> None:
+        self._path = path
+        self._busy_timeout = busy_timeout
+        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._guard = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._stopped = False
+        self._db: sqlite3.Connection | None = None
+        self._inode: tuple[int, int] | None = None
+
+    def submit(self, job: Job) -> None:
+        """Hand in a job. Raises StoreError after `stop`."""
+        with self._guard:
+            self.check_open()
+            if self._thread is None:
+                thread = threading.Thread(target=self._run, name="llm-fsm-sqlite", daemon=True)
+                thread.start()
+                self._thread = thread
+            self._jobs.put(job)
+
+    def check_open(self) -> None:
+        """Raises StoreError after `stop`."""
+        if self._stopped:
+            raise StoreError(f"{self._path}: the store is closed; open a new one")
+
+    def stop(self) -> threading.Thread | None:
+        """Let the thread finish what waits, close the connection and end. Returns the thread to join, if any.
+
+        Safe to call more than once.
+        """
+        with self._guard:
+            self._stopped = True
+        self._jobs.put(None)
+        return self._thread
+
+    def _run(self) -> None:
+        running = True
+        while running:
+            batch, running = self._next()
+            self._serve(batch)
+        self._disconnect()
+
+    def _next(self) -> tuple[Sequence[Job], bool]:
+        """The jobs that wait now (at least one, or the wish to stop), and whether to go on after them."""
+        batch: list[Job] = []
+        job = self._jobs.get()
+        while job is not None:
+            batch.append(job)
+            if len(batch) == BATCH or self._jobs.empty():
+                return batch, True
+            job = self._jobs.get_nowait()  # nobody else takes from this queue
+        return batch, False
+
+    def _serve(self, batch: Sequence[Job]) -> None:
+        alive = [job for job in batch if not job.future.cancelled()]
+        writes = [job for job in alive if job.writes]
+        reads = [job for job in alive if not job.writes]
+        if writes:
+            _deliver(self._write_all(writes))
+        if reads:
+            _deliver(self._one_by_one(reads, self._read))
+
+    def _write_all(self, jobs: Sequence[Job]) -> Sequence[_Outcome]:
+        if len(jobs) > 1:
+            try:
+                values = self._write(jobs)
+            except Exception as error:
+                self._recover(error)
+                if is_busy(error):
+                    return [self._failed(job, error) for job in jobs]
+            else:
+                return [_Outcome(job, value) for job, value in zip(jobs, values, strict=True)]
+        return self._one_by_one(jobs, lambda job: self._write([job])[0])
+
+    def _one_by_one(self, jobs: Sequence[Job], do: Callable[[Job], Any]) -> Sequence[_Outcome]:
+        """Each job for itself; but none waits again for a database that stayed locked for the one before."""
+        outcomes: list[_Outcome] = []
+        locked: Exception | None = None
+        for job in jobs:
+            if locked is not None:
+                outcomes.append(self._failed(job, locked))
+                continue
+            try:
+                outcomes.append(_Outcome(job, do(job)))
+            except Exception as error:
+                self._recover(error)
+                outcomes.append(self._failed(job, error))
+                locked = error if is_busy(error) else None
+        return outcomes
+
+    def _read(self, job: Job) -> Any:
+        return job.work(self._connection())
+
+    def _write(self, jobs: Sequence[Job]) -> Sequence[Any]:
+        db = self._connection()
+        db.execute("BEGIN IMMEDIATE")
+        values = [job.work(db) for job in jobs]
+        db.execute("COMMIT")
+        return values
+
+    def _failed(self, job: Job, error: Exception) -> _Outcome:
+        if not isinstance(error, sqlite3.Error):
+            return _Outcome(job, error=error)
+        translated = fault(self._path, error)
+        translated.__cause__ = error
+        return _Outcome(job, error=translated)
+
+    def _recover(self, error: Exception) -> None:
+        """Leave no transaction open, and no connection that would fail for ever."""
+        if self._db is None:
+            return
+        try:
+            if self._db.in_transaction:
+                self._db.execute("ROLLBACK")
+        except sqlite3.Error:  # what matters is the error that led here; a new connection starts clean
+            self._disconnect()
+        if is_lasting(error) and self._path != MEMORY:
+            self._disconnect()
+
+    def _connection(self) -> sqlite3.Connection:
+        if self._db is not None and self._path != MEMORY and self._inode != _inode(self._path):
+            self._disconnect()  # the file was removed or replaced: writing to the old one would lose the turn
+        if self._db is None:
+            self._db = open_database(self._path, self._busy_timeout)
+            self._inode = _inode(self._path)
+        return self._db
+
+    def _disconnect(self) -> None:
+        db, self._db = self._db, None
+        if db is not None:
+            db.close()
+
+
+def _inode(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _deliver(outcomes: Iterable[_Outcome]) -> None:
+    """Wake those who wait, each event loop once."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[_Outcome]] = {}
+    for outcome in outcomes:
+        by_loop.setdefault(outcome.job.loop, []).append(outcome)
+    for loop, share in by_loop.items():
+        try:
+            loop.call_soon_threadsafe(_resolve, share)
+        except RuntimeError:  # the loop is closed: nobody waits there any more
+            continue
+
+
+def _resolve(outcomes: Iterable[_Outcome]) -> None:
+    for outcome in outcomes:
+        future = outcome.job.future
+        if future.done():
+            continue
+        if outcome.error is None:
+            future.set_result(outcome.value)
+        else:
+            future.set_exception(outcome.error)
