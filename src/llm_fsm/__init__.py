@@ -1,0 +1,77 @@
+"""llm_fsm: conversations and workflows as state machines in JSON.
+
+Names are loaded on first use, so importing the package is cheap and has no side effects.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llm_fsm.definition import Definition
+    from llm_fsm.errors import (
+        ConfigurationError,
+        ConversationConflict,
+        ConversationEnded,
+        ConversationError,
+        ConversationNotFound,
+        DefinitionError,
+        HandlerError,
+        LLMFSMError,
+        ModelError,
+        ReplyError,
+        StoreError,
+    )
+    from llm_fsm.findings import Finding
+    from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
+    from llm_fsm.loader import check, load
+    from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
+    from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Usage
+    from llm_fsm.observers import observe
+    from llm_fsm.sync import Conversation, Machine
+    from llm_fsm.telemetry import enable_logging
+
+__version__ = "0.1.0"
+
+_PLACES = {
+    "definition": ("Definition",),
+    "errors": (
+        "ConfigurationError",
+        "ConversationConflict",
+        "ConversationEnded",
+        "ConversationError",
+        "ConversationNotFound",
+        "DefinitionError",
+        "HandlerError",
+        "LLMFSMError",
+        "ModelError",
+        "ReplyError",
+        "StoreError",
+    ),
+    "findings": ("Finding",),
+    "handlers": ("Handler", "Occasion", "Veto", "create_handler"),
+    "loader": ("check", "load"),
+    "machine": ("AsyncConversation", "AsyncMachine", "Turn"),
+    "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Usage"),
+    "observers": ("observe",),
+    "sync": ("Conversation", "Machine"),
+    "telemetry": ("enable_logging",),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
+
+__all__ = [  # noqa: PLE0604 - the table above is the one list
+    "__version__",
+    *_MODULE_OF,
+]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -83,15 +83,15 @@ class ConversationError(LLMFSMError):
     """The caller asked for something that this conversation cannot do."""
 
 
-class ConversationNotFound(ConversationError):  # noqa: N818
+class ConversationNotFound(ConversationError):
     """There is no conversation of that id in the store."""
 
 
-class ConversationEnded(ConversationError):  # noqa: N818
+class ConversationEnded(ConversationError):
     """The conversation is over; the message is fit to be shown to a user."""
 
 
-class ConversationConflict(ConversationError):  # noqa: N818
+class ConversationConflict(ConversationError):
     """The id exists already, another writer was faster, or the definition no longer fits."""
 
 

@@ -113,7 +113,10 @@ class LLMRequest:
     max_tokens: int | None = None
     timeout: float | None = None
     conversation_id: str = ""
+    state: str = ""
+    """Id of the state that asks, for adapters that record or replay."""
     view: TurnView | None = None
+    """Given to adapters with a true attribute `reads_view`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

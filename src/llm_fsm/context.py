@@ -1,0 +1,350 @@
+"""The context: which keys exist, who may write them, and what of an update is accepted.
+
+A reply writes the declared keys of source `model`, or, without a `context_schema`, any well-formed
+key. Everything else it sends is kept under `_extra`; keys that begin with `_` are dropped. A value
+that its schema refuses is not stored, and the reason is kept for the model.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, dataclass, is_dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+from uuid import UUID
+
+from llm_fsm.definition import Definition
+from llm_fsm.events import ContextRefused, ContextSet, Event
+from llm_fsm.shapes import Shape, compile_shape
+
+EXTRA = "_extra"
+CLEAR = "_clear"
+KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+MAX_EXTRA_KEYS = 50
+MAX_KEYS = 1000
+MAX_VALUE_CHARS = 16_384
+MAX_DEPTH = 32
+_MAX_INT = 2**63
+_MISSING = object()
+
+
+def lookup(data: Mapping[str, Any], name: str) -> Any:
+    """The value of a key; a dotted name looks into objects, an exact key with a dot wins. None if unset."""
+    if name in data:
+        return data[name]
+    if "." not in name:
+        return None
+    value: Any = data
+    for part in name.split("."):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part[:6]) < len(value):
+            value = value[int(part[:6])]
+        else:
+            return None
+    return value
+
+
+def has(data: Mapping[str, Any], name: str) -> bool:
+    """True when a key is set and not null."""
+    return lookup(data, name) is not None
+
+
+class ValueFault(ValueError):
+    """A value cannot be part of a context; the message says why."""
+
+
+def to_json_value(value: object, depth: int = 0) -> Any:
+    """A Python value as JSON: dates as ISO 8601, sets as lists, decimals as numbers, …
+
+    Raises ValueFault for what has no JSON form, is not finite, too large or too deep.
+    """
+    if value is None or isinstance(value, bool):
+        return value
+    if isinstance(value, Enum):
+        return to_json_value(value.value, depth)
+    if isinstance(value, str):
+        return str(value)
+    if isinstance(value, int):
+        if abs(value) > _MAX_INT:
+            raise ValueFault("whole numbers must fit in 64 bits")
+        return int(value)
+    if isinstance(value, float | Decimal):
+        number = float(value)
+        if not math.isfinite(number):
+            raise ValueFault("numbers must be finite")
+        return number
+    if depth >= MAX_DEPTH:
+        raise ValueFault(f"it is nested deeper than {MAX_DEPTH} levels")
+    return _to_json_structure(value, depth)
+
+
+def _to_json_structure(value: object, depth: int) -> Any:
+    if isinstance(value, Mapping):
+        if not all(isinstance(key, str) for key in value):
+            raise ValueFault("the keys of an object must be text")
+        return {str(key): to_json_value(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json_value(item, depth + 1) for item in value]
+    if isinstance(value, set | frozenset):
+        return sorted((to_json_value(item, depth + 1) for item in value), key=repr)
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, timedelta):
+        return value.total_seconds()
+    if isinstance(value, UUID):
+        return str(value)
+    if is_dataclass(value) and not isinstance(value, type):
+        return to_json_value(asdict(value), depth)
+    dump = getattr(value, "model_dump", None)
+    if callable(dump):
+        return to_json_value(dump(mode="json"), depth)
+    raise ValueFault(f"a {type(value).__name__} has no JSON form; give text, a number, a list or an object")
+
+
+def _bounded(value: object) -> Any:
+    """A JSON value of a context: finite, not too deep, not too long. Raises ValueFault."""
+    plain = to_json_value(value)
+    if isinstance(plain, str):
+        size = len(plain)
+    elif isinstance(plain, dict | list):
+        size = len(json.dumps(plain))
+    else:
+        return plain
+    if size > MAX_VALUE_CHARS:
+        raise ValueFault(f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept")
+    return plain
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """The context keys of one definition, their schemas compiled."""
+
+    declared: bool
+    """True when the definition has a `context_schema`."""
+    shapes: Mapping[str, Shape]
+    sources: Mapping[str, str]
+    secrets: frozenset[str]
+    offered: Mapping[str, Mapping[str, Any]]
+    """Keys that a reply is told it may write, with their schemas ({} when undeclared)."""
+
+    def writable(self, key: str) -> bool:
+        """True when a reply may write this key."""
+        if self.declared:
+            return self.sources.get(key) == "model"
+        return KEY.fullmatch(key) is not None
+
+    def is_free(self, name: str) -> bool:
+        """True when a reply could change what this name, plain or dotted, refers to."""
+        root = name.split(".", 1)[0]
+        return root == EXTRA or self.writable(name) or self.writable(root)
+
+    def is_secret(self, name: str) -> bool:
+        """True when the value must not be shown."""
+        return name.split(".", 1)[0] in self.secrets or name in self.secrets
+
+    def fault(self, key: str, value: object) -> str | None:
+        """Why the key's schema refuses a value; None when it fits or has no schema."""
+        shape = self.shapes.get(key)
+        return None if shape is None else shape.fault(value)
+
+    def visible(self, context: Mapping[str, Any], scope: Iterable[str] | None = None) -> dict[str, Any]:
+        """The context without secrets and, given a scope, only its keys (dotted names look into objects)."""
+        if scope is None:
+            if not self.secrets:
+                return dict(context)
+            return {key: value for key, value in context.items() if key not in self.secrets}
+        found = {name: lookup(context, name) for name in scope if not self.is_secret(name)}
+        return {name: value for name, value in found.items() if value is not None}
+
+
+def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
+    """The keys of a definition; `mentioned` are names that its states use, for machines without a schema."""
+    declared = definition.context_schema is not None
+    schemas = definition.key_schemas
+    defs = (definition.context_schema or {}).get("$defs")
+    sources = {key: definition.source_of(key) for key in schemas}
+    if declared:
+        offered = {key: schema for key, schema in schemas.items() if sources[key] == "model"}
+    else:
+        offered = {key: {} for key in mentioned if KEY.fullmatch(key)}
+    return Keys(
+        declared=declared,
+        shapes={
+            key: compile_shape(schema, defs if isinstance(defs, dict) else None)
+            for key, schema in schemas.items()
+            if any(not part.startswith("x-") for part in schema)
+        },
+        sources=sources,
+        secrets=frozenset(key for key in schemas if definition.is_secret(key)),
+        offered=offered,
+    )
+
+
+def _pairs(value: object) -> Mapping[str, Any] | None:
+    """`_extra` in either of its forms: an object, or a list of {"key", "value"}."""
+    if value is None:
+        return {}
+    if isinstance(value, Mapping):
+        return value
+    if isinstance(value, list) and all(
+        isinstance(item, dict) and isinstance(item.get("key"), str) for item in value
+    ):
+        return {item["key"]: item.get("value") for item in value}
+    return None
+
+
+@dataclass(slots=True)
+class _Update:
+    """A reply's update while it is sorted into what is stored, kept aside and refused."""
+
+    keys: Keys
+    context: Mapping[str, Any]
+    values: dict[str, Any]
+    extra: dict[str, Any]
+    refused: list[ContextRefused]
+
+    def refuse(self, key: str, reason: str, *, told: bool = False, kept_in: str | None = None) -> None:
+        if self.keys.is_secret(key):
+            reason = "its schema refuses the value"
+        self.refused.append(
+            ContextRefused(key=key[:200], reason=reason, source="model", told=told, kept_in=kept_in)
+        )
+
+    def take(self, key: str, value: object) -> None:
+        try:
+            plain = _bounded(value)
+        except ValueFault as fault:
+            self.refuse(key, str(fault), told=True)
+            return
+        reason = self.keys.fault(key, plain)
+        if reason is not None:
+            self.refuse(key, reason, told=True)
+        elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
+            self.refuse(key, f"the context holds {MAX_KEYS} keys already")
+        else:
+            self.values[key] = plain
+
+    def keep_aside(self, key: str, value: object, *, named: bool) -> None:
+        """Put a value under `_extra`; `named` when the reply itself put it there."""
+        if key.startswith("_"):
+            self.refuse(key, "names that begin with _ belong to the system")
+            return
+        old = self.context.get(EXTRA) or {}
+        if key not in old and key not in self.extra and len(old.keys() | self.extra.keys()) >= MAX_EXTRA_KEYS:
+            self.refuse(key, f"{EXTRA} holds {MAX_EXTRA_KEYS} keys already")
+            return
+        if len(key) > 200:
+            self.refuse(key, "its name is longer than 200 characters")
+            return
+        try:
+            self.extra[key] = _bounded(value)
+        except ValueFault as fault:
+            self.refuse(key, str(fault))
+            return
+        if not named:
+            self.refuse(key, "a reply cannot write this key", kept_in=EXTRA)
+
+
+def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]) -> tuple[Event, ...]:
+    """What a reply's `context_update` does: at most one ContextSet, and a ContextRefused for each refusal."""
+    sorted_ = _Update(keys, context, {}, {}, [])
+    for key, value in update.items():
+        if value is None or key in (EXTRA, CLEAR):
+            continue
+        if key.startswith("_"):
+            sorted_.refuse(key, "names that begin with _ belong to the system")
+        elif keys.writable(key):
+            sorted_.take(key, value)
+        else:
+            sorted_.keep_aside(key, value, named=False)
+    extra = _pairs(update.get(EXTRA))
+    if extra is None:
+        sorted_.refuse(EXTRA, "it must be an object")
+    for key, value in (extra or {}).items():
+        if value is not None:
+            sorted_.keep_aside(key, value, named=True)
+    removed = _cleared(sorted_, update.get(CLEAR))
+    events: list[Event] = []
+    values = sorted_.values
+    if sorted_.extra:
+        values = {**values, EXTRA: {**(context.get(EXTRA) or {}), **sorted_.extra}}
+    if values or removed:
+        events.append(ContextSet(source="model", values=values, removed=removed))
+    return (*events, *sorted_.refused)
+
+
+def _cleared(update: _Update, names: object) -> tuple[str, ...]:
+    if names is None:
+        return ()
+    if not isinstance(names, list):
+        update.refuse(CLEAR, "it must be a list of key names")
+        return ()
+    removed = []
+    for name in names[:MAX_KEYS]:
+        if not isinstance(name, str):
+            update.refuse(CLEAR, "it must be a list of key names")
+        elif not update.keys.writable(name):
+            update.refuse(name, "a reply cannot clear this key")
+        elif name in update.context and name not in update.values and name not in removed:
+            removed.append(name)
+    return tuple(removed)
+
+
+def accept_host(keys: Keys, context: Mapping[str, Any], changes: Mapping[str, Any]) -> tuple[Event, ...]:
+    """What a handler's changes do: None deletes; a value that its schema refuses is recorded, not stored."""
+    values: dict[str, Any] = {}
+    removed: list[str] = []
+    refused: list[Event] = []
+    for key, value in changes.items():
+        if value is None:
+            if key in context:
+                removed.append(key)
+            continue
+        reason, plain = _host_value(keys, key, value)
+        if reason is not None:
+            refused.append(ContextRefused(key=str(key)[:200], reason=reason, source="host"))
+        elif context.get(key, _MISSING) != plain or type(context.get(key)) is not type(plain):
+            values[key] = plain
+    if values or removed:
+        return (ContextSet(source="host", values=values, removed=tuple(removed)), *refused)
+    return tuple(refused)
+
+
+def _host_value(keys: Keys, key: object, value: object) -> tuple[str | None, Any]:
+    if not isinstance(key, str) or not key or len(key) > 200:
+        return "a key must be text of 1 to 200 characters", None
+    if key.startswith("_"):
+        return "names that begin with _ belong to the system", None
+    try:
+        plain = to_json_value(value)
+    except ValueFault as fault:
+        return str(fault), None
+    reason = keys.fault(key, plain)
+    return ("its schema refuses the value" if reason and keys.is_secret(key) else reason), plain
+
+
+def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The caller's context for a new conversation. Raises ValueError that names the key and what is wrong."""
+    accepted: dict[str, Any] = {}
+    for key, value in (context or {}).items():
+        if value is None:
+            continue
+        reason, plain = _host_value(keys, key, value)
+        if reason is not None:
+            raise ValueError(f"context key {key!r}: {reason}")
+        accepted[key] = plain
+    return accepted
+
+
+def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
+    """The names of `wanted` that are not set."""
+    return tuple(name for name in wanted if not has(context, name))
+
+
+IsFree = Callable[[str], bool]

@@ -1,0 +1,143 @@
+"""What can follow from here: which transitions are open, where each may arrive, and how that is shown.
+
+The words of one call speak for the state in which the turn arrives, so the prompt shows what lies behind
+every open transition, through states that decide and transitions that are taken by themselves. Where a
+turn arrives in a state that was shown, those words stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.context import missing
+from llm_fsm.messages import Choice, TurnView
+from llm_fsm.program import Program, StatePlan
+from llm_fsm.prompts import transition_item
+from llm_fsm.session import Session
+from llm_fsm.transition import Move, may_hold
+from llm_fsm.wording import WordingError
+
+_NOT_YET = frozenset({"_current_state", "_previous_state", "_turns_in_state"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outlook:
+    """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for."""
+
+    items: tuple[str, ...]
+    valid: tuple[str, ...]
+    open: frozenset[str]
+    arrivals: Mapping[str, frozenset[str]]
+
+
+def _following(program: Program, plan: StatePlan, data: Mapping[str, Any]) -> tuple[Move, ...]:
+    """The moves that may be taken on arrival, without anyone being asked."""
+    moves = plan.moves if plan.kind == "decide" else plan.autos
+
+    def is_free(name: str) -> bool:
+        return name in _NOT_YET or program.keys.is_free(name)
+
+    return tuple(move for move in moves if may_hold(move, data, is_free))
+
+
+def _arrivals(program: Program, target: str, data: Mapping[str, Any], seen: set[str]) -> set[str]:
+    if target in seen:
+        return set()
+    seen.add(target)
+    plan = program.states[target]
+    found = {target} if plan.kind in ("converse", "final") else set()
+    if plan.kind == "decide" or plan.autos:
+        for move in _following(program, plan, data):
+            found |= _arrivals(program, move.target, data, seen)
+    return found
+
+
+def _item(program: Program, move: Move, data: Mapping[str, Any]) -> str:
+    """The prompt's entry of an open move whose target does not simply wait."""
+    plan = program.states[move.target]
+    then = [
+        {
+            "to": after.target,
+            **({"if": after.description} if after.description else {}),
+            **program.states[after.target].glimpse,
+        }
+        for after in _following(program, plan, data)
+    ]
+    there = dict(plan.glimpse)
+    if then:
+        there["leads_on_to"] = then
+    return transition_item(move, there, is_open=True)
+
+
+def outlook(program: Program, session: Session) -> Outlook:
+    """What a reply in the current state may do, and what the prompt shows of it."""
+    plan = program.states[session.state]
+    data = session.data()
+    items: list[str] = []
+    valid: dict[str, None] = {}
+    open_: set[str] = set()
+    arrivals: dict[str, frozenset[str]] = {plan.id: frozenset((plan.id,))}
+    for move in plan.moves:
+        shown, closed = plan.items[move.pointer]
+        if move.target == plan.id:
+            continue
+        if not may_hold(move, data, program.keys.is_free):
+            items.append(closed)
+            continue
+        target = program.states[move.target]
+        simple = target.kind in ("converse", "final") and not target.autos
+        items.append(shown if simple else _item(program, move, data))
+        open_.add(move.pointer)
+        valid[move.target] = None
+        if move.target not in arrivals:
+            found = {move.target} if simple else _arrivals(program, move.target, data, set())
+            arrivals[move.target] = frozenset(found)
+    valid[plan.id] = None
+    return Outlook(items=tuple(items), valid=tuple(valid), open=frozenset(open_), arrivals=arrivals)
+
+
+def own_words(program: Program, plan: StatePlan, session: Session) -> str:
+    """A state's words without a model: its fixed reply, else its purpose or description."""
+    if plan.fixed is not None:
+        try:
+            return plan.fixed.render(program.keys.visible(session.context) | session.system_names())
+        except WordingError:
+            return ""
+    return plan.state.purpose or plan.state.description
+
+
+def turn_view(
+    program: Program, session: Session, look: Outlook, *, speak: bool, refused: tuple[str, ...]
+) -> TurnView:
+    """The plain view of a turn, for adapters that work without a model."""
+    plan = program.states[session.state]
+    schemas = program.keys.offered
+    choices = tuple(
+        Choice(
+            target_state=move.target,
+            description=move.description,
+            open=move.pointer in look.open,
+            judged=move.judged,
+            requires=tuple(key for guard in move.guards for key in guard.keys),
+            logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
+            arrival=own_words(program, program.states[move.target], session),
+        )
+        for move in plan.moves
+        if move.target != plan.id
+    )
+    return TurnView(
+        state=plan.id,
+        purpose=plan.state.purpose,
+        description=plan.state.description,
+        own_words=own_words(program, plan, session),
+        user=session.user_input,
+        speak=speak,
+        context=program.keys.visible(session.context),
+        system=session.system_names(),
+        wanted={key: schemas.get(key, {}) for key in missing(session.context, plan.collects)},
+        writable=schemas,
+        choices=choices,
+        refused=refused,
+    )

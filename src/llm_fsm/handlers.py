@@ -1,0 +1,301 @@
+"""Handlers: the host's own functions at eight points of a turn.
+
+A handler is called with an `Occasion` and returns the changes it wants in the context as a dict (None
+deletes a key), or None. At `pre_transition` it may return a `Veto`; at `post_processing` and `error` it
+may return a text to say instead. Plain functions run in a thread of their own, async ones on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from llm_fsm.context import has
+from llm_fsm.effects import HandlerResult, Point, RunHandlers
+from llm_fsm.errors import HandlerError
+from llm_fsm.findings import nearest
+
+ErrorMode = Literal["continue", "raise"]
+
+
+@dataclass(frozen=True, slots=True)
+class Veto:
+    """Returned at `pre_transition` to forbid a move; the model is told the reason."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Occasion:
+    """What a handler is told. `context` is its own copy of the user's data; `system` the read-only names.
+
+    `state` is where the machine is (at `post_transition`: where it arrived), `target` where a move leads or
+    led, `updated` the keys just changed, `text` the words about to be said, `error` what failed.
+    """
+
+    point: Point
+    conversation_id: str
+    state: str
+    previous_state: str | None
+    target: str | None
+    context: Mapping[str, Any]
+    system: Mapping[str, Any]
+    user_input: str | None
+    updated: frozenset[str] = frozenset()
+    text: str | None = None
+    error: BaseException | None = None
+
+
+Predicate = Callable[[Occasion], bool]
+Function = Callable[[Occasion], Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Handler:
+    """A function with the points and conditions under which it runs. Lower priority runs first.
+
+    `critical`: its failure stops the turn whatever the error mode. `timeout`: seconds; None: no own limit.
+    """
+
+    name: str
+    function: Function
+    points: frozenset[Point]
+    priority: int = 100
+    predicates: tuple[Predicate, ...] = ()
+    critical: bool = False
+    timeout: float | None = None
+
+    def wants(self, occasion: Occasion) -> bool:
+        """True when this handler runs on this occasion."""
+        return occasion.point in self.points and all(predicate(occasion) for predicate in self.predicates)
+
+
+def point(name: str | Point) -> Point:
+    """The point of a name. Raises ValueError that lists the eight."""
+    try:
+        return Point(name.lower())
+    except ValueError:
+        guess = nearest(name, [known.value for known in Point])
+        hint = f"; did you mean {guess!r}?" if guess else ""
+        known = ", ".join(known.value for known in Point)
+        raise ValueError(f"unknown handler point {name!r}{hint} The points are {known}") from None
+
+
+def _among(names: Sequence[str], read: Callable[[Occasion], str | None]) -> Predicate:
+    wanted = frozenset(names)
+    return lambda occasion: read(occasion) in wanted
+
+
+def _not_among(names: Sequence[str], read: Callable[[Occasion], str | None]) -> Predicate:
+    unwanted = frozenset(names)
+    return lambda occasion: read(occasion) not in unwanted
+
+
+def _state(occasion: Occasion) -> str | None:
+    return occasion.state
+
+
+def _target(occasion: Occasion) -> str | None:
+    return occasion.target
+
+
+def _previous(occasion: Occasion) -> str | None:
+    return occasion.previous_state
+
+
+@dataclass(slots=True)
+class HandlerBuilder:
+    """Puts a handler together; every method but `do` returns the builder, and conditions add up."""
+
+    name: str
+    _points: set[Point] = field(default_factory=set)
+    _predicates: list[Predicate] = field(default_factory=list)
+    _priority: int = 100
+    _critical: bool = False
+    _timeout: float | None = None
+
+    def with_priority(self, priority: int) -> HandlerBuilder:
+        """Lower runs first."""
+        self._priority = priority
+        return self
+
+    def as_critical(self) -> HandlerBuilder:
+        """A failure stops the turn."""
+        self._critical = True
+        return self
+
+    def with_timeout(self, seconds: float) -> HandlerBuilder:
+        """How long the function may take."""
+        self._timeout = seconds
+        return self
+
+    def when(self, predicate: Predicate) -> HandlerBuilder:
+        """Only when the predicate is true of the occasion."""
+        self._predicates.append(predicate)
+        return self
+
+    def at(self, *points: str | Point) -> HandlerBuilder:
+        """The points at which it runs."""
+        self._points.update(point(name) for name in points)
+        return self
+
+    def on_state(self, *states: str) -> HandlerBuilder:
+        """Only in these states."""
+        return self.when(_among(states, _state))
+
+    def not_on_state(self, *states: str) -> HandlerBuilder:
+        """Not in these states."""
+        return self.when(_not_among(states, _state))
+
+    def on_target_state(self, *states: str) -> HandlerBuilder:
+        """Only for moves to these states."""
+        return self.when(_among(states, _target))
+
+    def not_on_target_state(self, *states: str) -> HandlerBuilder:
+        """Not for moves to these states."""
+        return self.when(_not_among(states, _target))
+
+    def when_context_has(self, *keys: str) -> HandlerBuilder:
+        """Only when all these keys are set."""
+        return self.when(lambda occasion: all(has(occasion.context, key) for key in keys))
+
+    def when_keys_updated(self, *keys: str) -> HandlerBuilder:
+        """Only when one of these keys was just changed."""
+        wanted = frozenset(keys)
+        return self.when(lambda occasion: bool(wanted & occasion.updated))
+
+    def on_state_entry(self, *states: str) -> HandlerBuilder:
+        """After a move into one of these states (any, if none is named)."""
+        self.at(Point.POST_TRANSITION)
+        return self.on_state(*states) if states else self
+
+    def on_state_exit(self, *states: str) -> HandlerBuilder:
+        """After a move out of one of these states (any, if none is named)."""
+        self.at(Point.POST_TRANSITION)
+        return self.when(_among(states, _previous)) if states else self
+
+    def on_context_update(self, *keys: str) -> HandlerBuilder:
+        """After an accepted update of one of these keys (any, if none is named)."""
+        self.at(Point.CONTEXT_UPDATE)
+        return self.when_keys_updated(*keys) if keys else self
+
+    def do(self, function: Function) -> Handler:
+        """The handler that calls this function. Raises ValueError when no point was named."""
+        if not self._points:
+            raise ValueError(
+                f"handler {self.name!r} has no point: call at(…), on_state_entry(…) or another first"
+            )
+        return Handler(
+            name=self.name,
+            function=function,
+            points=frozenset(self._points),
+            priority=self._priority,
+            predicates=tuple(self._predicates),
+            critical=self._critical,
+            timeout=self._timeout,
+        )
+
+
+def create_handler(name: str) -> HandlerBuilder:
+    """Begin to build a handler; `do` ends it."""
+    return HandlerBuilder(name)
+
+
+def occasion_of(effect: RunHandlers, context: Mapping[str, Any]) -> Occasion:
+    """The occasion of an effect, with the context as the handlers before this one left it."""
+    session = effect.session
+    arrived = effect.point is Point.POST_TRANSITION
+    return Occasion(
+        point=effect.point,
+        conversation_id=session.conversation_id,
+        state=session.state,
+        previous_state=session.previous_state,
+        target=session.state if arrived else effect.target,
+        context=dict(context),
+        system=session.system_names(),
+        user_input=session.user_input,
+        updated=effect.updated,
+        text=effect.text,
+        error=effect.error,
+    )
+
+
+def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
+    if value is None:
+        return HandlerResult(handler=handler.name)
+    if isinstance(value, Mapping):
+        return HandlerResult(handler=handler.name, changes=dict(value))
+    if isinstance(value, Veto) and at is Point.PRE_TRANSITION:
+        return HandlerResult(handler=handler.name, veto=value.reason)
+    if isinstance(value, str) and at in (Point.POST_PROCESSING, Point.ERROR):
+        return HandlerResult(handler=handler.name, text=value)
+    raise TypeError(
+        f"a handler at {at.value} returns a dict of changes or None"
+        + (", or a Veto" if at is Point.PRE_TRANSITION else "")
+        + (", or a text" if at in (Point.POST_PROCESSING, Point.ERROR) else "")
+        + f", not {type(value).__name__}"
+    )
+
+
+async def _in_thread(function: Function, occasion: Occasion) -> Any:
+    """Call a plain function in a daemon thread, so that one that hangs holds up nothing, not even the exit."""
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[Any] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: BaseException | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        value, error = None, None
+        try:
+            value = context.run(function, occasion)
+        except BaseException as raised:
+            error = (
+                raised
+                if isinstance(raised, Exception)
+                else RuntimeError(f"{type(raised).__name__}: {raised}")
+            )
+        if not loop.is_closed():
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, name=f"llm_fsm handler {function!r:.60}", daemon=True).start()
+    return await future
+
+
+async def run(
+    handler: Handler, occasion: Occasion, *, mode: ErrorMode, timeout: float | None
+) -> HandlerResult:
+    """Call one handler. `timeout`: seconds left for the turn. Raises HandlerError where its failure counts."""
+    limits = [limit for limit in (handler.timeout, timeout) if limit is not None]
+    try:
+        async with asyncio.timeout(min(limits) if limits else None):
+            value = await _call(handler, occasion)
+        return _read(handler, occasion.point, value)
+    except Exception as error:
+        what = "it ran out of time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+        if mode == "raise" or handler.critical:
+            raise HandlerError(
+                f"handler {handler.name!r} failed at {occasion.point.value}: {what}",
+                handler=handler.name,
+                point=occasion.point.value,
+            ) from error
+        return HandlerResult(handler=handler.name, error=what)
+
+
+async def _call(handler: Handler, occasion: Occasion) -> Any:
+    function = handler.function
+    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+        return await function(occasion)
+    value = await _in_thread(function, occasion)
+    return await value if inspect.isawaitable(value) else value

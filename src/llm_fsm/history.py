@@ -1,0 +1,32 @@
+"""Which exchanges of a conversation the model is shown.
+
+The window grows to twice `max_exchanges` and is then cut back in one block, so that between two cuts
+the prompt's history is append-only and a provider's prompt cache can serve it. The token budget is the
+harder bound: where even `max_exchanges` do not fit, fewer are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_fsm.definition import HistorySettings
+from llm_fsm.tokens import estimate
+
+Exchange = tuple[str | None, str]
+
+
+def _tokens(exchange: Exchange) -> int:
+    user, system = exchange
+    return estimate(user or "") + estimate(system) + 12
+
+
+def surplus(window: Sequence[Exchange], settings: HistorySettings) -> int:
+    """How many of the oldest exchanges to drop now."""
+    most = settings.max_exchanges
+    sizes = [_tokens(exchange) for exchange in window]
+    dropped = 0
+    if len(window) > 2 * most or sum(sizes) > settings.max_tokens:
+        dropped = max(0, len(window) - most)
+    while dropped < len(window) and sum(sizes[dropped:]) > settings.max_tokens:
+        dropped += 1
+    return dropped

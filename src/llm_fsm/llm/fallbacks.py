@@ -1,0 +1,39 @@
+"""Several models in order: the next one is asked when one fails for good."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.base import LLM
+from llm_fsm.messages import LLMRequest, ModelReply
+
+
+class Fallbacks:
+    """Asks the first model, and each further one only when all before it raised ModelError."""
+
+    def __init__(self, models: Sequence[LLM]) -> None:
+        self._models = tuple(models)
+        self.reads_view = any(getattr(model, "reads_view", False) for model in self._models)
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """The first answer. Raises ModelError with what each model said when all fail."""
+        failures: list[ModelError] = []
+        for model in self._models:
+            try:
+                return await model.complete(request)
+            except ModelError as error:
+                failures.append(error)
+        if len(failures) == 1:
+            raise failures[0]
+        raise ModelError(
+            "every model failed: " + "; ".join(str(error) for error in failures),
+            retryable=any(error.retryable for error in failures),
+        ) from failures[-1]
+
+    async def aclose(self) -> None:
+        """Close every model that can be closed."""
+        for model in self._models:
+            close = getattr(model, "aclose", None)
+            if close is not None:
+                await close()

@@ -1,0 +1,32 @@
+"""Who else hears what happens: functions that are told every event of every machine in this process.
+
+The list of observers is the one piece of process-wide state of the package, empty unless somebody
+subscribes, as `enable_logging` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from llm_fsm.events import Event
+
+Observer = Callable[[str, Event], None]
+
+_observers: list[Observer] = []
+
+
+def observe(observer: Observer) -> Callable[[], None]:
+    """Call `observer(conversation_id, event)` for everything that happens; the returned function ends it."""
+    _observers.append(observer)
+
+    def stop() -> None:
+        if observer in _observers:
+            _observers.remove(observer)
+
+    return stop
+
+
+def publish(conversation_id: str, event: Event) -> None:
+    """Tell all observers."""
+    for observer in tuple(_observers):
+        observer(conversation_id, event)

@@ -1,0 +1,116 @@
+"""Turn records: what one turn did, as JSON text that is written once and read for ever.
+
+Shape: {"format": 1, "kind": "start"|"message"|"end"|"undo", "turn": n, "usage": {…}, "events": [{"type": …}]}.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Literal
+
+from llm_fsm import events as ev
+from llm_fsm import session as se
+from llm_fsm.errors import StoreError
+from llm_fsm.messages import Message, Usage
+from llm_fsm.session import Session, fold
+
+FORMAT = 1
+Kind = Literal["start", "message", "end", "undo"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnRecord:
+    """One turn as it is kept. `turn` is the session's number of the turn; 0 is the start."""
+
+    kind: Kind
+    turn: int
+    usage: Usage
+    events: tuple[ev.Event, ...]
+
+    @property
+    def text(self) -> str:
+        """What was said to the user in it."""
+        return "\n\n".join(event.text for event in self.events if isinstance(event, ev.BotSaid))
+
+    @property
+    def heard(self) -> ev.UserSaid | None:
+        """The user's message that it answers, if there was one."""
+        return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
+
+
+def dump(record: TurnRecord) -> str:
+    """The record as canonical JSON text in ASCII."""
+    document = {
+        "format": FORMAT,
+        "kind": record.kind,
+        "turn": record.turn,
+        "usage": asdict(record.usage),
+        "events": [ev.to_dict(event) for event in record.events],
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+def parse(text: str) -> TurnRecord:
+    """The record of a text. Raises StoreError for what this version cannot read."""
+    try:
+        document = json.loads(text)
+        if document["format"] != FORMAT:
+            raise StoreError(
+                f"a turn record has format {document['format']!r}; this version reads format {FORMAT}"
+            )
+        return TurnRecord(
+            kind=document["kind"],
+            turn=document["turn"],
+            usage=Usage(**document["usage"]),
+            events=tuple(ev.from_dict(event) for event in document["events"]),
+        )
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"a turn record cannot be read: {error}") from error
+
+
+def dump_session(session: Session) -> str:
+    """A session as canonical JSON text in ASCII."""
+    return json.dumps(se.to_dict(session), separators=(",", ":"))
+
+
+def parse_session(text: str) -> Session:
+    """The session of a text. Raises StoreError for what this version cannot read."""
+    try:
+        return se.from_dict(json.loads(text))
+    except (ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"a stored conversation cannot be read: {error}") from error
+
+
+def standing(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]]:
+    """The records that were not taken back, with their numbers (from 1)."""
+    kept: dict[int, TurnRecord] = {}
+    for number, record in enumerate(records, 1):
+        if record.kind == "undo":
+            for event in record.events:
+                if isinstance(event, ev.TurnUndone):
+                    kept.pop(event.record, None)
+        else:
+            kept[number] = record
+    return list(kept.items())
+
+
+def replay(conversation_id: str, records: Sequence[TurnRecord]) -> Session:
+    """The session after all records: a fold over their events."""
+    session = Session(conversation_id=conversation_id)
+    for record in records:
+        session = fold(session, record.events)
+    return session
+
+
+def transcript(records: Iterable[TurnRecord]) -> tuple[Message, ...]:
+    """The whole conversation as its caller reads it, without turns that were taken back."""
+    messages: list[Message] = []
+    for _, record in standing(records):
+        for event in record.events:
+            if isinstance(event, ev.UserSaid):
+                messages.append(Message(role="user", text=event.text, turn=record.turn))
+            elif isinstance(event, ev.BotSaid):
+                messages.append(Message(role="assistant", text=event.text, turn=record.turn))
+    return tuple(messages)

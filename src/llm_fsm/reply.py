@@ -1,0 +1,240 @@
+"""From a model's text to a reply, or to one named fault.
+
+Strict JSON first; then the object inside fences, prose or a thinking block; then a reply that was cut
+off; then repair. Whatever comes in, the outcome is a `Reply` or a `ReplyError` with one of these faults:
+`empty`, `too-long`, `not-json`, `not-object`, `too-deep`, `several-objects`, `duplicate-key`,
+`cut-off`, `no-target`, `no-message`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import json_repair
+from pydantic_core import from_json
+
+from llm_fsm.errors import ReplyError
+
+MAX_CHARS = 1_000_000
+_MAX_REPAIR_CHARS = 100_000
+_MAX_CANDIDATES = 50
+_THINKING = re.compile(r"^\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
+_FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the model wants. `message` is empty where it sent no words; `update` is as sent, unchecked.
+
+    `update_fault` says why a `context_update` was not an object and so counts as empty.
+    """
+
+    target: str
+    update: Mapping[str, Any] = field(default_factory=dict)
+    message: str = ""
+    reasoning: str = ""
+    update_fault: str | None = None
+
+
+class _Duplicate(ValueError):
+    pass
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        seen: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in seen and seen[key] != value:
+                raise _Duplicate(key)
+            seen[key] = value
+    return found
+
+
+def _whole_number(digits: str) -> int | float:
+    return int(digits) if len(digits) <= 20 else float("inf")
+
+
+# NaN, Infinity and numbers of thousands of digits are read as floats that no context accepts, so that
+# the one bad value is refused and the rest of the reply counts. Raw line breaks in strings are forgiven.
+_DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number, strict=False)
+
+
+def _decode(text: str) -> Any:
+    """Strict JSON; raises ValueError where it is not, ReplyError where it is but cannot count."""
+    try:
+        return _DECODER.decode(text)
+    except _Duplicate as error:
+        raise ReplyError(
+            "duplicate-key", f"the key {json.dumps(error.args[0])} stands twice with two values"
+        ) from None
+    except RecursionError:
+        raise ReplyError("too-deep", "the reply is nested too deep") from None
+
+
+def _objects(text: str) -> list[dict[str, Any]]:
+    """Every complete JSON object that stands in a text, outermost ones only."""
+    found: list[dict[str, Any]] = []
+    position = text.find("{")
+    tries = 0
+    while position >= 0 and tries < _MAX_CANDIDATES:
+        tries += 1
+        try:
+            value, end = _DECODER.raw_decode(text, position)
+        except _Duplicate as error:
+            raise ReplyError(
+                "duplicate-key", f"the key {json.dumps(error.args[0])} stands twice with two values"
+            ) from None
+        except RecursionError:
+            raise ReplyError("too-deep", "the reply is nested too deep") from None
+        except ValueError:
+            end = position + 1
+        else:
+            if isinstance(value, dict):
+                found.append(value)
+        position = text.find("{", end)
+    return found
+
+
+def _has_target(value: object) -> bool:
+    if not isinstance(value, dict):
+        return False
+    transition = value.get("transition")
+    return isinstance(transition, dict) and isinstance(transition.get("target_state"), str)
+
+
+def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
+    """The one object that is a reply. Raises ReplyError when there are several different ones."""
+    replies = [item for item in objects if _has_target(item)]
+    if not replies:
+        return None
+    if any(item != replies[0] for item in replies[1:]):
+        raise ReplyError(
+            "several-objects", "the reply holds several different JSON objects; send exactly one"
+        )
+    return replies[0]
+
+
+def _cut_off(text: str) -> Any:
+    """The complete part of a reply that ends in the middle, if its transition is complete."""
+    start = text.find("{")
+    if start < 0:
+        return None
+    try:
+        whole = from_json(text[start:].encode("utf-8", "surrogatepass"), allow_partial="trailing-strings")
+    except ValueError:
+        return None
+    if not isinstance(whole, dict) or not whole:
+        return None
+    if _has_target(whole) and list(whole)[-1] != "transition":
+        return whole
+    raise ReplyError("cut-off", "the reply ends in the middle of its transition")
+
+
+def _repaired(text: str) -> Any:
+    start = text.find("{")
+    if start < 0 or len(text) - start > _MAX_REPAIR_CHARS:
+        return None
+    try:
+        value = json_repair.loads(text[start:], skip_json_loads=True)
+    except (RecursionError, ValueError, IndexError, TypeError, KeyError, AttributeError):
+        return None
+    if isinstance(value, list):
+        return _chosen([item for item in value if isinstance(item, dict)])
+    return value
+
+
+def _ends_open(text: str) -> bool:
+    """True when brackets outside strings are still open at the end."""
+    depth, inside, escaped = 0, False, False
+    for character in text:
+        if inside:
+            if escaped:
+                escaped = False
+            elif character == "\\":
+                escaped = True
+            elif character == '"':
+                inside = False
+        elif character == '"':
+            inside = True
+        elif character in "{[":
+            depth += 1
+        elif character in "}]":
+            depth -= 1
+    return depth > 0
+
+
+def _find(text: str) -> Any:
+    """The JSON value that a text means. Raises ReplyError."""
+    if text.startswith("{"):
+        try:
+            return _decode(text)
+        except ReplyError:
+            raise
+        except ValueError:
+            pass
+    body = _THINKING.sub("", text)
+    for candidate in (*_FENCE.findall(body)[:5], body):
+        chosen = _chosen(_objects(candidate))
+        if chosen is not None:
+            return chosen
+    start = body.find("{")
+    if start < 0:
+        raise ReplyError("not-json", "the reply holds no JSON object")
+    if _ends_open(body[start:]) and (found := _cut_off(body)) is not None:
+        return found
+    value = _repaired(body)
+    if value is None:
+        raise ReplyError("not-json", "the reply is not valid JSON and could not be repaired")
+    return value
+
+
+def _text(value: object) -> str:
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _document(text: str) -> dict[str, Any]:
+    if len(text) > MAX_CHARS:
+        raise ReplyError(
+            "too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
+        )
+    stripped = text.strip().lstrip("\ufeff")
+    if not stripped:
+        raise ReplyError("empty", "the reply is empty")
+    try:
+        value = _find(stripped)
+    except RecursionError:
+        raise ReplyError("too-deep", "the reply is nested too deep") from None
+    if not isinstance(value, dict):
+        raise ReplyError("not-object", "the reply is not a JSON object")
+    return value
+
+
+def parse(text: str) -> Reply:
+    """The reply that a text means. Raises ReplyError."""
+    document = _document(text)
+    transition = document.get("transition")
+    target = transition.get("target_state") if isinstance(transition, dict) else None
+    if not isinstance(transition, dict) or not isinstance(target, str) or not target.strip():
+        raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
+    update = transition.get("context_update")
+    is_object = isinstance(update, dict)
+    return Reply(
+        target=target.strip(),
+        update=update if isinstance(update, dict) else {},
+        message=_text(document.get("message")),
+        reasoning=_text(document.get("reasoning"))[:4000],
+        update_fault=None if is_object or update is None else "context_update must be an object",
+    )
+
+
+def parse_words(text: str) -> str:
+    """The message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
+    words = _text(_document(text).get("message"))
+    if not words:
+        raise ReplyError("no-message", 'the reply lacks "message"')
+    return words

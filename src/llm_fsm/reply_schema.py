@@ -1,0 +1,149 @@
+"""The JSON Schema of a state's reply, inside what every provider's strict mode accepts.
+
+Every object is closed, every property is required and may be null where it is optional; there are no
+bounds, patterns or references: those are said in words and checked locally. The schema of a state is
+the same in every turn of that state, byte for byte, because providers key their caches by it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from llm_fsm.messages import ReplySchema
+
+_SCALARS = ("string", "integer", "number", "boolean")
+_HINTS = (
+    "format",
+    "pattern",
+    "minimum",
+    "maximum",
+    "minLength",
+    "maxLength",
+    "minItems",
+    "maxItems",
+    "const",
+)
+_PAIRS = {
+    "type": "object",
+    "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
+    "required": ["key", "value"],
+    "additionalProperties": False,
+}
+_ANY = {"type": ["string", "number", "boolean", "null"]}
+_MAX_DEPTH = 5
+
+
+def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
+    kind = schema.get("type")
+    if isinstance(kind, str):
+        schema["type"] = [kind, "null"]
+    if "enum" in schema and None not in schema["enum"]:
+        schema["enum"] = [*schema["enum"], None]
+    return schema
+
+
+def _described(result: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
+    hints = [f"{name} {schema[name]}" for name in _HINTS if isinstance(schema.get(name), str | int | float)]
+    words = [text for text in (schema.get("description") or schema.get("title"),) if isinstance(text, str)]
+    text = "; ".join([*words, *hints])
+    return {**result, "description": text} if text else result
+
+
+def strict(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
+    """One key's schema in the strict subset; what has no place there becomes any scalar."""
+    kind = schema.get("type")
+    kinds = [item for item in kind if item != "null"] if isinstance(kind, list) else [kind]
+    enum = schema.get("enum")
+    if isinstance(enum, list) and enum and all(isinstance(item, str | int | float | bool) for item in enum):
+        types = sorted({_type_of(item) for item in enum})
+        return _described(
+            _nullable({"type": types[0], "enum": list(enum)}) if len(types) == 1 else _ANY, schema
+        )
+    if len(kinds) != 1 or depth >= _MAX_DEPTH:
+        scalars = [item for item in kinds if item in _SCALARS]
+        return _described(
+            {"type": [*scalars, "null"]} if scalars and len(scalars) == len(kinds) else _ANY, schema
+        )
+    if kinds[0] in _SCALARS:
+        return _described({"type": [kinds[0], "null"]}, schema)
+    if kinds[0] == "array":
+        items = schema.get("items")
+        return _described(
+            {
+                "type": ["array", "null"],
+                "items": strict(items if isinstance(items, Mapping) else {}, depth + 1),
+            },
+            schema,
+        )
+    if kinds[0] == "object":
+        return _described(_strict_object(schema, depth), schema)
+    return _described(dict(_ANY), schema)
+
+
+def _type_of(value: object) -> str:
+    if isinstance(value, bool):
+        return "boolean"
+    if isinstance(value, int):
+        return "integer"
+    return "number" if isinstance(value, float) else "string"
+
+
+def _strict_object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
+    properties = schema.get("properties")
+    if not isinstance(properties, Mapping) or not properties:
+        return {"type": ["array", "null"], "items": _PAIRS}
+    return {
+        "type": ["object", "null"],
+        "properties": {
+            name: strict(item if isinstance(item, Mapping) else {}, depth + 1)
+            for name, item in properties.items()
+        },
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def open_objects(schemas: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
+    """Keys of type object without properties: strict modes send them as lists of {"key", "value"}."""
+    return frozenset(
+        key for key, item in schemas.items() if item.get("type") == "object" and not item.get("properties")
+    )
+
+
+def reply_schema(
+    *, state: str, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str
+) -> ReplySchema:
+    """The schema of a reply in `state`. `targets`: every state that it may name; `reasoning`: none, first, last."""
+    update = {key: strict(schema) for key, schema in keys.items()}
+    update["_extra"] = {"type": ["array", "null"], "items": _PAIRS}
+    update["_clear"] = {"type": ["array", "null"], "items": {"type": "string"}}
+    transition = {
+        "type": "object",
+        "properties": {
+            "target_state": {"type": "string", "enum": list(dict.fromkeys(targets))},
+            "context_update": {
+                "type": "object",
+                "properties": update,
+                "required": list(update),
+                "additionalProperties": False,
+            },
+        },
+        "required": ["target_state", "context_update"],
+        "additionalProperties": False,
+    }
+    properties: dict[str, Any] = {"transition": transition, "message": {"type": "string"}}
+    if reasoning == "first":
+        properties = {"reasoning": {"type": "string"}, **properties}
+    elif reasoning == "last":
+        properties["reasoning"] = {"type": "string"}
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{state}")[:64]
+    return ReplySchema(name=name, schema=schema, text=json.dumps(schema, separators=(",", ":")))

@@ -1,0 +1,25 @@
+"""The files that travel with the package: prompts and definitions.
+
+In a wheel they lie under `_data`; in a checkout (an editable install) they lie at the repository's root.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def _folder(name: str) -> Path:
+    package = Path(__file__).resolve().parent
+    inside = package / "_data" / name
+    return inside if inside.is_dir() else package.parent.parent / name
+
+
+def prompt_sources() -> Mapping[str, str]:
+    """Prompt file name without ending to its text."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_folder("prompts").glob("*.j2"))}
+
+
+def definition_paths() -> Mapping[str, Path]:
+    """Name to file of the shipped definitions, in order of their names."""
+    return {path.stem: path for path in sorted(_folder("fsm_definitions").glob("*.json"))}

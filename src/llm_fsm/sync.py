@@ -1,0 +1,237 @@
+"""The front door without asyncio: the same words, waiting instead of awaiting.
+
+A facade and nothing more. Each machine keeps one event loop in a thread of its own, so that turns of
+several threads run side by side and connections are reused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from llm_fsm.definition import Definition
+from llm_fsm.effects import Point
+from llm_fsm.events import Event
+from llm_fsm.handlers import Function, Handler
+from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
+from llm_fsm.messages import Message
+from llm_fsm.stores.base import Listed
+
+T = TypeVar("T")
+
+
+class _Loop:
+    """One event loop in one daemon thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="llm_fsm loop", daemon=True)
+        self._thread.start()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
+        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        try:
+            return future.result()
+        except BaseException:
+            if not future.done():
+                future.cancel()
+                done = threading.Event()
+                self._loop.call_soon_threadsafe(lambda: self._loop.call_soon(done.set))
+                done.wait(5)
+            raise
+
+    def stop(self) -> None:
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(5)
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+
+
+class SyncStream:
+    """The events of one turn as they happen; `turn` is set after the last one."""
+
+    def __init__(
+        self, loop: _Loop, conversation: AsyncConversation, text: str, request_id: str | None
+    ) -> None:
+        self._loop = loop
+        self._stream = conversation.stream(text, request_id=request_id)
+
+    @property
+    def turn(self) -> Turn | None:
+        """The turn, once it is saved."""
+        return self._stream.turn
+
+    def __iter__(self) -> Iterator[Event]:
+        events = aiter(self._stream)
+
+        async def following() -> Event | None:
+            return await anext(events, None)
+
+        try:
+            while (event := self._loop.run(following())) is not None:
+                yield event
+        finally:
+            close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)
+            if close is not None:
+                self._loop.run(close())
+
+
+class Conversation:
+    """One conversation; `state`, `context` and `ended` are read from the store each time."""
+
+    def __init__(self, loop: _Loop, conversation: AsyncConversation) -> None:
+        self._loop = loop
+        self._conversation = conversation
+
+    def _fresh(self) -> AsyncConversation:
+        self._loop.run(self._conversation.refresh())
+        return self._conversation
+
+    @property
+    def id(self) -> str:
+        """The id under which the conversation can be resumed; it never changes."""
+        return self._conversation.id
+
+    @property
+    def greeting(self) -> str:
+        """What was said first; empty if nothing was."""
+        return self._conversation.greeting
+
+    @property
+    def state(self) -> str:
+        """The id of the current state."""
+        return self._fresh().state
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """A copy of what was collected; secrets included, system names not."""
+        return self._fresh().context
+
+    @property
+    def ended(self) -> bool:
+        """True when no further message can be sent."""
+        return self._fresh().ended
+
+    @property
+    def paused(self) -> None:
+        """What the run waits for; None while it waits for nothing but the user."""
+        return self._conversation.paused
+
+    @property
+    def history(self) -> tuple[Message, ...]:
+        """The whole conversation so far."""
+        return self._loop.run(self._conversation.history())
+
+    @property
+    def turns(self) -> tuple[Turn, ...]:
+        """Every turn on record with its events."""
+        return self._loop.run(self._conversation.turns())
+
+    def send(self, text: str, *, request_id: str | None = None) -> Turn:
+        """Take one message and answer it; errors as of AsyncConversation.send."""
+        return self._loop.run(self._conversation.send(text, request_id=request_id))
+
+    def stream(self, text: str, *, request_id: str | None = None) -> SyncStream:
+        """Like `send`, as a stream of events."""
+        return SyncStream(self._loop, self._conversation, text, request_id)
+
+    def answer(self, value: object) -> Turn:
+        """Answer what the run waits for. Raises ConversationConflict when it waits for nothing."""
+        return self._loop.run(self._conversation.answer(value))
+
+    def end(self) -> None:
+        """Close the conversation for good."""
+        self._loop.run(self._conversation.end())
+
+    def undo(self) -> None:
+        """Take the last turn back. Raises ConversationConflict when there is none."""
+        self._loop.run(self._conversation.undo())
+
+
+class Machine:
+    """A definition, a model and a store, ready for conversations; arguments as of AsyncMachine."""
+
+    def __init__(self, definition: Definition, **options: Any) -> None:
+        self._machine = AsyncMachine(definition, **options)
+        self._loop = _Loop()
+
+    @classmethod
+    def from_file(cls, path: str | Path, **options: Any) -> Self:
+        """A machine from a definition file; options as of AsyncMachine."""
+        return cls._around(AsyncMachine.from_file(path, **options))
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any], **options: Any) -> Self:
+        """A machine from a definition as JSON data; options as of AsyncMachine."""
+        return cls._around(AsyncMachine.from_dict(document, **options))
+
+    @classmethod
+    def _around(cls, machine: AsyncMachine) -> Self:
+        made = cls.__new__(cls)
+        made._machine = machine
+        made._loop = _Loop()
+        return made
+
+    @property
+    def definition(self) -> Definition:
+        """The definition that this machine runs."""
+        return self._machine.definition
+
+    def start(
+        self,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        greet: bool = True,
+        state: str | None = None,
+    ) -> Conversation:
+        """Begin a conversation and greet (unless `greet` is False); errors as of AsyncMachine.start."""
+        started = self._machine.start(context, conversation_id, greet, state)
+        return Conversation(self._loop, self._loop.run(started))
+
+    def resume(self, conversation_id: str) -> Conversation:
+        """Go on with a conversation of any process, any day. Raises ConversationNotFound."""
+        return Conversation(self._loop, self._loop.run(self._machine.resume(conversation_id)))
+
+    def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
+        """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
+        return self._loop.run(self._machine.conversations(after, limit))
+
+    def delete(self, conversation_id: str) -> bool:
+        """Remove everything about a conversation; False if there was none."""
+        return self._loop.run(self._machine.delete(conversation_id))
+
+    def close(self) -> None:
+        """Free connections, files and the loop's thread."""
+        try:
+            self._loop.run(self._machine.close())
+        except CancelledError:
+            pass
+        self._loop.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def add_handler(self, handler: Handler) -> None:
+        """Register a handler made with `create_handler`."""
+        self._machine.add_handler(handler)
+
+    def on(self, *points: str | Point, **options: Any) -> Callable[[Function], Function]:
+        """Decorate a function that runs at these points; options as of AsyncMachine.on."""
+        return self._machine.on(*points, **options)
+
+    def tool(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function under its name, for definitions that name it."""
+        return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)

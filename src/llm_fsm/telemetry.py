@@ -1,0 +1,61 @@
+"""Logging, only for those who ask for it: loguru subscribed to the stream of events."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from loguru import logger
+
+from llm_fsm import events as ev
+from llm_fsm.observers import observe
+
+_LEVELS: Mapping[type[ev.Event], str] = {
+    ev.ReplyRejected: "WARNING",
+    ev.MoveRefused: "WARNING",
+    ev.HandlerFailed: "ERROR",
+    ev.TurnFailed: "ERROR",
+    ev.LimitReached: "WARNING",
+    ev.ConditionFailed: "WARNING",
+    ev.ContextRefused: "INFO",
+    ev.StateEntered: "INFO",
+    ev.Started: "INFO",
+    ev.Ended: "INFO",
+}
+_SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
+    ev.Started: ("state",),
+    ev.UserSaid: (),
+    ev.ModelReplied: ("asked_for", "model", "mode", "attempts", "input_tokens", "output_tokens", "seconds"),
+    ev.ReplyRejected: ("fault",),
+    ev.MovePicked: ("target",),
+    ev.ContextRefused: ("key", "source", "kept_in"),
+    ev.MoveRefused: ("target", "by"),
+    ev.ConditionFailed: ("transition", "reason"),
+    ev.StateEntered: ("previous", "state", "by"),
+    ev.HandlerFailed: ("handler", "point", "error"),
+    ev.TurnFailed: ("error",),
+    ev.LimitReached: ("limit", "value"),
+    ev.HistoryTrimmed: ("dropped",),
+    ev.Ended: ("outcome",),
+}
+
+
+def _line(event: ev.Event) -> str:
+    """What a log shows of an event: names and numbers, never what people, models or tools wrote."""
+    if isinstance(event, ev.ContextSet):
+        return f"keys={sorted(event.values)} removed={list(event.removed)} source={event.source}"
+    return " ".join(f"{name}={getattr(event, name)}" for name in _SHOWN.get(type(event), ()))
+
+
+def enable_logging(level: str = "INFO") -> Callable[[], None]:
+    """Log events of all machines through loguru, at `level` and above; the returned function stops it.
+
+    Sinks and formats are the program's own: configure loguru as usual.
+    """
+    least = logger.level(level.upper()).no
+
+    def log(conversation_id: str, event: ev.Event) -> None:
+        name = _LEVELS.get(type(event), "DEBUG")
+        if logger.level(name).no >= least:
+            logger.log(name, "{} {} {}", conversation_id, type(event).__name__, _line(event))
+
+    return observe(log)

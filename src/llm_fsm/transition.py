@@ -1,0 +1,104 @@
+"""Which moves are open and which picks stand: the machine's part of every decision."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.conditions import Rule, could_hold, test
+from llm_fsm.context import IsFree, has
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guard:
+    """One compiled condition of a move."""
+
+    description: str
+    keys: tuple[str, ...]
+    rule: Rule | None
+    logic: Any
+
+    @property
+    def judged(self) -> bool:
+        """True when only the model can tell."""
+        return self.rule is None and not self.keys
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Move:
+    """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0."""
+
+    pointer: str
+    target: str
+    description: str
+    guards: tuple[Guard, ...]
+    priority: int
+    auto: bool
+
+    @property
+    def judged(self) -> bool:
+        """True when nothing but words says when to take it."""
+        return all(guard.judged for guard in self.guards)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """Whether a move's conditions hold. `reason` names what does not; `error`: why it could not be told."""
+
+    holds: bool
+    reason: str = ""
+    error: str | None = None
+
+
+_HOLDS = Verdict(holds=True)
+
+
+def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
+    """Judge a move against the context and system names. Conditions for the model to judge hold."""
+    for guard in move.guards:
+        unset = [key for key in guard.keys if not has(data, key)]
+        label = f'"{guard.description}" ' if guard.description else ""
+        if unset:
+            names = ", ".join(unset)
+            return Verdict(holds=False, reason=f"condition {label}needs {names}, which is not known yet")
+        if guard.rule is not None:
+            found = test(guard.rule, data)
+            if not found.holds:
+                reason = f"condition {label}does not hold"
+                if found.error is not None:
+                    reason = f"condition {label}cannot be evaluated: {found.error}"
+                return Verdict(holds=False, reason=reason, error=found.error)
+    return _HOLDS
+
+
+def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
+    """True when a move's conditions hold, or could hold after a reply wrote the free keys."""
+    for guard in move.guards:
+        if any(not has(data, key) and not is_free(key) for key in guard.keys):
+            return False
+        if guard.rule is not None and could_hold(guard.rule, data, is_free) is False:
+            return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refusal:
+    """A pick that does not stand. `by`: unknown or closed."""
+
+    by: str
+    reason: str
+
+
+def judge(moves: Sequence[Move], target: str, data: Mapping[str, Any]) -> Move | Refusal:
+    """The first move to `target`, in order of priority, whose conditions hold; else why there is none."""
+    reasons: list[str] = []
+    for move in moves:
+        if move.target == target:
+            found = verdict(move, data)
+            if found.holds:
+                return move
+            reasons.append(found.reason)
+    if reasons:
+        return Refusal(by="closed", reason="; or ".join(dict.fromkeys(reasons)))
+    return Refusal(by="unknown", reason="no transition leads there from this state")

@@ -1,0 +1,93 @@
+"""Words that come from the definition and not from a model: fixed replies and the sentence of last resort.
+
+Fixed replies are Jinja2 expressions over context keys, rendered in an immutable sandbox. A key that is
+not set renders as nothing; secrets are not set. Rendering is bounded: no repetition of text by numbers,
+at most 100,000 characters out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import jinja2
+from jinja2 import ChainableUndefined, Template, TemplateError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+MAX_CHARS = 100_000
+
+
+class _Environment(ImmutableSandboxedEnvironment):
+    intercepted_binops = frozenset({"*", "**", "%"})
+
+    def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        numbers = isinstance(left, int | float) and isinstance(right, int | float)
+        if operator == "%" and isinstance(left, str):
+            raise SecurityError("text formatting by % is not allowed in a fixed reply")
+        if not numbers or (operator == "**" and (abs(left) > 1000 or abs(right) > 10)):
+            raise SecurityError(f"the operator {operator} works on moderate numbers only in a fixed reply")
+        return super().call_binop(context, operator, left, right)
+
+
+def _environment() -> _Environment:
+    environment = _Environment(undefined=ChainableUndefined, autoescape=False)
+    for name in ("range", "lipsum", "cycler", "joiner", "namespace"):
+        environment.globals.pop(name, None)
+    for name in ("center", "indent", "format", "xmlattr", "pprint"):
+        environment.filters.pop(name, None)
+    return environment
+
+
+class WordingError(ValueError):
+    """A fixed reply cannot be compiled or rendered; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class FixedReply:
+    """A compiled fixed reply."""
+
+    source: str
+    _template: Template | None
+
+    def render(self, data: Mapping[str, Any]) -> str:
+        """The text for a conversation. Raises WordingError."""
+        if self._template is None:
+            return self.source
+        pieces: list[str] = []
+        size = 0
+        try:
+            for piece in self._template.generate(data):
+                size += len(piece)
+                if size > MAX_CHARS:
+                    raise WordingError(f"a fixed reply grew beyond {MAX_CHARS} characters")
+                pieces.append(piece)
+        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+            raise WordingError(f"a fixed reply cannot be rendered: {error}") from error
+        return "".join(pieces).strip()
+
+
+def compile_reply(source: str) -> FixedReply:
+    """Compile a fixed reply once. Raises WordingError for a broken expression."""
+    if not any(mark in source for mark in ("{{", "{%", "{#")):
+        return FixedReply(source.strip(), None)
+    try:
+        return FixedReply(source, _environment().from_string(source))
+    except (jinja2.TemplateSyntaxError, RecursionError) as error:
+        raise WordingError(f"the fixed reply is not a valid template: {error}") from error
+
+
+def sentence(text: str) -> str:
+    """A text with a full stop, where it lacks an end."""
+    stripped = " ".join(text.split())
+    return stripped if not stripped or stripped[-1] in ".!?…:" else stripped + "."
+
+
+def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
+    """A plain sentence for a state that has no fixed reply: what it is there for and what it still needs."""
+    names = [str(schema.get("title") or key.replace("_", " ")) for key, schema in wanted.items()]
+    parts = [sentence(purpose)] if purpose else []
+    if names:
+        parts.append(f"Still needed: {', '.join(names)}.")
+    return " ".join(parts) or "Please go on."
