@@ -198,7 +198,7 @@ def operand(value: Number, given: Any) -> Number:
         if value.bit_length() > _INTEGER_BITS:
             raise Fault("a number is too large")
     elif not math.isfinite(value):
-        raise Fault(f"it calculates with {kind_of(given)} that is not a finite number")
+        raise Fault(f"it calculates with {kind_of(given)}, which is no finite number")
     return value
 
 

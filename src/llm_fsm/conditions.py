@@ -270,27 +270,33 @@ class _Compiler:
         return self._node(value, place).literal
 
     def _operation(self, operator: str, written: Any, place: Place) -> Node:
+        at = place.under(operator)
         listed = isinstance(written, (list, tuple))
         arguments: Sequence[Any] = written if listed else (written,)
-        at = place.under(operator)
-        places = [at.under(index) if listed else at for index in range(len(arguments))]
-        least = _LEAST.get(operator)
-        inner = LOOPS.get(operator)
+        usable = self._accepts(operator, len(arguments), at)
+        loop = LOOPS.get(operator)
         nodes = tuple(
-            self._node(argument, spot.within() if inner and index == 1 else spot)
-            for index, (argument, spot) in enumerate(zip(arguments, places, strict=True))
+            self._node(
+                argument, at.argument(index if listed else None, inside=loop is not None and index == 1)
+            )
+            for index, argument in enumerate(arguments)
         )
+        if not usable:
+            return NULL
+        try:
+            return (loop or SPECIAL.get(operator) or call_of)(nodes, operator, at)
+        except Fault as fault:
+            return self._fault(fault.reason, at)
+
+    def _accepts(self, operator: str, given: int, at: Place) -> bool:
+        least = _LEAST.get(operator)
         if least is None:
             known = _OTHER_NAMES.get(operator.lower()) or nearest(operator, _LEAST)
             hint = None if known is None else f'did you mean "{known}"?'
-            return self._fault(f'unknown operator "{operator}"', at, hint)
-        if len(nodes) < least:
-            values = "1 value" if least == 1 else f"{least} values"
-            return self._fault(f'"{operator}" needs {values}, here is {len(nodes) or "none"}', at)
-        try:
-            if inner:
-                return inner(nodes, operator, at)
-            special = SPECIAL.get(operator)
-            return special(nodes, operator, at) if special else call_of(nodes, operator, at)
-        except Fault as fault:
-            return self._fault(fault.reason, at)
+            self._fault(f'unknown operator "{operator}"', at, hint)
+            return False
+        if given < least:
+            needed = "1 value" if least == 1 else f"{least} values"
+            self._fault(f'"{operator}" needs {needed}, here is {given or "none"}', at)
+            return False
+        return True

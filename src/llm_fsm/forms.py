@@ -60,15 +60,23 @@ class Place:
     depth: int = 1
     inside: bool = False
 
-    def under(self, *steps: str | int) -> Place:
-        path = "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in steps)
-        return Place(self.pointer + path, self.depth + 1, self.inside)
+    def under(self, step: str | int) -> Place:
+        """One level down: in an operator, a list or an object."""
+        return Place(f"{self.pointer}/{_escaped(step)}", self.depth + 1, self.inside)
 
-    def within(self) -> Place:
-        return Place(self.pointer, self.depth, True)
+    def argument(self, index: int | None, *, inside: bool) -> Place:
+        """An operator's argument, on the operator's level; None: the one that stands without a list."""
+        pointer = self.pointer if index is None else f"{self.pointer}/{index}"
+        return Place(pointer, self.depth, self.inside or inside)
+
+
+def _escaped(step: str | int) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")
 
 
 def constant(value: Any) -> Node:
+    """What is a literal."""
+
     def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
         return value
 
@@ -101,6 +109,7 @@ def _guarded(compute: Run, operator: str, place: Place) -> Run:
 
 
 def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
+    """A list, whose elements may be operations."""
     if all(node.literal is not ABSENT for node in nodes):
         return constant([node.literal for node in nodes])
     runs = [node.run for node in nodes]
@@ -113,6 +122,7 @@ def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
 
 
 def call_of(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    """An operator of the table."""
     operation = OPERATIONS[operator]
     return _joined(_applied(operation.call, nodes[: operation.most], operator, place), operator, nodes)
 

@@ -158,21 +158,17 @@ def at_most(meter: Meter, x: Any, y: Any, z: Any = ABSENT) -> bool:
 
 
 def contained(meter: Meter, part: Any, whole: Any) -> bool:
-    """`in`: the part is an element of the list, or occurs in the text; false in anything else."""
+    """`in`: the part is an element of the list, or occurs in the text; false in anything else.
+
+    Null occurs in no text.
+    """
     if isinstance(whole, str):
         meter.spend(len(whole) >> 10)
-        return text_of(meter, part) in whole
+        return part is not None and text_of(meter, part) in whole
     if not isinstance(whole, (list, tuple)):
         return False
     meter.spend(len(whole) >> 3)
     return any(same(meter, part, item) for item in whole)
-
-
-def contains(meter: Meter, whole: Any, part: Any) -> bool:
-    """As `in` with the whole first; a null part is in no text."""
-    if part is None and isinstance(whole, str):
-        return False
-    return contained(meter, part, whole)
 
 
 def count(meter: Meter, whole: Any, part: Any) -> int:
@@ -337,7 +333,7 @@ OPERATIONS: Final[Mapping[str, Operation]] = MappingProxyType(
         "substr": Operation(substring, 1, 3),
         "merge": Operation(merge, 0, None),
         "log": Operation(lambda _, value=None: value, 0, 1),
-        "contains": Operation(contains, 2, 2),
+        "contains": Operation(lambda meter, whole, part: contained(meter, part, whole), 2, 2),
         "count": Operation(count, 2, 2),
         "len": Operation(length, 1, 1),
         "lower": Operation(lower, 1, 1),
