@@ -1,0 +1,85 @@
+"""The catalogue of findings: every name with its code and level, and how one is made.
+
+Families: E reading and JSON, S shape, F graph, C conditions, K context keys, M older forms.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from llm_fsm.findings import Finding, Level
+from llm_fsm.source import escape
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """One kind of finding. `at_key`: it stands at the key of its pointer, not at the value."""
+
+    code: str
+    level: Level
+    at_key: bool = False
+
+
+CODES: Mapping[str, Code] = {
+    "unreadable-file": Code("E001", "error"),
+    "too-large": Code("E002", "error"),
+    "empty-file": Code("E003", "error"),
+    "not-utf8": Code("E004", "error"),
+    "bad-json": Code("E005", "error"),
+    "too-deep": Code("E006", "error"),
+    "bad-number": Code("E007", "error"),
+    "not-a-definition": Code("E008", "error"),
+    "not-json": Code("E009", "error"),
+    "bad-text": Code("E010", "error"),
+    "unknown-key": Code("S101", "warning", at_key=True),
+    "wrong-type": Code("S102", "error"),
+    "missing-key": Code("S103", "error"),
+    "bad-value": Code("S104", "error"),
+    "duplicate-key": Code("S105", "error", at_key=True),
+    "mismatched-id": Code("S106", "error"),
+    "bad-state-id": Code("S107", "error", at_key=True),
+    "bad-tool": Code("S108", "error", at_key=True),
+    "bad-context-schema": Code("S109", "error"),
+    "bad-template": Code("S110", "error"),
+    "bad-answer-schema": Code("S111", "error"),
+    "unknown-target": Code("F101", "error"),
+    "unknown-initial-state": Code("F102", "error"),
+    "unknown-tool": Code("F103", "error"),
+    "unknown-state": Code("F104", "warning"),
+    "final-with-transitions": Code("F110", "warning", at_key=True),
+    "self-transition": Code("F111", "warning"),
+    "return-without-effect": Code("F112", "warning", at_key=True),
+    "bad-condition": Code("C201", "error"),
+    "bad-check": Code("C202", "error"),
+    "bad-key": Code("K301", "error"),
+    "undeclared-key": Code("K302", "warning"),
+    "unwritable-key": Code("K303", "warning"),
+    "no-keys": Code("K304", "warning"),
+    "older-form": Code("M401", "info"),
+    "not-mapped": Code("M402", "warning", at_key=True),
+    "no-effect": Code("M403", "info", at_key=True),
+}
+
+
+def finding(name: str, message: str, *, pointer: str = "", hint: str | None = None) -> Finding:
+    """A finding of the catalogue, not yet placed in a file."""
+    entry = CODES[name]
+    return Finding(code=entry.code, name=name, level=entry.level, message=message, hint=hint, pointer=pointer)
+
+
+def step(key: str | int) -> str:
+    """One step of a JSON pointer (RFC 6901), its slash included."""
+    return "/" + escape(str(key))
+
+
+def steps(pointer: str) -> list[str]:
+    """The steps of a JSON pointer, unescaped."""
+    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def listed(names: Iterable[str], limit: int = 8) -> str:
+    """Names for a message, the first `limit` of them."""
+    every = list(names)
+    shown = ", ".join(every[:limit])
+    return f"{shown}, … ({len(every)} in all)" if len(every) > limit else shown

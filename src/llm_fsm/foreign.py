@@ -1,0 +1,235 @@
+"""Documents of other systems, put into the form of a definition before anything else looks at them.
+
+Two are known: workflows of version 2.0, whose tasks prove their work and whose transitions stand in
+one table at the top, and plain tables `{"states": {"a": ["b"]}, "initial_state": "a"}`.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from llm_fsm.codes import step
+from llm_fsm.definition import STATE_ID_PATTERN
+from llm_fsm.legacy import Ledger
+
+_EDITOR_KEYS = ("position", "x", "y", "width", "height", "color", "ui", "layout")
+_TASK_KEYS = frozenset({"objective", "key_results", "max_retries", "is_initial", "is_final", "execute"})
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]{0,99}")
+
+
+def rewrite(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
+    """Rewrite a document of another system in place; one of our own is left alone. `stem`: a name for it."""
+    if _is_workflow(document):
+        _workflow(document, ledger, stem)
+    elif _is_table(document):
+        _table(document, ledger, stem)
+
+
+def _is_workflow(document: dict[str, Any]) -> bool:
+    """A workflow lists its states and keeps their transitions in one table at the top."""
+    states = document.get("states")
+    rows = states if isinstance(states, list) else list(states.values()) if isinstance(states, dict) else []
+    if "initial_state" in document or not rows or not all(isinstance(row, dict) for row in rows):
+        return False
+    tabled = isinstance(document.get("transitions"), dict)
+    return tabled or (isinstance(states, list) and any(_TASK_KEYS & row.keys() for row in rows))
+
+
+def _is_table(document: dict[str, Any]) -> bool:
+    states = document.get("states")
+    return isinstance(states, dict) and any(isinstance(value, list) for value in states.values())
+
+
+def _named(document: dict[str, Any], stem: str | None, otherwise: str, ledger: Ledger) -> None:
+    if document.get("name") is None:
+        document["name"] = stem or otherwise
+        ledger.note("older-form", f'it has no "name" and is called "{document["name"]}"', "")
+
+
+def _table(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
+    """Lists of next states become converse states with plain transitions."""
+    states: dict[str, Any] = document["states"]
+    ends = document.pop("terminal_states", None) or []
+    document["states"] = {
+        name: {"transitions": value} if isinstance(value, list) else value for name, value in states.items()
+    }
+    for name, value in states.items():
+        if isinstance(value, list):
+            ledger.origins[f"/states{step(name)}/transitions"] = f"/states{step(name)}"
+    ledger.note("older-form", "lists of next states are read as states with transitions", "/states")
+    for index, end in enumerate(ends if isinstance(ends, list) else [ends]):
+        _end(document["states"], end, f"/terminal_states/{index}", ledger)
+    _named(document, stem, "machine", ledger)
+
+
+def _end(states: dict[str, Any], name: Any, pointer: str, ledger: Ledger) -> None:
+    """A terminal state is one without transitions; one that has some ends all the same."""
+    state = states.get(name) if isinstance(name, str) else None
+    if not isinstance(state, dict):
+        ledger.note("not-mapped", "a terminal state that is not among the states", pointer)
+    elif state.get("transitions"):
+        states[name] = {**state, "transitions": None, "kind": "final"}
+        ledger.note("not-mapped", "the transitions of a terminal state are never taken", pointer)
+    else:
+        states[name] = {**state, "kind": "final"}
+
+
+def _workflow(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
+    table = document.pop("transitions", None)
+    objective = document.pop("objective", None)
+    if objective is not None:
+        document.setdefault("description", objective)
+        ledger.moved("/description", "/objective")
+    ledger.note("older-form", "a workflow is read as a machine of task states", "")
+    _named(document, stem, "workflow", ledger)
+    written = _rows(document["states"], ledger)
+    if written is None:
+        return
+    ids = _ids(written, ledger)
+    first = [name for name, row in written.items() if row.get("is_initial") is True]
+    document["initial_state"] = ids[first[0] if first else next(iter(written))]
+    states: dict[str, Any] = {}
+    tools: dict[str, Any] = {}
+    for name, row in written.items():
+        states[ids[name]] = _task(row, "/states" + step(ids[name]), tools, ledger)
+    document["states"] = states
+    declared = document.get("tools")
+    if tools and isinstance(declared, dict | None):
+        document["tools"] = {**tools, **(declared or {})}
+    _routes(states, table if isinstance(table, dict) else {}, ids, ledger)
+
+
+def _rows(states: Any, ledger: Ledger) -> dict[str, dict[str, Any]] | None:
+    """Name to state, as written; None when a name is missing or given twice."""
+    if isinstance(states, dict):
+        return states
+    rows: dict[str, dict[str, Any]] = {}
+    for index, row in enumerate(states):
+        name = row.get("name", row.get("id"))
+        if not isinstance(name, str) or name in rows:
+            what = "a second state of this name" if isinstance(name, str) else "a state without a name"
+            ledger.note("not-mapped", what, f"/states/{index}")
+            return None
+        rows[name] = row
+        ledger.origins["/states" + step(name)] = f"/states/{index}"
+    return rows
+
+
+def _ids(names: dict[str, Any], ledger: Ledger) -> dict[str, str]:
+    """Name of a workflow's state to a state id: names may hold blanks, ids may not."""
+    ids = {name: name for name in names if re.fullmatch(STATE_ID_PATTERN, name)}
+    taken = set(ids)
+    for name in names:
+        if name in ids:
+            continue
+        short = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "state"
+        stem = f"state_{short}" if short[0].isdigit() else short
+        unique, number = stem, 2
+        while unique in taken:
+            unique, number = f"{stem}_{number}", number + 1
+        taken.add(unique)
+        ids[name] = unique
+        ledger.moved("/states" + step(unique), "/states" + step(name))
+        ledger.note("older-form", f'state "{name[:80]}" is called "{unique}"', "/states" + step(unique))
+    return ids
+
+
+def _task(row: dict[str, Any], pointer: str, tools: dict[str, Any], ledger: Ledger) -> dict[str, Any]:
+    state = {key: value for key, value in row.items() if key not in ("name", "id", "is_initial", "is_final")}
+    state.setdefault("kind", "task")
+    for key in _EDITOR_KEYS:
+        if state.pop(key, None) is not None:
+            ledger.note("no-effect", f'"{key}" of the editor is not kept', pointer + step(key))
+    _tools(state, tools)
+    _execute(state, pointer, ledger)
+    results = state.get("key_results")
+    if isinstance(results, list):
+        place = pointer + "/key_results"
+        state["key_results"] = [_key_result(one, place, index, ledger) for index, one in enumerate(results)]
+    if row.get("is_final") is True:
+        state["transitions"] = None
+    return state
+
+
+def _tools(state: dict[str, Any], tools: dict[str, Any]) -> None:
+    """Tools given by name, or by an object with a name, are those that the host registers."""
+    listed = state.get("tools")
+    if not isinstance(listed, list):
+        return
+    names = [tool.get("name") if isinstance(tool, dict) else tool for tool in listed]
+    if all(isinstance(name, str) for name in names):
+        state["tools"] = names
+        tools.update({str(name): {"registered": name} for name in names})
+
+
+def _execute(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+    """A name of a registered function stays, code does not: a definition never carries any."""
+    execute = state.get("execute")
+    if execute is None or (isinstance(execute, str) and _NAME.fullmatch(execute)):
+        return
+    del state["execute"]
+    hint = "register a function and give its name; without one the task runs the model with its tools"
+    ledger.note("not-mapped", '"execute" is not the name of a function', pointer + "/execute", hint)
+
+
+def _key_result(value: Any, place: str, index: int, ledger: Ledger) -> Any:
+    pointer = f"{place}/{index}"
+    if isinstance(value, str):
+        ledger.moved(pointer + "/description", pointer)
+        return {"name": f"result_{index + 1}", "description": value}
+    if not isinstance(value, dict):
+        return value
+    result = dict(value)
+    check = result.get("check")
+    if isinstance(check, str):
+        if _NAME.fullmatch(check):
+            result["check"] = {"registered": check}
+        else:
+            del result["check"]
+            hint = "without a check a model judges the description"
+            what = '"check" is code, which a definition never carries'
+            ledger.note("not-mapped", what, pointer + "/check", hint)
+    return result
+
+
+def _routes(states: dict[str, Any], table: dict[str, Any], ids: dict[str, str], ledger: Ledger) -> None:
+    """The table of transitions, state by state."""
+    for name, target in table.items():
+        place = "/transitions" + step(name)
+        state = states.get(ids.get(name, ""))
+        if state is None:
+            ledger.note("not-mapped", "transitions of a state that is not among the states", place)
+            continue
+        if "transitions" in state:
+            if target is not None:
+                ledger.note("not-mapped", "the transitions of a final state are never taken", place)
+            continue
+        base = f"/states{step(ids[name])}/transitions"
+        ledger.origins[base] = place
+        state["transitions"] = _route(target, base, place, ids, ledger)
+
+
+def _route(target: Any, base: str, place: str, ids: dict[str, str], ledger: Ledger) -> Any:
+    if target is None:
+        return []
+    if isinstance(target, str):
+        ledger.origins[base + "/0"] = place
+        ledger.origins[base + "/0/target_state"] = place
+        return [{"target_state": ids.get(target, target)}]
+    if isinstance(target, list):
+        for index in range(len(target)):
+            ledger.origins[f"{base}/{index}/target_state"] = f"{place}/{index}"
+        return [{"target_state": ids.get(one, one)} if isinstance(one, str) else one for one in target]
+    if not isinstance(target, dict):
+        return target
+    branches: list[Any] = []
+    for label, to in target.items():
+        if to is None:
+            hint = "lead the branch to a state without transitions"
+            ledger.note("not-mapped", "a branch that ends the workflow", place + step(label), hint)
+            continue
+        ledger.origins[f"{base}/{len(branches)}"] = place + step(label)
+        ledger.origins[f"{base}/{len(branches)}/target_state"] = place + step(label)
+        branches.append({"target_state": ids.get(to, to) if isinstance(to, str) else to, "on": label})
+    return branches

@@ -1,0 +1,317 @@
+"""Older forms of a definition, put into today's form: what was mapped and what could not be is said.
+
+Read are states as a list and the words of versions 3 and 4 of the JSON runtime; documents of another
+shape altogether are the business of `foreign`. The author's document is never changed.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm.codes import finding, step
+from llm_fsm.conditions import collect_faults
+from llm_fsm.definition import Condition
+from llm_fsm.findings import Finding
+
+Notes = dict[tuple[str, str, str | None], list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Upgraded:
+    """A document in today's form. `origins`: pointer now to the pointer in the document as written."""
+
+    document: dict[str, Any]
+    findings: tuple[Finding, ...]
+    origins: Mapping[str, str]
+
+    def origin(self, pointer: str) -> str:
+        """Where something stands in the document as written."""
+        return _origin(self.origins, pointer)
+
+
+def _origin(origins: Mapping[str, str], pointer: str) -> str:
+    head = pointer
+    while head:
+        if head in origins:
+            return origins[head] + pointer[len(head) :]
+        head = head.rpartition("/")[0]
+    return pointer
+
+
+@dataclass(frozen=True, slots=True)
+class Ledger:
+    """What was mapped, and where it came from, while a document is rewritten."""
+
+    origins: dict[str, str] = field(default_factory=dict)
+    notes: Notes = field(default_factory=dict)
+
+    def moved(self, now: str, written: str) -> None:
+        """Record that what is now at `now` was written at `written` (a pointer of the new document)."""
+        self.origins[now] = _origin(self.origins, written)
+
+    def note(self, name: str, message: str, pointer: str, hint: str | None = None) -> None:
+        """Say something about a place of the new document; the same note elsewhere is only counted."""
+        self.notes.setdefault((name, message, hint), []).append(_origin(self.origins, pointer))
+
+    def findings(self) -> tuple[Finding, ...]:
+        """One finding per note, at its first place."""
+        found = []
+        for (name, message, hint), places in self.notes.items():
+            more = len(places) - 1
+            counted = f"{message} (and in {more} more place{'s' if more > 1 else ''})" if more else message
+            found.append(finding(name, counted, pointer=places[0], hint=hint))
+        return tuple(found)
+
+
+_NO_EFFECT = "it has no effect here"
+_MODEL_PICKS = 'here the model picks one of the open transitions; "auto": true takes one without asking'
+_BY_SCHEMA = 'describe the key in "context_schema" instead'
+
+_UNUSED: Mapping[str, Mapping[str, tuple[str, str]]] = {
+    "definition": {
+        "metadata": ("no-effect", _NO_EFFECT),
+        "transition_evaluation": ("not-mapped", _MODEL_PICKS),
+        "transition_evaluation_mode": ("not-mapped", _MODEL_PICKS),
+        "function_handlers": ("not-mapped", "handlers are registered by the program that runs the machine"),
+        "handlers": ("not-mapped", "handlers are registered by the program that runs the machine"),
+        "use_classification": ("not-mapped", _MODEL_PICKS),
+    },
+    "state": {
+        "metadata": ("no-effect", _NO_EFFECT),
+        "extraction_retries": ("not-mapped", "a refused value is asked for again by itself"),
+        "extraction_confidence_threshold": ("not-mapped", "values are checked by their schema"),
+        "context_extractors": ("not-mapped", _BY_SCHEMA),
+        "field_extractions": ("not-mapped", _BY_SCHEMA),
+        "classification_extractions": ("not-mapped", _BY_SCHEMA),
+        "optional_context_keys": ("not-mapped", _BY_SCHEMA),
+        "transition_classification": ("not-mapped", _MODEL_PICKS),
+        "auto_transition_threshold": ("not-mapped", _MODEL_PICKS),
+        "response_type": ("no-effect", _NO_EFFECT),
+    },
+    "transition": {
+        "metadata": ("no-effect", _NO_EFFECT),
+        "is_deterministic": ("not-mapped", _MODEL_PICKS),
+        "evaluation_priority": ("no-effect", 'the order is given by "priority"'),
+    },
+    "condition": {
+        "metadata": ("no-effect", _NO_EFFECT),
+        "evaluation_priority": ("no-effect", "all conditions must hold, in whatever order"),
+    },
+}
+"""Keys of earlier versions that have no counterpart, with what to say about them."""
+
+_ENDINGS = frozenset({"final", "terminal", "end"})
+_SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human": "user"}
+
+
+def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledger], None]) -> Upgraded:
+    """A document in today's form; `rewrite` first deals with documents of another shape altogether."""
+    ledger = Ledger()
+    now = dict(document)
+    rewrite(now, ledger)
+    _states_by_id(now, ledger)
+    _drop_unused("definition", now, "", ledger)
+    version = now.get("version")
+    if isinstance(version, int | float) and not isinstance(version, bool):
+        now["version"] = str(version)
+    states = now.get("states")
+    if isinstance(states, dict):
+        now["states"] = {key: _state(state, "/states" + step(key), ledger) for key, state in states.items()}
+    _transitions(now, "global_transitions", "", ledger)
+    return Upgraded(now, ledger.findings(), ledger.origins)
+
+
+def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:
+    """States given as a list of objects with ids become an object."""
+    states = document.get("states")
+    if not isinstance(states, list) or not states:
+        return
+    named: dict[str, Any] = {}
+    for index, state in enumerate(states):
+        name = state if isinstance(state, str) else None
+        key = "id"
+        if isinstance(state, dict):
+            key = "id" if isinstance(state.get("id"), str) else "name"
+            name = state.get(key)
+        if not isinstance(name, str) or name in named:
+            return
+        named[name] = {} if isinstance(state, str) else {k: v for k, v in state.items() if k != key}
+        ledger.origins["/states" + step(name)] = f"/states/{index}"
+    document["states"] = named
+    ledger.note("older-form", "states given as a list are read as an object of ids", "/states")
+
+
+def _drop_unused(place: str, value: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+    for key, (name, reason) in _UNUSED[place].items():
+        if value.pop(key, None) is not None:
+            ledger.note(name, f'"{key}" of an earlier version is not used', pointer + step(key), reason)
+
+
+def _state(value: Any, pointer: str, ledger: Ledger) -> Any:
+    if not isinstance(value, dict):
+        return value
+    state = dict(value)
+    _merge_text(state, "objective", "purpose", pointer, ledger)
+    _merge_text(state, "state_instructions", "instructions", pointer, ledger)
+    _drop_unused("state", state, pointer, ledger)
+    _scope(state, pointer, ledger)
+    _ending(state, pointer, ledger)
+    _dialogue(state, pointer, ledger)
+    _transitions(state, "transitions", pointer, ledger)
+    return state
+
+
+def _merge_text(value: dict[str, Any], old: str, new: str, pointer: str, ledger: Ledger) -> None:
+    """A second name of a text: moved, or, where both are given, added below."""
+    text = value.pop(old, None)
+    if text is None:
+        return
+    first = value.get(new)
+    if first in (None, "", text):
+        value[new] = text
+        ledger.moved(pointer + step(new), pointer + step(old))
+    else:
+        value[new] = [*_lines(first), *_lines(text)]
+
+
+def _lines(text: Any) -> list[Any]:
+    return text if isinstance(text, list) else [text]
+
+
+def _scope(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+    scope = state.get("context_scope")
+    if not isinstance(scope, dict) or not scope.keys() & {"read_keys", "write_keys"}:
+        return
+    scope = dict(scope)
+    place = pointer + "/context_scope"
+    if scope.pop("write_keys", None) is not None:
+        reason = 'what a model may write is said by "x-source" in "context_schema"'
+        what = '"write_keys" of an earlier version is not used'
+        ledger.note("not-mapped", what, place + "/write_keys", reason)
+    if "read_keys" in scope:
+        read = scope.pop("read_keys")
+        if "read" not in scope and read is not None:
+            scope["read"] = read
+            ledger.moved(place + "/read", place + "/read_keys")
+            ledger.note("older-form", '"read_keys" is read as "read"', place + "/read")
+    state["context_scope"] = scope or None
+
+
+def _ending(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+    """`is_terminal`, `is_final` and `state_type` become the kind `final` where the state leads nowhere."""
+    for key in ("is_terminal", "is_final", "terminal", "final", "state_type"):
+        value = state.pop(key, None)
+        if value is None or value is False:
+            continue
+        place = pointer + step(key)
+        ends = value is True or (isinstance(value, str) and value.lower() in _ENDINGS)
+        if ends and not state.get("transitions"):
+            state.setdefault("kind", "final")
+            ledger.note("older-form", f'"{key}" is read as "kind": "final"', place)
+        else:
+            hint = 'a state that leads nowhere is final; "kind" says how any other works'
+            ledger.note("not-mapped", f'"{key}" of an earlier version is not used', place, hint)
+
+
+_SPOKEN = re.compile(r"\s*([A-Za-z]+)\s*:\s*(.*)", re.DOTALL)
+
+
+def _said(item: Any) -> Any:
+    """One message of an example in today's form, {"user": text}; unchanged when it is not recognised."""
+    if isinstance(item, str):
+        spoken = _SPOKEN.fullmatch(item)
+        if spoken is None:
+            return item
+        speaker = spoken[1].lower()
+        return {_SPEAKERS.get(speaker, speaker): spoken[2]}
+    if isinstance(item, dict) and isinstance(item.get("role"), str):
+        for key in ("content", "text", "message"):
+            if key in item:
+                return {_SPEAKERS.get(item["role"], item["role"]): item[key]}
+    return item
+
+
+def _dialogue(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+    dialogue = state.get("example_dialogue")
+    if isinstance(dialogue, str):
+        dialogue = [line for line in dialogue.splitlines() if line.strip()]
+    elif isinstance(dialogue, dict):
+        dialogue = [{role: text} for role, text in dialogue.items()]
+    if not isinstance(dialogue, list):
+        return
+    messages = [_said(item) for item in dialogue]
+    if messages != state["example_dialogue"]:
+        state["example_dialogue"] = messages
+        ledger.note("older-form", 'messages are read as {"role": "text"}', pointer + "/example_dialogue")
+
+
+def _transitions(owner: dict[str, Any], key: str, pointer: str, ledger: Ledger) -> None:
+    value = owner.get(key)
+    place = pointer + step(key)
+    if isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("target_state"), str)):
+        value = [value]
+        ledger.moved(place + "/0", place)
+    if not isinstance(value, list):
+        return
+    owner[key] = [_transition(item, f"{place}/{index}", ledger) for index, item in enumerate(value)]
+
+
+def _transition(value: Any, pointer: str, ledger: Ledger) -> Any:
+    if isinstance(value, str):
+        ledger.moved(pointer + "/target_state", pointer)
+        ledger.note("older-form", "an id in place of a transition is read as its target", pointer)
+        return {"target_state": value}
+    if not isinstance(value, dict):
+        return value
+    transition = dict(value)
+    if "llm_description" in transition:
+        _merge_text(transition, "llm_description", "description", pointer, ledger)
+        ledger.note("older-form", '"llm_description" is read as "description"', pointer + "/llm_description")
+    _drop_unused("transition", transition, pointer, ledger)
+    _conditions(transition, pointer, ledger)
+    return transition
+
+
+def _conditions(transition: dict[str, Any], pointer: str, ledger: Ledger) -> None:
+    place = pointer + "/conditions"
+    if "condition" in transition and not transition.get("conditions"):
+        transition["conditions"] = transition.pop("condition")
+        ledger.moved(place, pointer + "/condition")
+        ledger.note("older-form", '"condition" is read as "conditions"', place)
+    conditions = transition.get("conditions")
+    if isinstance(conditions, str | dict):
+        conditions = [conditions] if conditions else []
+        ledger.moved(place + "/0", place)
+    if isinstance(conditions, list):
+        transition["conditions"] = [
+            _condition(item, f"{place}/{index}", ledger) for index, item in enumerate(conditions)
+        ]
+
+
+def _condition(value: Any, pointer: str, ledger: Ledger) -> Any:
+    if isinstance(value, str):
+        ledger.moved(pointer + "/description", pointer)
+        ledger.note("older-form", "a text in place of a condition is read as its description", pointer)
+        return {"description": value}
+    if not isinstance(value, dict):
+        return value
+    if _is_rule(value):
+        ledger.moved(pointer + "/logic", pointer)
+        ledger.note("older-form", "a rule in place of a condition is read as its logic", pointer)
+        return {"logic": value}
+    condition = dict(value)
+    _drop_unused("condition", condition, pointer, ledger)
+    return condition
+
+
+def _is_rule(value: dict[str, Any]) -> bool:
+    """True for JsonLogic: one key, which is an operator."""
+    if len(value) != 1:
+        return False
+    key = next(iter(value))
+    if key in Condition.model_fields or key in _UNUSED["condition"]:
+        return False
+    return all(fault.pointer != step(key) for fault in collect_faults(value))

@@ -1,0 +1,136 @@
+"""The published JSON Schema (2020-12) of a definition file, generated from the models.
+
+Descriptions are the models' attribute docstrings, so that each fact about a key is written once.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm import definition
+from llm_fsm.definition import Definition, _Model
+from llm_fsm.form import ALIASES
+
+DRAFT = "https://json-schema.org/draft/2020-12/schema"
+ID = "urn:llm-fsm:definition"
+
+_EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
+    "Definition": {
+        "name": ["table_booking"],
+        "persona": ["A friendly receptionist who keeps sentences short"],
+        "initial_state": ["greeting"],
+        "states": [{"greeting": {"purpose": "Greet the user"}}],
+        "context_schema": [
+            {
+                "type": "object",
+                "properties": {
+                    "email": {"type": "string", "format": "email"},
+                    "tier": {"enum": ["gold", "basic"], "x-source": "host"},
+                    "pin": {"type": "string", "x-secret": True},
+                },
+            }
+        ],
+        "tools": [{"find_order": {"registered": "find_order", "output": {"order": "$.order"}}}],
+        "properties": [{"never": "paid", "before": "confirmed"}],
+    },
+    "State": {
+        "purpose": ["Learn when the user wants to come"],
+        "required_context_keys": [["date", "time", "address.city"]],
+        "example_dialogue": [[{"user": "A table for two"}, {"system": "Gladly! For which day?"}]],
+        "reply": ["Your order {{ order_id }} is on its way."],
+        "context_scope": [{"read": ["name", "date"]}],
+        "key_results": [[{"name": "long enough", "check": {">=": [{"len": [{"var": "output"}]}, 200]}}]],
+    },
+    "Transition": {
+        "target_state": ["confirm"],
+        "description": ["The user has named day and time"],
+        "conditions": [[{"description": "Both are known", "requires_context_keys": ["date", "time"]}]],
+    },
+    "Condition": {
+        "requires_context_keys": [["date", "time"]],
+        "logic": [{">=": [{"var": "age"}, 18]}],
+    },
+    "KeyResult": {"check": [{"judge": "The answer names its sources"}, {"registered": "has_headings"}]},
+    "ModelSettings": {"name": ["openai/gpt-4o-mini"]},
+}
+
+
+def definition_schema() -> dict[str, Any]:
+    """The JSON Schema of a definition file. Unknown keys are allowed: for the loader they are warnings."""
+    schema = Definition.model_json_schema(by_alias=True, mode="validation")
+    shapes = {"Definition": schema, **schema.get("$defs", {})}
+    for model in _models():
+        _dress(shapes[model.__name__], model)
+    schema["properties"] = {
+        "$schema": {"type": "string", "description": "Allowed and ignored."},
+        **schema["properties"],
+    }
+    del schema["title"], schema["description"]
+    return {
+        "$schema": DRAFT,
+        "$id": ID,
+        "title": "LLM-FSM definition",
+        "description": _first_line(Definition.__doc__),
+        **schema,
+    }
+
+
+def _models() -> Iterator[type[_Model]]:
+    for value in vars(definition).values():
+        if isinstance(value, type) and issubclass(value, _Model) and value is not _Model:
+            yield value
+
+
+def _first_line(text: str | None) -> str:
+    return " ".join(inspect.cleandoc(text or "").split())
+
+
+def _dress(shape: dict[str, Any], model: type[_Model]) -> None:
+    """Descriptions, examples, second names and null for optional keys, in place."""
+    texts = docstrings(model)
+    required = shape.get("required", ())
+    properties: dict[str, Any] = {}
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        inner = {k: v for k, v in shape["properties"][key].items() if k not in ("title", "default")}
+        shown = inner if key in required else _nullable(inner)
+        properties[key] = {"description": texts[name], **shown}
+        if isinstance(field.default, str | int) and field.default != "":
+            properties[key]["default"] = field.default
+        if name in _EXAMPLES.get(model.__name__, {}):
+            properties[key]["examples"] = _EXAMPLES[model.__name__][name]
+    for alias, key in ALIASES.get(model, {}).items():
+        properties[alias] = {**properties[key], "description": f"Another name of `{key}`."}
+    shape["description"] = _first_line(model.__doc__)
+    shape["properties"] = properties
+    shape["patternProperties"] = {"^x-": {}}
+
+
+def _nullable(shape: dict[str, Any]) -> dict[str, Any]:
+    """The shape that also accepts null, which means that the key is absent."""
+    if not shape:
+        return shape
+    choices = shape.get("anyOf", [shape])
+    if {"type": "null"} in choices:
+        return shape
+    return {"anyOf": [*choices, {"type": "null"}]}
+
+
+def docstrings(model: type[_Model]) -> dict[str, str]:
+    """Attribute name to the text that stands below it in the class."""
+    [node] = ast.parse(inspect.getsource(model)).body
+    assert isinstance(node, ast.ClassDef)
+    texts: dict[str, str] = {}
+    for field, below in zip(node.body, node.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(below, ast.Expr)
+            and isinstance(below.value, ast.Constant)
+            and isinstance(below.value.value, str)
+        ):
+            texts[field.target.id] = _first_line(below.value.value)
+    return texts

@@ -1,0 +1,97 @@
+"""A first look at a fixed reply: whether its delimiters, quotes, brackets and blocks are closed.
+
+It finds what authors get wrong without the cost of a template engine; whoever runs a machine compiles
+its replies with Jinja2, which has the last word.
+"""
+
+from __future__ import annotations
+
+import re
+
+_OPENER = re.compile(r"\{\{|\{%|\{#")
+_CLOSERS = {"{{": "}}", "{%": "%}"}
+_BRACKETS = {"(": ")", "[": "]", "{": "}"}
+_BLOCK = re.compile(r"[-+]?\s*([a-z]+)")
+_OPENING = frozenset({"if", "for", "filter", "with", "macro", "call", "autoescape", "block"})
+_RAW_END = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
+
+
+def template_fault(text: str) -> str | None:
+    """Why a text is not a Jinja2 template, in a few words; None when nothing is seen to be wrong."""
+    blocks: list[str] = []
+    at = 0
+    while (opener := _OPENER.search(text, at)) is not None:
+        kind, start = opener[0], opener.end()
+        if kind == "{#":
+            end = text.find("#}", start)
+            if end < 0:
+                return 'a comment "{#" is not closed by "#}"'
+            at = end + 2
+            continue
+        fault, end = _expression(text, start, _CLOSERS[kind])
+        if fault is not None:
+            return fault
+        inner = text[start:end].strip("-+ \t\r\n")
+        if not inner:
+            return f'nothing stands between "{kind}" and "{_CLOSERS[kind]}"'
+        at = end + 2
+        if kind == "{%":
+            if inner == "raw":
+                closing = _RAW_END.search(text, at)
+                if closing is None:
+                    return '"{% raw %}" is not closed by "{% endraw %}"'
+                at = closing.end()
+            else:
+                fault = _block(inner, blocks)
+                if fault is not None:
+                    return fault
+    return f'"{{% {blocks[-1]} %}}" is not closed by "{{% end{blocks[-1]} %}}"' if blocks else None
+
+
+def _expression(text: str, start: int, closer: str) -> tuple[str | None, int]:
+    """Fault, and where the closing delimiter begins. Quotes and brackets inside are stepped over."""
+    opener = "{{" if closer == "}}" else "{%"
+    awaited: list[str] = []
+    at = start
+    while at < len(text):
+        char = text[at]
+        if not awaited and text.startswith(closer, at):
+            return None, at
+        if char in "\"'":
+            end = _quote_end(text, at)
+            if end is None:
+                return f'a quote after "{opener}" is not closed', at
+            at = end
+        elif char in _BRACKETS:
+            awaited.append(_BRACKETS[char])
+        elif awaited and char == awaited[-1]:
+            awaited.pop()
+        elif char in ")]}":
+            expected = f'"{awaited[-1]}"' if awaited else f'"{closer}"'
+            return f'"{char}" after "{opener}" where {expected} was expected', at
+        at += 1
+    missing = awaited[-1] if awaited else closer
+    return f'"{opener}" is not closed by "{closer}"' if missing == closer else f'"{missing}" is missing', at
+
+
+def _quote_end(text: str, start: int) -> int | None:
+    at = start + 1
+    while at < len(text):
+        if text[at] == "\\":
+            at += 1
+        elif text[at] == text[start]:
+            return at
+        at += 1
+    return None
+
+
+def _block(inner: str, blocks: list[str]) -> str | None:
+    word = _BLOCK.match(inner)
+    name = word[1] if word else ""
+    if name in _OPENING:
+        blocks.append(name)
+    elif name.startswith("end"):
+        if not blocks or blocks[-1] != name[3:]:
+            return f'"{{% {name} %}}" closes nothing'
+        blocks.pop()
+    return None
