@@ -25,7 +25,10 @@ _GLIMPSE_CHARS = 300
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
 _KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
-_FORM = '{"transition": {"target_state": "…", "context_update": {"…": …, "_extra": {…}, "_clear": […]}}, "message": "…"}'
+_FORM = (
+    '{"transition": {"target_state": "…", "context_update": {"…": …, "_extra": {…}, "_clear": […]}}, '
+    '"message": "…"}'
+)
 
 
 def escaped(value: object) -> str:
