@@ -592,7 +592,9 @@ plain_rules = st.recursive(
             st.sampled_from(["map", "filter", "all", "some", "none"]),
             st.sampled_from([{">": [{"var": ""}, 1]}, {"%": [{"var": ""}, 2]}, {"var": ""}]),
         )
-        | st.builds(lambda values: {"merge": values}, st.lists(inner, max_size=3))
+        | st.builds(
+            lambda values: {"merge": values}, st.lists(comparisons | number_rules | text_rules, max_size=3)
+        )
     ),
     max_leaves=8,
 )

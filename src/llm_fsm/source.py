@@ -1,0 +1,308 @@
+"""JSON as it is written: values, and where in the text each of them stands.
+
+Reads JSON (RFC 8259), with comments and trailing commas besides. Lines and columns count from 1,
+columns in characters; a byte order mark counts as nothing. Places are named by JSON pointers
+(RFC 6901). Nothing here recurses: the depth of a text is limited, not the interpreter's stack.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, Final, NoReturn
+
+from llm_fsm.findings import nearest
+from llm_fsm.places import Container, Duplicate, Position, Scan, escape, lines_of
+
+__all__ = ["Duplicate", "Position", "Scan", "SourceError", "escape", "parse", "scan"]
+
+MAX_DEPTH: Final = 200
+MAX_DIGITS: Final = 1000
+
+_SKIPPED = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?s:.*?)\*/)*+")
+_TEXT = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<float>(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)")
+_WORD = re.compile(r"[^\s,:\[\]{}\"/]{1,40}")
+_NAMES: Final = {"true": True, "false": False, "null": None}
+_OTHER_NAMES: Final = {
+    "True": "true", "TRUE": "true", "False": "false", "FALSE": "false", "None": "null", "NULL": "null",
+    "nil": "null", "undefined": "null", "NaN": "null", "Infinity": "null", "-Infinity": "null",
+}  # fmt: skip
+_OPENERS: Final = frozenset("{[")
+_MAY_BE_SKIPPED: Final = frozenset(" \t\r\n/")
+
+
+class SourceError(ValueError):
+    """The text is no JSON. `message` says what is wrong, `hint` what would be right, if that is known.
+
+    `line` and `column` count from 1; the column counts characters.
+    """
+
+    def __init__(self, message: str, line: int, column: int, hint: str | None = None) -> None:
+        self.message = message
+        self.line = line
+        self.column = column
+        self.hint = hint
+        super().__init__(f"line {line}, column {column}: {message}" + ("" if hint is None else f"; {hint}"))
+
+
+def parse(text: str, *, limit: int | None = None) -> Any:
+    """The value of a JSON text; raises SourceError for what is none.
+
+    Strict JSON goes through the standard library; only what that refuses is read a second time, with
+    comments and trailing commas allowed. `limit`: the most characters that the text may have.
+    """
+    _check_size(text, limit)
+    try:
+        value = _DECODER.decode(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return scan(text).value
+    return scan(text).value if _too_deep(value) else value
+
+
+def scan(text: str, *, limit: int | None = None) -> Scan:
+    """The value of a JSON text and where everything stands; raises SourceError for what is none.
+
+    `limit`: the most characters that the text may have.
+    """
+    _check_size(text, limit)
+    return _Scanner(text.removeprefix("\ufeff")).scan()
+
+
+def _check_size(text: str, limit: int | None) -> None:
+    if limit is not None and len(text) > limit:
+        raise SourceError(
+            f"the text is too large: {len(text):,} characters, at most {limit:,} are read", 1, 1
+        )
+
+
+def _too_deep(value: Any) -> bool:
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        level = [
+            item
+            for parent in level
+            if isinstance(parent, (dict, list))
+            for item in (parent.values() if isinstance(parent, dict) else parent)
+            if isinstance(item, (dict, list))
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(digits)
+    return number
+
+
+def _whole(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(digits)
+    return int(digits)
+
+
+def _refuse(name: str) -> NoReturn:
+    raise ValueError(name)
+
+
+_DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refuse)
+
+
+class _Scanner:
+    """Reads one text; `at` is the offset of the character to be read next."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.at = 0
+        self.open: list[Container] = []
+        self.duplicates: list[tuple[tuple[str, ...], int, int]] = []
+
+    def scan(self) -> Scan:
+        value, root = self._document()
+        lines = lines_of(self.text)
+        duplicates = tuple(
+            Duplicate(path=path, position=lines.position(at), first=lines.position(first))
+            for path, at, first in self.duplicates
+        )
+        return Scan(value=value, duplicates=duplicates, _lines=lines, _root=root)
+
+    def _document(self) -> tuple[Any, int | Container]:
+        """The text's value and its place; each value that is complete goes into the container around it."""
+        while True:
+            first = self._next()
+            place: int | Container = self.at
+            if first in _OPENERS:
+                complete = not self._member(self._opened(first))
+            else:
+                value = self._scalar(first)
+                complete = not self.open or not self._attach(value, place)
+            while complete:
+                if self.open:
+                    place = self.open.pop()
+                    value = place.value
+                if not self.open:
+                    if self._next():
+                        raise self._error("expected the end of the text", hint="a text has one value")
+                    return value, place
+                complete = not self._attach(value, place)
+
+    def _next(self) -> str:
+        """The next character that is neither space nor comment; "" at the end."""
+        first = self.text[self.at : self.at + 1]
+        if first not in _MAY_BE_SKIPPED:
+            return first
+        found = _SKIPPED.match(self.text, self.at)
+        self.at = found.end() if found else self.at
+        first = self.text[self.at : self.at + 1]
+        if first == "/" and self.text.startswith("/*", self.at):
+            raise self._error("the comment has no end", hint='a comment ends with "*/"')
+        return first
+
+    def _opened(self, opener: str) -> Container:
+        if len(self.open) == MAX_DEPTH:
+            raise self._error(f"lists and objects nest deeper than {MAX_DEPTH}")
+        container = Container(self.at, is_object=opener == "{")
+        self.open.append(container)
+        self.at += 1
+        return container
+
+    def _scalar(self, first: str) -> Any:
+        if first == '"':
+            return self._string("a text")
+        number = _NUMBER.match(self.text, self.at)
+        return self._name() if number is None else self._number(number)
+
+    def _member(self, parent: Container) -> bool:
+        """Gets ready for the value that comes next, its key read; False when the container is closed."""
+        first = self._next()
+        if first == parent.closer:
+            self.at += 1
+            return False
+        if parent.closer == "]":
+            parent.key = str(len(parent.value))
+            return True
+        if first != '"':
+            raise self._no_key(parent, first)
+        offset = self.at
+        parent.key = key = self._string("a key")
+        if key in parent.keys:
+            first_offset = parent.firsts.setdefault(key, parent.keys[key])
+            path = tuple(container.key for container in self.open)
+            self.duplicates.append((path, offset, first_offset))
+        parent.keys[key] = offset
+        if self._next() != ":":
+            raise self._error("expected ':' after the key")
+        self.at += 1
+        return True
+
+    def _attach(self, value: Any, place: int | Container) -> bool:
+        """Puts a value into the innermost open container; then as `_member`."""
+        parent = self.open[-1]
+        parent.places[parent.key] = place
+        if parent.closer == "}":
+            parent.value[parent.key] = value
+        else:
+            parent.value.append(value)
+        following = self._next()
+        if following == ",":
+            self.at += 1
+            return self._member(parent)
+        if following == parent.closer:
+            self.at += 1
+            return False
+        if not following:
+            raise self._cut_off(parent)
+        raise self._error(f"expected ',' or '{parent.closer}'")
+
+    def _string(self, what: str) -> str:
+        start = self.at
+        found = _TEXT.match(self.text, start)
+        end = found.end() if found else start
+        if self.text[end : end + 1] != '"':
+            raise self._bad_string(what, start, end)
+        self.at = end + 1
+        raw = self.text[start + 1 : end]
+        return raw if "\\" not in raw else str(json.loads(self.text[start : end + 1]))
+
+    def _bad_string(self, what: str, start: int, end: int) -> SourceError:
+        bad = self.text[end : end + 1]
+        if not bad:
+            return self._error(f"{what} has no end", start, "it ends with a double quote")
+        if bad in "\r\n":
+            return self._error(
+                f"{what} is not closed on its line",
+                start,
+                'it ends with a double quote; a line break is "\\n"',
+            )
+        if bad == "\\":
+            hint = 'a backslash itself is "\\\\"'
+            return self._error(f"unknown escape in {what}", end, hint)
+        return self._error(
+            f"{what} has the control character U+{ord(bad):04X}", end, f"write \\u{ord(bad):04x}"
+        )
+
+    def _number(self, found: re.Match[str]) -> int | float:
+        digits = found[0]
+        rest = _WORD.match(self.text, found.end())
+        if rest is not None:
+            raise self._error(f"{digits[:20]}{rest[0][:20]} is not a number as JSON writes it")
+        self.at = found.end()
+        if len(digits) > MAX_DIGITS:
+            size = f"the number has {len(digits):,} characters, at most {MAX_DIGITS:,} are read"
+            raise self._error(size, found.start())
+        if not found["float"]:
+            return int(digits)
+        number = float(digits)
+        if not math.isfinite(number):
+            raise self._error("the number is too large", found.start(), "numbers go up to 1.7e308")
+        return number
+
+    def _name(self) -> Any:
+        found = _WORD.match(self.text, self.at)
+        if found is not None and found[0] in _NAMES:
+            self.at = found.end()
+            return _NAMES[found[0]]
+        if not self.text[self.at : self.at + 1]:
+            raise (
+                self._cut_off(self.open[-1])
+                if self.open
+                else self._error("the text is empty, expected a value")
+            )
+        if found is None:
+            raise self._error(f"expected a value, here is '{self.text[self.at]}'")
+        word = found[0]
+        known = _OTHER_NAMES.get(word) or (nearest(word, _NAMES) if word.isalpha() else None)
+        as_is = (
+            "numbers look like 12, -0.5 or 1e6"
+            if word[0] in "+-.0123456789"
+            else "texts stand in double quotes"
+        )
+        hint = as_is if known is None else f"did you mean {known}?"
+        raise self._error(f"expected a value, here is {_shown(word)}", hint=hint)
+
+    def _no_key(self, parent: Container, first: str) -> SourceError:
+        if not first:
+            return self._cut_off(parent)
+        found = _WORD.match(self.text, self.at)
+        here = _shown(found[0]) if found else f"'{first}'"
+        return self._error(f"expected a key or '}}', here is {here}", hint="keys stand in double quotes")
+
+    def _cut_off(self, parent: Container) -> SourceError:
+        what = "object" if parent.closer == "}" else "list"
+        begin = lines_of(self.text).position(parent.offset)
+        return self._error(
+            f"the text ends inside the {what} that begins in line {begin.line}, column {begin.column}",
+            hint=f"expected ',' or '{parent.closer}'",
+        )
+
+    def _error(self, message: str, offset: int | None = None, hint: str | None = None) -> SourceError:
+        place = lines_of(self.text).position(self.at if offset is None else offset)
+        return SourceError(message, place.line, place.column, hint)
+
+
+def _shown(word: str) -> str:
+    return word if word.isprintable() else ascii(word)
