@@ -77,7 +77,10 @@ class Store(Protocol):
         ...
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """Keep the result of one step of the turn under way, durably; a step is written once."""
+        """Keep the result of one step of the turn under way, durably. Works before the first save, too.
+
+        A step is written once: ConversationConflict when it is there already, and the first result stays.
+        """
         ...
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:

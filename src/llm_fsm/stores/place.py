@@ -12,7 +12,7 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 
 
 def make_folder(path: Path) -> None:
-    """Create the folder of `path` and its parents where missing, for this user only. Raises StoreError."""
+    """Create the folder of `path` where missing, for this user only, and its parents. Raises StoreError."""
     folder = path.parent
     if folder.is_dir():
         return

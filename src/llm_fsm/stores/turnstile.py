@@ -83,11 +83,11 @@ class Turnstile:
                 except IndexError:
                     del self._queues[key]
                     return
-                waiter.granted = True
                 try:
                     waiter.loop.call_soon_threadsafe(waiter.resolve, True)
                 except RuntimeError:  # its event loop is closed, so nobody waits there any more
                     continue
+                waiter.granted = True
                 return
 
     def _enqueue(self, key: str, waiter: _Waiter) -> bool:

@@ -1,0 +1,322 @@
+"""What a store must do with documents: the clauses, one function each. `stores` makes them a suite."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable
+
+from llm_fsm.errors import ConversationConflict
+from llm_fsm.stores.base import Commit, Listed, Loaded, Store
+
+HOSTILE = (
+    " leading and trailing ",
+    "a",
+    "A",
+    "\u00e9",
+    "e\u0301",
+    "'; DROP TABLE conversations; --",
+    '"quoted" \\ back\\slash `tick`',
+    "../../etc/passwd",
+    "/absolute/path.db",
+    "C:\\windows\\system32",
+    "nul.txt",
+    ".",
+    "%00%2e%2e%2f",
+    "100%_like_*?[glob]",
+    "{$ne: 1}",
+    "key:with:colons\u2028and a line separator",
+    "<script>alert(1)</script>",
+    "\u202eright to left\u202c \u05e9\u05dc\u05d5\u05dd",
+    "\u200b\ufeffinvisible",
+    "\U0001f469\u200d\U0001f469\u200d\U0001f467 family",
+    "x" * 200,
+    "\U0001f600" * 200,
+    "null",
+    "0",
+)
+"""Conversation and request ids that no store may take for another, or for anything but an id."""
+
+DOCUMENTS = (
+    json.dumps({"text": "\x00\x01\x7f\x85 \ud800 \udfff \U0001f600 \u2028"}),
+    json.dumps({"number": 10**400, "small": 5e-324, "nested": [[[[]]]]}),
+    json.dumps("'; DELETE FROM records; -- \\ \" ` $1 ? :a @b"),
+    '{"b":1,"a":2,"b":3}',
+    " \t{} \n",
+    json.dumps("x" * 1_000_000),
+)
+"""Documents in ASCII that come back byte for byte, the order of keys and the spaces included."""
+
+
+def expect(what: str, found: object, wanted: object) -> None:
+    """Raises AssertionError when `found` is not `wanted`."""
+    if found != wanted:
+        raise AssertionError(f"{what}: expected {_short(wanted)}, found {_short(found)}")
+
+
+def turn(name: str, number: int, session: str = "{}", request_id: str | None = None) -> Commit:
+    """The commit of turn `number` of the conversation `name`, with a record that names both."""
+    record = json.dumps({"of": name, "turn": number})
+    return Commit(
+        conversation_id=name,
+        expected=number - 1,
+        session=session,
+        record=record,
+        request_id=request_id,
+        definition="greeting",
+        state=f"state {number}",
+        ended=number > 2,
+        time=1_000.5 + number,
+    )
+
+
+async def expect_conflict(what: str, attempt: Awaitable[None]) -> str:
+    """The message of the ConversationConflict that `attempt` must raise."""
+    try:
+        await attempt
+    except ConversationConflict as conflict:
+        return str(conflict)
+    raise AssertionError(f"{what}: expected ConversationConflict, found no error")
+
+
+async def an_unknown_conversation_is_none(store: Store) -> None:
+    """Of a conversation that was never saved there is nothing: no session, record, journal or line."""
+    expect("load", await store.load("nobody"), None)
+    expect("load with a request id", await store.load("nobody", "request"), None)
+    expect("records", list(await store.records("nobody")), [])
+    expect("journalled", list(await store.journalled("nobody")), [])
+    expect("list", list(await store.list()), [])
+    expect("delete", await store.delete("nobody"), False)
+    await store.forget_journal("nobody")
+
+
+async def a_saved_session_is_loaded_with_its_version(store: Store) -> None:
+    """Each save raises the version by one and replaces the session."""
+    for number in (1, 2, 3):
+        session = json.dumps({"after": number})
+        await store.save(turn("c", number, session))
+        expect(f"after save {number}", await store.load("c"), Loaded(session=session, version=number))
+
+
+async def a_version_that_does_not_fit_is_refused(store: Store) -> None:
+    """Nothing is written unless the expected version is the stored one."""
+    first = turn("c", 1, '"first"')
+    await store.save(first)
+    await expect_conflict("create twice", store.save(turn("c", 1, '"second"')))
+    await expect_conflict("a version ahead", store.save(turn("c", 3, '"third"')))
+    await expect_conflict("an unknown conversation", store.save(turn("gone", 2)))
+    await store.save(turn("c", 2, '"fine"'))
+    await expect_conflict("a version behind", store.save(turn("c", 2, '"late"')))
+    expect("the session", await store.load("c"), Loaded(session='"fine"', version=2))
+    expect("the records", list(await store.records("c")), [first.record, turn("c", 2).record])
+    expect("the refused conversation", await store.load("gone"), None)
+
+
+async def a_known_request_id_brings_its_record(store: Store) -> None:
+    """The inbox tells which record answered a request, per conversation, for ever."""
+    first, second = turn("c", 1, request_id="r1"), turn("c", 2, request_id="r2")
+    await store.save(first)
+    await store.save(second)
+    await store.save(turn("c", 3, '"now"'))
+    await store.save(turn("other", 1))
+    for request_id, record in (("r1", first.record), ("r2", second.record), ("r3", None), (None, None)):
+        wanted = Loaded(session='"now"', version=3, recorded=record)
+        expect(f"load with {request_id}", await store.load("c", request_id), wanted)
+    expect("another conversation", await store.load("other", "r1"), Loaded(session="{}", version=1))
+
+
+async def a_request_id_is_answered_once(store: Store) -> None:
+    """A second save under a known request id is refused as a whole; elsewhere the id is free."""
+    await store.save(turn("c", 1, '"first"', "r"))
+    await store.journal("c", 1, '"kept"')
+    await expect_conflict("the same request", store.save(turn("c", 2, '"second"', "r")))
+    expect("the session", await store.load("c"), Loaded(session='"first"', version=1))
+    expect("the records", list(await store.records("c")), [turn("c", 1).record])
+    expect("the journal", list(await store.journalled("c")), ['"kept"'])
+    await store.save(turn("other", 1, request_id="r"))
+
+
+async def records_come_in_order_and_in_pages(store: Store) -> None:
+    """`after` and `limit` page through the records by their numbers."""
+    for number in range(1, 13):
+        await store.save(turn("c", number))
+    records = [turn("c", number).record for number in range(1, 13)]
+    expect("all", list(await store.records("c")), records)
+    expect("after 9", list(await store.records("c", 9)), records[9:])
+    expect("after 2, 3 of them", list(await store.records("c", after=2, limit=3)), records[2:5])
+    expect("after the last", list(await store.records("c", after=12)), [])
+    expect("limit 0", list(await store.records("c", limit=0)), [])
+
+
+async def the_journal_keeps_steps_in_order(store: Store) -> None:
+    """Steps come back by their numbers, not by time of writing; also before the first save."""
+    for step in (2, 10, 1, 3):
+        await store.journal("c", step, f'"step {step}"')
+    wanted = [f'"step {step}"' for step in (1, 2, 3, 10)]
+    expect("journalled", list(await store.journalled("c")), wanted)
+    expect("another conversation's journal", list(await store.journalled("other")), [])
+    expect("the conversation, which was never saved", await store.load("c"), None)
+    expect("the listing", list(await store.list()), [])
+
+
+async def a_step_is_written_once(store: Store) -> None:
+    """A second result for a step is refused and the first one stays."""
+    await store.journal("c", 1, '"first"')
+    await expect_conflict("the same step", store.journal("c", 1, '"second"'))
+    expect("journalled", list(await store.journalled("c")), ['"first"'])
+
+
+async def a_save_empties_the_journal(store: Store) -> None:
+    """The turn is over with its commit; only this conversation's steps go, and step 1 is free again."""
+    await store.journal("c", 1, '"mine"')
+    await store.journal("other", 1, '"theirs"')
+    await store.save(turn("c", 1))
+    expect("after the save", list(await store.journalled("c")), [])
+    expect("the other's", list(await store.journalled("other")), ['"theirs"'])
+    await store.journal("c", 1, '"next turn"')
+    await expect_conflict("a refused save", store.save(turn("c", 1)))
+    expect("after a refused save", list(await store.journalled("c")), ['"next turn"'])
+
+
+async def a_journal_can_be_forgotten(store: Store) -> None:
+    """`forget_journal` drops the steps and nothing else."""
+    await store.save(turn("c", 1, '"kept"'))
+    await store.journal("c", 1, '"dropped"')
+    await store.journal("other", 1, '"theirs"')
+    await store.forget_journal("c")
+    expect("the journal", list(await store.journalled("c")), [])
+    expect("the other's", list(await store.journalled("other")), ['"theirs"'])
+    expect("the session", await store.load("c"), Loaded(session='"kept"', version=1))
+
+
+async def conversations_are_listed_by_id(store: Store) -> None:
+    """The listing is ordered by id (by code points), shows the last turn, and pages."""
+    for name in ("b", "a", "C", "\u00e4", "\U0001f600", "\uffee"):
+        await store.save(turn(name, 1))
+    for number in (2, 3):
+        await store.save(turn("b", number))
+    wanted = ["C", "a", "b", "\u00e4", "\uffee", "\U0001f600"]
+    lines = list(await store.list())
+    expect("the order", [line.conversation_id for line in lines], wanted)
+    expect("a line", lines[2], _line("b", 3))
+    expect("a line of one turn", lines[1], _line("a", 1))
+    page = await store.list(after="a", limit=2)
+    expect("after a, 2 of them", [line.conversation_id for line in page], ["b", "\u00e4"])
+    expect("after what is not there", [line.conversation_id for line in await store.list("aa", 1)], ["b"])
+    expect("after the last", list(await store.list(after="\U0001f600")), [])
+
+
+async def deleting_removes_everything(store: Store) -> None:
+    """Nothing of a deleted conversation is left to a new one of the same id; others stay."""
+    for name in ("c", "other"):
+        await store.save(turn(name, 1, request_id="r"))
+        await store.save(turn(name, 2))
+        await store.journal(name, 1, '"step"')
+    expect("delete", await store.delete("c"), True)
+    await an_id_is_free(store, "c")
+    expect("delete again", await store.delete("c"), False)
+    await store.save(turn("c", 1, '"new"'))
+    expect("the new one", await store.load("c", "r"), Loaded(session='"new"', version=1))
+    expect("the new one's records", len(await store.records("c")), 1)
+    expect("the other's version", await store.load("other"), Loaded(session="{}", version=2))
+    expect("the other's journal", list(await store.journalled("other")), ['"step"'])
+
+
+async def hostile_ids_are_only_ids(store: Store) -> None:
+    """Ids that look like code, paths or one another stay apart and come back unchanged."""
+    for name in HOSTILE:
+        await store.save(turn(name, 1, json.dumps(name), request_id=name))
+        await store.journal(name, 1, json.dumps(name))
+    for name in HOSTILE:
+        wanted = Loaded(session=json.dumps(name), version=1, recorded=turn(name, 1).record)
+        expect(f"load {name!r}", await store.load(name, name), wanted)
+        expect(f"journal of {name!r}", list(await store.journalled(name)), [json.dumps(name)])
+    expect("the listing", [line.conversation_id for line in await store.list()], sorted(HOSTILE))
+    expect("delete", await store.delete(HOSTILE[0]), True)
+    expect("the rest", len(await store.list()), len(HOSTILE) - 1)
+
+
+async def documents_come_back_byte_for_byte(store: Store) -> None:
+    """A store neither parses nor mends what it keeps; a document may be a million characters long."""
+    for number, text in enumerate(DOCUMENTS, start=1):
+        await store.journal("c", 1, text)
+        expect(f"journal {number}", list(await store.journalled("c")), [text])
+        commit = Commit(conversation_id="c", expected=number - 1, session=text, record=text, request_id=f"r{number}")
+        await store.save(commit)
+        expect(f"load {number}", await store.load("c", f"r{number}"), _loaded(text, number))
+    expect("records", list(await store.records("c")), list(DOCUMENTS))
+
+
+async def two_stores_on_one_place_see_each_other(store: Store, other: Store) -> None:
+    """What one has saved, the other reads at once, and the version check holds between them."""
+    expect("before", await other.load("c"), None)
+    await store.save(turn("c", 1, '"one"', "r"))
+    found = Loaded(session='"one"', version=1, recorded=turn("c", 1).record)
+    expect("the other loads", await other.load("c", "r"), found)
+    await other.save(turn("c", 2, '"two"'))
+    await expect_conflict("a late save", store.save(turn("c", 2, '"late"')))
+    expect("the first loads", await store.load("c"), Loaded(session='"two"', version=2))
+    await store.journal("c", 1, '"step"')
+    expect("the other's journal", list(await other.journalled("c")), ['"step"'])
+    expect("the other deletes", await other.delete("c"), True)
+    await an_id_is_free(store, "c")
+
+
+async def what_was_saved_outlives_its_store(store: Store, other: Store) -> None:
+    """After `close` another store finds everything."""
+    await store.save(turn("c", 1, '"kept"', "r"))
+    await store.journal("c", 1, '"step"')
+    await store.close()
+    expect("load", await other.load("c", "r"), _loaded('"kept"', 1, turn("c", 1).record))
+    expect("journalled", list(await other.journalled("c")), ['"step"'])
+
+
+async def an_id_is_free(store: Store, name: str) -> None:
+    """Raises AssertionError when anything is kept under `name`."""
+    expect("load", await store.load(name, "r"), None)
+    expect("records", list(await store.records(name)), [])
+    expect("journalled", list(await store.journalled(name)), [])
+    listed = [line.conversation_id for line in await store.list()]
+    expect("listed", name in listed, False)
+
+
+def _loaded(session: str, version: int, record: str | None = None) -> Loaded:
+    return Loaded(session=session, version=version, recorded=session if record is None else record)
+
+
+def _line(name: str, turns: int) -> Listed:
+    return Listed(
+        conversation_id=name,
+        definition="greeting",
+        state=f"state {turns}",
+        ended=turns > 2,
+        turns=turns,
+        created=1_001.5,
+        updated=1_000.5 + turns,
+    )
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 500 else f"{text[:500]}… ({len(text)} characters)"
+
+
+DOCUMENT_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
+    an_unknown_conversation_is_none,
+    a_saved_session_is_loaded_with_its_version,
+    a_version_that_does_not_fit_is_refused,
+    a_known_request_id_brings_its_record,
+    a_request_id_is_answered_once,
+    records_come_in_order_and_in_pages,
+    the_journal_keeps_steps_in_order,
+    a_step_is_written_once,
+    a_save_empties_the_journal,
+    a_journal_can_be_forgotten,
+    conversations_are_listed_by_id,
+    deleting_removes_everything,
+    hostile_ids_are_only_ids,
+    documents_come_back_byte_for_byte,
+)
+SHARED_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
+    two_stores_on_one_place_see_each_other,
+    what_was_saved_outlives_its_store,
+)

@@ -1,0 +1,481 @@
+"""The SQLite store among other processes, and when the file or the disk is at fault."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import json
+import os
+import shutil
+import signal
+import sqlite3
+import subprocess
+import sys
+import tempfile
+import threading
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from llm_fsm.errors import ConversationConflict, StoreError
+from llm_fsm.stores import filelock
+from llm_fsm.stores.filelock import FolderLocks, NoLocks, RangeLocks, locks_beside
+from llm_fsm.stores.sqlite import SQLiteStore
+from sqlite_processes import turn
+
+pytestmark = pytest.mark.anyio
+PROCESSES = str(Path(__file__).with_name("sqlite_processes.py"))
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "x.db"
+
+
+@contextmanager
+def process(*args):
+    command = [sys.executable, PROCESSES, *map(str, args)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
+def output_of(*args):
+    command = [sys.executable, PROCESSES, *map(str, args)]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+@asynccontextmanager
+async def opened(path, **options):
+    store = SQLiteStore(path, **options)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+async def message_of(awaitable, retryable=False):
+    with pytest.raises(StoreError) as caught:
+        await awaitable
+    assert caught.value.retryable is retryable
+    return str(caught.value)
+
+
+# --- opening ---------------------------------------------------------------------------------------
+
+
+async def test_construction_touches_nothing_and_first_use_makes_folder_and_file(tmp_path):
+    store = SQLiteStore(tmp_path / "a" / "b" / "x.db")
+    assert list(tmp_path.iterdir()) == []
+    assert await store.load("c") is None
+    assert (tmp_path / "a" / "b" / "x.db").is_file()
+    assert (tmp_path / "a" / "b").stat().st_mode & 0o077 == 0
+    await store.close()
+
+
+async def test_an_unused_store_can_be_closed(path):
+    await SQLiteStore(path).close()
+    assert not path.exists()
+
+
+async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+        with closing(sqlite3.connect(path)) as db:
+            assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
+            assert db.execute("PRAGMA user_version").fetchone() == (1,)
+            assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        settings = await store._run(
+            lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")],
+            writes=False,
+        )
+        assert settings == [2, 1]
+
+
+async def test_many_stores_may_create_the_file_at_once(path):
+    stores = [SQLiteStore(path) for _ in range(8)]
+    assert await asyncio.gather(*(store.load("c") for store in stores)) == [None] * 8
+    for store in stores:
+        await store.close()
+
+
+async def test_a_path_with_nul_is_a_value_error():
+    with pytest.raises(ValueError, match="NUL"):
+        SQLiteStore("x\0.db")
+
+
+# --- files that are not ours ---------------------------------------------------------------------
+
+
+async def test_a_newer_version_is_refused_and_left_alone(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("PRAGMA user_version = 7")
+    before = path.read_bytes()
+    async with opened(path) as store:
+        assert await message_of(store.load("c")) == (
+            f"{path}: written by a newer version (schema 7; this one knows up to 1): "
+            "upgrade llm-fsm or use another file"
+        )
+    assert path.read_bytes() == before
+
+
+async def test_another_programs_database_is_refused_and_left_alone(path):
+    with closing(sqlite3.connect(path)) as db:
+        db.execute("CREATE TABLE conversations (id)")
+    before = path.read_bytes()
+    async with opened(path) as store:
+        wanted = f"{path}: is a database of another program: use another file"
+        assert await message_of(store.save(turn(1))) == wanted
+    assert path.read_bytes() == before
+
+
+async def test_garbage_is_refused_and_left_alone_and_the_store_works_once_it_is_gone(path):
+    path.write_bytes(b"this is no database\n" * 500)
+    async with opened(path) as store:
+        wanted = f"{path}: is not an SQLite database: use another file, or move this one away"
+        assert await message_of(store.load("c")) == wanted
+        assert await message_of(store.save(turn(1))) == wanted
+        assert path.read_bytes() == b"this is no database\n" * 500
+        path.unlink()
+        await store.save(turn(1))
+        assert (await store.load("c")).version == 1
+
+
+async def test_a_damaged_file_is_named(path):
+    async with opened(path) as store:
+        for number in range(1, 30):
+            await store.save(turn(number))
+    content = bytearray(path.read_bytes())
+    content[4096:] = b"\xff" * (len(content) - 4096)
+    path.write_bytes(content)
+    async with opened(path) as store:
+        wanted = (
+            f"{path}: the database is damaged (database disk image is malformed): "
+            "restore it from a backup, or move it away"
+        )
+        assert await message_of(store.load("c")) == wanted
+
+
+async def test_a_folder_in_place_of_the_file_is_named(tmp_path):
+    async with opened(tmp_path) as store:
+        wanted = f"{tmp_path}: is a folder, not a file: name a file, such as {tmp_path / 'conversations.db'}"
+        assert await message_of(store.load("c")) == wanted
+
+
+async def test_a_parent_that_cannot_be_made_is_named(tmp_path):
+    (tmp_path / "file").touch()
+    place = tmp_path / "file" / "sub" / "x.db"
+    async with opened(place) as store:
+        wanted = (
+            f"{place}: its folder does not exist and cannot be created (Not a directory): "
+            "create it, or use a file in another folder"
+        )
+        assert await message_of(store.load("c")) == wanted
+
+
+# --- permissions: as an unprivileged user in another process ----------------------------------------
+
+
+@pytest.fixture
+def public():
+    folder = Path(tempfile.mkdtemp(prefix="llm-fsm-test-"))
+    folder.chmod(0o777)
+    yield folder
+    folder.chmod(0o777)
+    shutil.rmtree(folder)
+
+
+READ_ONLY = (
+    "StoreError {}: cannot be written, because the file or its folder is read-only for this user: "
+    "change the permissions or use another file\n"
+)
+DENIED = "StoreError {}: permission denied for this user: change the permissions or use another file\n"
+
+
+async def saved_in(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+        async with store.lock("c"):
+            pass
+
+
+async def test_a_read_only_file_can_be_read_but_not_written(public):
+    path = public / "x.db"
+    await saved_in(path)
+    path.chmod(0o444)
+    assert output_of("as_nobody", path, "load") == turn(1).session + "\n"
+    assert output_of("as_nobody", path, "save") == READ_ONLY.format(path)
+
+
+async def test_a_read_only_lock_file_is_named(public):
+    path = public / "x.db"
+    await saved_in(path)
+    Path(f"{path}-lock").chmod(0o444)
+    assert output_of("as_nobody", path, "lock") == READ_ONLY.format(f"{path}-lock")
+
+
+async def test_a_read_only_folder_is_named(public):
+    path = public / "x.db"
+    await saved_in(path)
+    path.chmod(0o444)
+    public.chmod(0o555)
+    assert output_of("as_nobody", path, "create") == READ_ONLY.format(path)
+
+
+async def test_an_unreadable_file_is_named(public):
+    path = public / "x.db"
+    await saved_in(path)
+    path.chmod(0o000)
+    assert output_of("as_nobody", path, "create") == DENIED.format(path)
+
+
+async def test_a_folder_without_permission_is_named(public):
+    public.chmod(0o000)
+    assert output_of("as_nobody", public / "x.db", "create") == DENIED.format(public / "x.db")
+    public.chmod(0o555)
+    assert output_of("as_nobody", public / "x.db", "create") == DENIED.format(public / "x.db")
+    place = public / "sub" / "x.db"
+    assert output_of("as_nobody", place, "create") == (
+        f"StoreError {place}: its folder does not exist and cannot be created (Permission denied): "
+        "create it, or use a file in another folder\n"
+    )
+
+
+# --- full and locked ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("limit", [100_000, 500_000])
+async def test_a_full_disk_loses_nothing_and_the_store_goes_on_when_there_is_space(path, limit):
+    assert output_of("fill", path, limit).splitlines() == [
+        f"StoreError {path}: cannot be written, because the disk is full or the file has reached its size "
+        "limit: free some space and try again; nothing was changed",
+        "kept True",
+        "fine",
+        "goes on True",
+    ]
+
+
+async def test_a_locked_database_is_a_retryable_error_and_works_once_it_is_free(path):
+    async with opened(path, busy_timeout=0.05) as store:
+        await store.save(turn(1))
+        with closing(sqlite3.connect(path, isolation_level=None)) as db:
+            db.execute("BEGIN IMMEDIATE")
+            wanted = f"{path}: the database is locked by another program: try again, or end that program"
+            assert await message_of(store.save(turn(2)), retryable=True) == wanted
+            assert (await store.load("c")).version == 1
+            db.execute("ROLLBACK")
+        await store.save(turn(2))
+
+
+async def test_a_database_locked_from_the_start_is_a_retryable_error(path):
+    with closing(sqlite3.connect(path, isolation_level=None)) as db:
+        db.execute("PRAGMA locking_mode = EXCLUSIVE")
+        db.execute("BEGIN EXCLUSIVE")
+        async with opened(path, busy_timeout=0.05) as store:
+            many = [store.load("c"), store.load("d"), store.save(turn(1)), store.save(turn(1))]
+            found = await asyncio.gather(*many, return_exceptions=True)
+            assert [(type(error), error.retryable) for error in found] == [(StoreError, True)] * 4
+            db.execute("ROLLBACK")
+            db.close()
+            await store.save(turn(1))
+
+
+async def test_a_removed_file_is_noticed(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+        for file in path.parent.glob("x.db*"):
+            file.unlink()
+        with pytest.raises(ConversationConflict, match="is gone"):
+            await store.save(turn(2))
+        await store.save(turn(1))
+        assert path.is_file()
+
+
+# --- together ----------------------------------------------------------------------------------------
+
+
+async def test_a_failing_save_does_not_fail_those_committed_with_it(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+        started, go_on = threading.Event(), threading.Event()
+        first = asyncio.create_task(store._run(lambda db: (started.set(), go_on.wait()), writes=False))
+        await asyncio.to_thread(started.wait)
+        saves = [store.journal(f"c{number}", 1, "{}") for number in range(10)]
+        together = asyncio.gather(*saves, store.save(turn(1)), store.save(turn(2)), return_exceptions=True)
+        await asyncio.sleep(0)
+        go_on.set()
+        *fine, refused, saved = await together
+        await first
+        assert fine == [None] * 10
+        assert isinstance(refused, ConversationConflict)
+        assert saved is None
+        assert (await store.load("c")).version == 2
+
+
+async def test_a_text_that_sqlite_cannot_hold_fails_alone(path):
+    async with opened(path) as store:
+        found = await asyncio.gather(
+            store.journal("\ud800", 1, "{}"), store.journal("c", 1, "{}"), return_exceptions=True
+        )
+        assert isinstance(found[0], UnicodeEncodeError)
+        assert found[1] is None
+
+
+async def test_what_waits_at_close_is_still_written(path):
+    store = SQLiteStore(path)
+    saves = [asyncio.create_task(store.journal(f"c{number}", 1, "{}")) for number in range(50)]
+    await asyncio.sleep(0)
+    await store.close()
+    await asyncio.gather(*saves)
+    async with opened(path) as again:
+        assert [len(await again.journalled(f"c{number}")) for number in range(50)] == [1] * 50
+
+
+async def test_a_closed_store_names_its_file(path):
+    store = SQLiteStore(path)
+    await store.close()
+    assert await message_of(store.load("c")) == f"{path}: the store is closed; open a new one"
+
+
+async def test_a_dropped_store_ends_its_thread(path):
+    store = SQLiteStore(path)
+    await store.save(turn(1))
+    thread = store._parts.worker._thread
+    del store
+    gc.collect()
+    await asyncio.to_thread(thread.join, 30)
+    assert not thread.is_alive()
+
+
+def test_event_loops_in_several_threads_share_a_store(path):
+    store = SQLiteStore(path)
+
+    async def talk(name):
+        for number in (1, 2, 3):
+            await store.journal(name, number, json.dumps(number))
+
+    threads = [threading.Thread(target=asyncio.run, args=(talk(f"c{number}"),)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    async def read():
+        found = [list(await store.journalled(f"c{number}")) for number in range(4)]
+        await store.close()
+        return found
+
+    assert asyncio.run(read()) == [["1", "2", "3"]] * 4
+
+
+# --- other processes ---------------------------------------------------------------------------------
+
+
+async def test_a_lock_holds_between_processes_and_dies_with_its_owner(path):
+    async with opened(path) as store:
+        with process("hold", path) as holder:
+            assert holder.stdout.readline() == "held\n"
+            with pytest.raises(StoreError, match='conversation "c" is busy in another process') as caught:
+                async with store.lock("c", timeout=0.02):
+                    pass
+            assert caught.value.retryable
+            async with store.lock("another", timeout=0.02):
+                pass
+            holder.send_signal(signal.SIGKILL)
+            async with store.lock("c", timeout=30):
+                pass
+
+
+async def test_a_lock_dies_with_its_owner_though_a_forked_child_lives_on(path):
+    async with opened(path) as store:
+        with process("fork_and_hold", path) as holder:
+            assert holder.stdout.readline() == "held\n"
+            holder.send_signal(signal.SIGKILL)
+            async with store.lock("c", timeout=30):
+                pass
+
+
+async def test_processes_that_add_under_the_lock_lose_nothing(path):
+    with process("add", path, 25) as first, process("add", path, 25) as second:
+        assert [first.wait(60), second.wait(60)] == [0, 0]
+    async with opened(path) as store:
+        assert (await store.load("c")).session == "50"
+
+
+@pytest.mark.parametrize("after", [1, 7, 40])
+async def test_a_kill_in_mid_save_leaves_the_old_or_the_new_version(path, after):
+    with process("save_for_ever", path) as writer:
+        while int(writer.stdout.readline()) < after:
+            pass
+        writer.send_signal(signal.SIGKILL)
+        said = [int(line) for line in writer.stdout.read().splitlines() if line]
+    last = max([after, *said])
+    async with opened(path) as store:
+        loaded = await store.load("c", f"r{last}")
+        assert loaded.version in (last, last + 1)
+        assert loaded.session == turn(loaded.version).session
+        assert loaded.recorded == turn(last).record
+        records = await store.records("c")
+        assert list(records) == [turn(number).record for number in range(1, loaded.version + 1)]
+        await store.save(turn(loaded.version + 1))
+
+
+async def test_a_forked_child_opens_its_own_connection(path):
+    assert output_of("fork", path).splitlines() == ["2", "3"]
+
+
+async def test_a_process_ends_though_its_store_is_open(path):
+    assert output_of("use_and_leave", path) == "saved\n"
+
+
+# --- kinds of locks ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [RangeLocks, FolderLocks])
+def test_a_file_lock_excludes_others_until_it_is_given_back(kind, tmp_path):
+    one, other = kind(tmp_path / "place"), kind(tmp_path / "place")
+    assert one.take("a")
+    assert not other.take("a")
+    assert other.take("b")
+    one.give("a")
+    one.give("a")
+    assert other.take("a")
+    other.close()
+    assert one.take("a")
+    assert one.take("b")
+    one.close()
+    one.close()
+
+
+def test_a_folder_lock_leaves_no_file_behind(tmp_path):
+    locks = FolderLocks(tmp_path / "locks")
+    for name in ("../../x", "a" * 200, "\U0001f600"):
+        assert locks.take(name)
+        locks.give(name)
+    assert list((tmp_path / "locks").iterdir()) == []
+
+
+@pytest.mark.parametrize("kind", [RangeLocks, FolderLocks])
+def test_a_place_that_cannot_hold_locks_is_a_store_error(kind, tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(StoreError, match="cannot be created"):
+        kind(tmp_path / "file" / "sub").take("a")
+
+
+def test_the_kind_of_lock_follows_the_system(tmp_path, monkeypatch):
+    assert isinstance(locks_beside(tmp_path / "x.db"), RangeLocks)
+    monkeypatch.delattr(filelock.fcntl, "F_OFD_SETLK")
+    assert isinstance(locks_beside(tmp_path / "x.db"), FolderLocks)
+    monkeypatch.setattr(filelock, "fcntl", None)
+    assert isinstance(locks_beside(tmp_path / "x.db"), NoLocks)
+    assert os.listdir(tmp_path) == []

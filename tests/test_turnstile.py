@@ -1,0 +1,215 @@
+"""One holder per key, in order of asking, whatever happens to those who wait."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import threading
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llm_fsm.errors import StoreError
+from llm_fsm.stores.turnstile import Turnstile
+
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+
+async def settle():
+    for _ in range(5):
+        await asyncio.sleep(0)
+
+
+@pytest.mark.anyio
+async def test_a_free_key_is_taken_at_once_and_forgotten_after_use():
+    turnstile = Turnstile()
+    async with turnstile.lock("a"), turnstile.lock("b"):
+        assert len(turnstile) == 2
+    assert len(turnstile) == 0
+
+
+@pytest.mark.anyio
+async def test_waiters_are_served_in_order_of_asking():
+    turnstile = Turnstile()
+    served = []
+
+    async def enter(number):
+        async with turnstile.lock("a"):
+            served.append(number)
+            await asyncio.sleep(0)
+
+    async with turnstile.lock("a"):
+        tasks = [asyncio.create_task(enter(number)) for number in range(20)]
+        await settle()
+        assert served == []
+    await asyncio.gather(*tasks)
+    assert served == list(range(20))
+    assert len(turnstile) == 0
+
+
+@pytest.mark.anyio
+async def test_nobody_overtakes_between_release_and_waking():
+    turnstile = Turnstile()
+    served = []
+
+    async def enter(name):
+        async with turnstile.lock("a"):
+            served.append(name)
+
+    async with turnstile.lock("a"):
+        first = asyncio.create_task(enter("waited"))
+        await settle()
+    await enter("came later")
+    await first
+    assert served == ["waited", "came later"]
+
+
+@pytest.mark.anyio
+async def test_a_timeout_says_who_is_busy_and_for_how_long_was_waited():
+    turnstile = Turnstile()
+    async with turnstile.lock('order "7"'):
+        with pytest.raises(StoreError) as caught:
+            await turnstile.acquire('order "7"', timeout=0)
+    assert caught.value.retryable
+    assert str(caught.value) == (
+        'conversation "order "7"" is busy: an earlier message is still being answered after '
+        "0.0 seconds of waiting; send it again later"
+    )
+    async with turnstile.lock('order "7"', timeout=0):
+        pass
+    assert len(turnstile) == 0
+
+
+@pytest.mark.anyio
+async def test_who_gives_up_leaves_the_queue_to_the_others():
+    turnstile = Turnstile()
+    served = []
+
+    async def enter(name, timeout=None):
+        async with turnstile.lock("a", timeout):
+            served.append(name)
+
+    async with turnstile.lock("a"):
+        gives_up = asyncio.create_task(enter("timeout", 0.001))
+        await settle()
+        cancelled = asyncio.create_task(enter("cancelled"))
+        await settle()
+        stays = asyncio.create_task(enter("stays"))
+        await settle()
+        cancelled.cancel()
+        await asyncio.wait([gives_up, cancelled])
+        assert isinstance(gives_up.exception(), StoreError)
+    await stays
+    assert served == ["stays"]
+    assert len(turnstile) == 0
+
+
+@pytest.mark.anyio
+async def test_a_waiter_cancelled_in_the_moment_of_its_turn_passes_it_on():
+    turnstile = Turnstile()
+    await turnstile.acquire("a")
+    unlucky = asyncio.create_task(turnstile.acquire("a"))
+    await settle()
+    next_one = asyncio.create_task(turnstile.acquire("a"))
+    await settle()
+    turnstile.release("a")
+    unlucky.cancel()
+    await next_one
+    assert unlucky.cancelled()
+    turnstile.release("a")
+    assert len(turnstile) == 0
+
+
+@pytest.mark.anyio
+async def test_a_coroutine_that_is_dropped_gives_its_key_back():
+    turnstile = Turnstile()
+
+    async def hold():
+        async with turnstile.lock("a"):
+            await asyncio.sleep(0)
+
+    forgotten = hold()
+    forgotten.send(None)
+    assert len(turnstile) == 1
+    del forgotten
+    gc.collect()
+    assert len(turnstile) == 0
+
+
+def test_a_waiter_whose_event_loop_is_gone_is_passed_over():
+    turnstile = Turnstile()
+    gone = asyncio.new_event_loop()
+
+    async def queue_up():
+        await turnstile.acquire("a")
+        return asyncio.ensure_future(turnstile.acquire("a"))
+
+    waiting = [gone.run_until_complete(queue_up())]
+    gone.run_until_complete(asyncio.sleep(0))
+    gone.close()
+    turnstile.release("a")
+    assert len(turnstile) == 0
+    waiting.pop()._log_destroy_pending = False
+    gc.collect()
+    assert len(turnstile) == 0
+
+
+def test_event_loops_in_several_threads_take_turns():
+    turnstile = Turnstile()
+    total = 0
+
+    async def add():
+        nonlocal total
+        async with turnstile.lock("a", timeout=60):
+            before = total
+            await asyncio.sleep(0)
+            total = before + 1
+
+    async def add_many():
+        await asyncio.gather(*(add() for _ in range(50)))
+
+    threads = [threading.Thread(target=asyncio.run, args=(add_many(),)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert total == 200
+    assert len(turnstile) == 0
+
+
+WAITERS = st.lists(st.sampled_from(["waits", "cancelled", "timeout", "cancelled late"]), max_size=8)
+
+
+@settings(deadline=None, max_examples=60)
+@given(WAITERS)
+def test_whoever_still_waits_is_served_in_order(kinds):
+    async def scenario():
+        turnstile = Turnstile()
+        served = []
+
+        async def enter(number, timeout):
+            async with turnstile.lock("a", timeout):
+                served.append(number)
+
+        await turnstile.acquire("a")
+        tasks = []
+        for number, kind in enumerate(kinds):
+            tasks.append(asyncio.create_task(enter(number, 0 if kind == "timeout" else None)))
+            await settle()
+        for task, kind in zip(tasks, kinds, strict=True):
+            if kind == "cancelled":
+                task.cancel()
+        await asyncio.sleep(0.001)
+        turnstile.release("a")
+        for task, kind in zip(tasks, kinds, strict=True):
+            if kind == "cancelled late":
+                task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert served == [number for number, kind in enumerate(kinds) if kind == "waits"]
+        assert len(turnstile) == 0
+
+    asyncio.run(scenario())
