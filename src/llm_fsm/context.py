@@ -20,6 +20,7 @@ from uuid import UUID
 
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
+from llm_fsm.reply_schema import from_strict, pairs
 from llm_fsm.shapes import Shape, compile_shape
 
 EXTRA = "_extra"
@@ -148,6 +149,11 @@ class Keys:
         """True when the value must not be shown."""
         return name.split(".", 1)[0] in self.secrets or name in self.secrets
 
+    def schema(self, key: str) -> Mapping[str, Any]:
+        """The key's JSON Schema; {} when it has none."""
+        shape = self.shapes.get(key)
+        return {} if shape is None else shape.schema
+
     def fault(self, key: str, value: object) -> str | None:
         """Why the key's schema refuses a value; None when it fits or has no schema."""
         shape = self.shapes.get(key)
@@ -186,19 +192,6 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
     )
 
 
-def _pairs(value: object) -> Mapping[str, Any] | None:
-    """`_extra` in either of its forms: an object, or a list of {"key", "value"}."""
-    if value is None:
-        return {}
-    if isinstance(value, Mapping):
-        return value
-    if isinstance(value, list) and all(
-        isinstance(item, dict) and isinstance(item.get("key"), str) for item in value
-    ):
-        return {item["key"]: item.get("value") for item in value}
-    return None
-
-
 @dataclass(slots=True)
 class _Update:
     """A reply's update while it is sorted into what is stored, kept aside and refused."""
@@ -218,7 +211,7 @@ class _Update:
 
     def take(self, key: str, value: object) -> None:
         try:
-            plain = _bounded(value)
+            plain = _bounded(from_strict(self.keys.schema(key), value))
         except ValueFault as fault:
             self.refuse(key, str(fault), told=True)
             return
@@ -263,10 +256,12 @@ def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, An
             sorted_.take(key, value)
         else:
             sorted_.keep_aside(key, value, named=False)
-    extra = _pairs(update.get(EXTRA))
-    if extra is None:
-        sorted_.refuse(EXTRA, "it must be an object")
-    for key, value in (extra or {}).items():
+    extra = update.get(EXTRA) or {}
+    if not isinstance(extra, dict):
+        extra = pairs(extra) or {}
+        if not extra:
+            sorted_.refuse(EXTRA, "it must be an object")
+    for key, value in extra.items():
         if value is not None:
             sorted_.keep_aside(key, value, named=True)
     removed = _cleared(sorted_, update.get(CLEAR))

@@ -13,7 +13,7 @@ from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.messages import ReplySchema
 from llm_fsm.prompts import Prompts, StateWords, glimpse, state_words, system_prompt, transition_item
-from llm_fsm.reply_schema import open_objects, reply_schema
+from llm_fsm.reply_schema import reply_schema
 from llm_fsm.shapes import ShapeError
 from llm_fsm.transition import Guard, Move
 from llm_fsm.wording import FixedReply, WordingError, compile_reply
@@ -50,7 +50,6 @@ class Program:
     keys: Keys
     prompts: Prompts
     system: str
-    open_objects: frozenset[str]
 
     @property
     def identity(self) -> str:
@@ -188,7 +187,6 @@ def compile_program(definition: Definition, prompts: Prompts) -> Program:
         keys=keys,
         prompts=prompts,
         system=system_prompt(prompts, definition, keys),
-        open_objects=open_objects(keys.offered),
     )
 
 

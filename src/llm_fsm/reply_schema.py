@@ -106,11 +106,44 @@ def _strict_object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
     }
 
 
-def open_objects(schemas: Mapping[str, Mapping[str, Any]]) -> frozenset[str]:
-    """Keys of type object without properties: strict modes send them as lists of {"key", "value"}."""
-    return frozenset(
-        key for key, item in schemas.items() if item.get("type") == "object" and not item.get("properties")
-    )
+def pairs(value: object) -> dict[str, Any] | None:
+    """The object that a list of {"key", "value"} stands for; None when it is not such a list."""
+    if isinstance(value, list) and all(isinstance(item, dict) and isinstance(item.get("key"), str) for item in value):
+        return {item["key"]: item.get("value") for item in value}
+    return None
+
+
+def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
+    """A value as the key's own schema means it: pairs become objects, and nulls for "not given" go.
+
+    Strict modes send an open object as pairs and every property of a closed one, null where it is optional.
+    """
+    if depth >= _MAX_DEPTH:
+        return value
+    properties = schema.get("properties")
+    if isinstance(value, dict) and isinstance(properties, Mapping):
+        return {
+            name: from_strict(_sub(properties, name), item, depth + 1)
+            for name, item in value.items()
+            if item is not None or _takes_null(_sub(properties, name))
+        }
+    if isinstance(value, list) and schema.get("type") == "object":
+        found = pairs(value)
+        return value if found is None else found
+    items = schema.get("items")
+    if isinstance(value, list) and isinstance(items, Mapping):
+        return [from_strict(items, item, depth + 1) for item in value]
+    return value
+
+
+def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    found = properties.get(name)
+    return found if isinstance(found, Mapping) else {}
+
+
+def _takes_null(schema: Mapping[str, Any]) -> bool:
+    kind = schema.get("type")
+    return kind == "null" or (isinstance(kind, list) and "null" in kind)
 
 
 def reply_schema(

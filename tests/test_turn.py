@@ -1,0 +1,606 @@
+"""The turn: who decides, whose words, and what every kind of reply leads to."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from machines import GREETER, machine, program, reply, say, start, talk
+
+from llm_fsm import events as ev
+from llm_fsm.effects import HandlerResult, Point, RunHandlers
+from llm_fsm.messages import ModelReply
+from llm_fsm.session import Session, fold
+
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string"},
+        "age": {"type": "integer", "minimum": 0},
+        "approved": {"type": "boolean", "x-source": "host"},
+        "pin": {"type": "string", "x-secret": True},
+        "address": {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "string"}}},
+        "tags": {"type": "object"},
+    },
+}
+GREET = program(GREETER)
+TYPED = program(GREETER, context_schema=SCHEMA)
+
+
+def needs(*keys: str, **more: Any) -> list[dict[str, Any]]:
+    return [{"requires_context_keys": list(keys), **more}]
+
+
+# -- the table of replies
+
+
+def test_good_reply_moves_in_one_call() -> None:
+    done = talk(GREET, "I'm Ada", reply("bye", "Bye Ada", name="Ada"))
+    assert (done.session.state, done.text, done.usage.calls) == ("bye", "Bye Ada", 1)
+    assert done.session.context == {"name": "Ada"}
+    assert done.session.ended
+
+
+def test_good_reply_stays_in_one_call() -> None:
+    done = talk(GREET, "hi", reply("hello", "Your name?"))
+    assert (done.session.state, done.text, done.usage.calls, done.session.ended) == (
+        "hello",
+        "Your name?",
+        1,
+        False,
+    )
+    assert not done.of(ev.StateEntered)
+
+
+def test_refused_value_alone_costs_no_call_and_the_next_prompt_tells() -> None:
+    first = talk(TYPED, "Ada, minus one", reply("hello", "And?", name="Ada", age=-1))
+    assert first.session.context == {"name": "Ada"}
+    assert (first.text, first.usage.calls) == ("And?", 1)
+    second = say(TYPED, first.session, "ok", reply("hello"))
+    assert (
+        '<refused>\n[{"key":"age","reason":"-1 is less than the minimum of 0"}]\n</refused>' in second.prompt
+    )
+    third = say(TYPED, second.session, "ok", reply("hello"))
+    assert "<refused>" not in third.prompt
+
+
+def test_pick_stands_without_the_refused_value_unless_it_needs_it() -> None:
+    done = talk(TYPED, "x", reply("bye", "Bye", name=5), reply("hello", "Name?"))
+    assert (done.session.state, done.usage.calls, done.text) == ("hello", 2, "Name?")
+
+
+@pytest.mark.parametrize(
+    "bad", ["", "no json", "<html></html>", "[]", "{}", '{"message": "hi"}', '{"transition": 3}']
+)
+def test_unusable_reply_is_asked_for_once_more(bad: str) -> None:
+    done = talk(GREET, "I'm Ada", bad, reply("bye", "Bye", name="Ada"))
+    assert (done.session.state, done.text, done.usage.calls) == ("bye", "Bye", 2)
+    assert len(done.requests[1].messages) == 4
+    assert done.requests[1].messages[:2] == done.requests[0].messages
+    assert done.requests[1].messages[2].content == bad
+
+
+@pytest.mark.parametrize("target", ["nowhere", "Bye", "bye "])
+def test_refused_pick_keeps_the_accepted_values_and_tells_why(target: str) -> None:
+    done = talk(
+        GREET, "Ada", reply(target.replace("bye ", "nope"), "Moving!", nick="A"), reply("hello", "Again?")
+    )
+    assert (done.session.state, done.text, done.usage.calls) == ("hello", "Again?", 2)
+    assert done.session.context == {"nick": "A"}
+    assert done.of(ev.MoveRefused)[0].by == "unknown"
+    assert "no transition leads there" in done.requests[1].messages[3].content
+    assert "Possible now: bye, hello" in done.requests[1].messages[3].content
+
+
+def test_closed_pick_names_what_is_missing() -> None:
+    done = talk(GREET, "hi", reply("bye", "Bye!"), reply("hello", "Name?"))
+    assert done.of(ev.MoveRefused)[0] == ev.MoveRefused(
+        target="bye", by="closed", reason="condition needs name, which is not known yet"
+    )
+    assert "Bye!" not in done.text
+
+
+@pytest.mark.parametrize("second", ["garbage", reply("nowhere", "Moved!"), reply("bye", "Bye!"), ""])
+@pytest.mark.parametrize("first", ["garbage", reply("bye", "Bye!")])
+def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(first: str, second: str) -> None:
+    done = talk(GREET, "hi", first, second)
+    assert (done.session.state, done.usage.calls) == ("hello", 2)
+    assert done.text == "Sorry, I did not get that. Greet the user and learn their name. Still needed: name."
+    assert done.of(ev.BotSaid)[0].fallback
+
+
+def test_failure_text_of_the_definition_comes_first_then_the_fixed_reply() -> None:
+    failing = program(GREETER, model={"on_failure": "Something went wrong."})
+    assert talk(failing, "hi", "x", "y").text == "Something went wrong."
+    fixed = machine({"a": {"reply": "What is your name?", "transitions": [{"target_state": "b"}]}, "b": {}})
+    assert talk(fixed, "hi", "x", "y").text == "What is your name?"
+
+
+def test_missing_message_shows_the_states_own_question() -> None:
+    done = talk(GREET, "hi", json.dumps({"transition": {"target_state": "hello", "context_update": None}}))
+    assert (done.text, done.usage.calls) == ("Greet the user and learn their name. Still needed: name.", 1)
+
+
+@pytest.mark.parametrize("update", [[], "x", 5, True])
+def test_update_that_is_no_object_counts_as_empty(update: object) -> None:
+    text = json.dumps({"transition": {"target_state": "hello", "context_update": update}, "message": "m"})
+    done = talk(GREET, "hi", text)
+    assert (done.text, done.usage.calls, dict(done.session.context)) == ("m", 1, {})
+    assert done.of(ev.ContextRefused)
+
+
+# -- who decides
+
+
+def test_each_of_several_transitions_to_one_target_is_considered() -> None:
+    made = machine(
+        {
+            "a": {
+                "transitions": [
+                    {"target_state": "b", "conditions": needs("x")},
+                    {"target_state": "b", "conditions": needs("y")},
+                ]
+            },
+            "b": {},
+        }
+    )
+    assert talk(made, "m", reply("b", y=1)).session.state == "b"
+
+
+def test_priority_never_overrules_what_the_model_read() -> None:
+    made = machine(
+        {
+            "a": {
+                "transitions": [{"target_state": "b", "priority": 1}, {"target_state": "c", "priority": 900}]
+            },
+            "b": {},
+            "c": {},
+        }
+    )
+    assert talk(made, "m", reply("c")).session.state == "c"
+
+
+def test_lone_open_transition_is_not_taken_unless_picked() -> None:
+    made = machine({"a": {"transitions": [{"target_state": "b"}]}, "b": {}})
+    assert talk(made, "m", reply("a")).session.state == "a"
+
+
+def test_context_of_a_refused_reply_is_checked_before_the_pick() -> None:
+    made = machine(
+        {
+            "a": {
+                "transitions": [{"target_state": "b", "conditions": [{"logic": {">": [{"var": "age"}, 17]}}]}]
+            },
+            "b": {},
+        }
+    )
+    assert talk(made, "m", reply("b", age=18)).session.state == "b"
+    done = talk(made, "m", reply("b", age=17), reply("a"))
+    assert (done.session.state, done.session.context) == ("a", {"age": 17})
+
+
+def test_failing_condition_does_not_hold_and_says_why() -> None:
+    made = machine(
+        {"a": {"transitions": [{"target_state": "b", "conditions": [{"logic": {"date": ["x"]}}]}]}, "b": {}}
+    )
+    done = talk(made, "m", reply("b"), reply("a"))
+    assert "cannot be evaluated" in done.of(ev.MoveRefused)[0].reason
+
+
+AUTO = {
+    "a": {
+        "transitions": [{"target_state": "b", "auto": True, "conditions": needs("x")}, {"target_state": "c"}]
+    },
+    "b": {"purpose": "B", "transitions": [{"target_state": "a"}]},
+    "c": {"transitions": [{"target_state": "a"}]},
+}
+
+
+def test_auto_is_taken_before_the_model_is_called() -> None:
+    def set_x(effect: RunHandlers) -> HandlerResult | None:
+        return HandlerResult(handler="h", changes={"x": 1}) if effect.point is Point.PRE_PROCESSING else None
+
+    done = talk(machine(AUTO), "m", reply("b", "words of b"), handler=set_x)
+    assert (done.session.state, done.usage.calls, done.text) == ("b", 1, "words of b")
+    assert "<id>b</id>" in done.prompt
+
+
+def test_auto_that_holds_on_arrival_is_foreseen_by_the_one_call() -> None:
+    made = machine(AUTO)
+    done = say(made, start(made, state="c", context={"x": 1}).session, "m", reply("a", "words for b"))
+    assert (done.session.state, done.usage.calls, done.text) == ("b", 1, "words for b")
+
+
+def test_auto_is_taken_after_an_update_whatever_was_picked() -> None:
+    done = talk(machine(AUTO), "m", reply("c", "to c", x=1), reply("b", "words for b"))
+    assert (done.session.state, done.usage.calls) == ("b", 2)
+    assert done.text == "to c\n\nwords for b"
+
+
+def test_auto_that_was_picked_needs_no_further_call() -> None:
+    done = talk(machine(AUTO), "m", reply("b", "to b", x=1))
+    assert (done.session.state, done.usage.calls, done.text) == ("b", 1, "to b")
+
+
+DECIDE = {
+    "ask": {"purpose": "Ask the age", "transitions": [{"target_state": "route", "conditions": needs("age")}]},
+    "route": {
+        "kind": "decide",
+        "transitions": [
+            {
+                "target_state": "adult",
+                "priority": 10,
+                "conditions": [{"logic": {">=": [{"var": "age"}, 18]}}],
+            },
+            {"target_state": "child", "priority": 20, "conditions": [{"logic": {"<": [{"var": "age"}, 18]}}]},
+        ],
+    },
+    "adult": {"purpose": "Serve an adult", "transitions": [{"target_state": "ask"}]},
+    "child": {"purpose": "Be kind", "transitions": [{"target_state": "ask"}]},
+}
+
+
+@pytest.mark.parametrize(("age", "state"), [(30, "adult"), (7, "child")])
+def test_decide_picks_by_conditions_and_the_one_call_speaks_for_the_arrival(age: int, state: str) -> None:
+    done = talk(machine(DECIDE), "m", reply("route", "words", age=age))
+    assert (done.session.state, done.usage.calls, done.text) == (state, 1, "words")
+    assert [event.by for event in done.of(ev.StateEntered)] == ["model", "decide"]
+    assert '"leads_on_to":[{"to":"adult","purpose":"Serve an adult"},{"to":"child"' in done.prompt
+
+
+def test_decide_that_turned_otherwise_gets_words_of_its_own() -> None:
+    states = {
+        **DECIDE,
+        "route": {
+            "kind": "decide",
+            "transitions": [
+                {
+                    "target_state": "adult",
+                    "priority": 1,
+                    "conditions": [{"logic": {"==": [{"var": "approved"}, True]}}],
+                },
+                {"target_state": "child"},
+            ],
+        },
+    }
+    schema = {"properties": {"age": {"type": "integer"}, "approved": {"x-source": "host"}}}
+    made = machine(states, context_schema=schema)
+
+    def approve(effect: RunHandlers) -> HandlerResult | None:
+        return (
+            HandlerResult(handler="h", changes={"approved": True})
+            if effect.point is Point.CONTEXT_UPDATE
+            else None
+        )
+
+    done = talk(
+        made, "m", reply("route", "for the child", age=30), reply("adult", "for the adult"), handler=approve
+    )
+    assert (done.session.state, done.usage.calls) == ("adult", 2)
+    assert done.text == "for the child\n\nfor the adult"
+    assert "The machine has just moved to this state by itself" in done.requests[1].messages[1].content
+    plain = talk(made, "m", reply("route", "for the child", age=30))
+    assert (plain.session.state, plain.usage.calls, plain.text) == ("child", 1, "for the child")
+
+
+def test_decide_in_which_nothing_holds_ends_the_run_as_stuck() -> None:
+    done = talk(
+        machine({**DECIDE, "route": {"kind": "decide", "transitions": []}}), "m", reply("route", "x", age=1)
+    )
+    assert (done.session.state, done.session.ended, done.session.outcome) == ("route", True, "stuck")
+    assert done.text == "Sorry, I cannot continue with this."
+
+
+def test_endless_decisions_stop_at_the_limit_and_the_conversation_goes_on() -> None:
+    states = {
+        "a": {"transitions": [{"target_state": "x"}]},
+        "x": {"kind": "decide", "transitions": [{"target_state": "y"}]},
+        "y": {"kind": "decide", "transitions": [{"target_state": "x"}]},
+    }
+    done = talk(machine(states), "m", reply("x"))
+    assert done.of(ev.LimitReached) == [ev.LimitReached(limit="auto_steps", value=25)]
+    assert len(done.of(ev.StateEntered)) == 26
+    assert not done.session.ended
+
+
+def test_call_limit_of_the_definition_forbids_the_second_call() -> None:
+    made = program(GREETER, limits={"llm_calls": 1})
+    done = talk(made, "hi", "garbage")
+    assert (done.usage.calls, done.session.state) == (1, "hello")
+    assert done.of(ev.LimitReached) == [ev.LimitReached(limit="llm_calls", value=1)]
+
+
+@pytest.mark.parametrize(
+    ("limits", "spent"),
+    [
+        ({"tokens": 10}, {"input_tokens": 9, "output_tokens": 1}),
+        ({"seconds": 2}, {"seconds": 2.5}),
+        ({"money": 0.01}, {"cost": 0.02}),
+    ],
+)
+def test_other_limits_stop_further_calls(limits: dict[str, Any], spent: dict[str, Any]) -> None:
+    done = talk(program(GREETER, limits=limits), "hi", ModelReply(text="garbage", **spent))
+    assert [event.limit for event in done.of(ev.LimitReached)] == list(limits)
+
+
+def test_global_transition_is_offered_everywhere_but_at_its_target() -> None:
+    states = {
+        "a": {"transitions": [{"target_state": "b"}]},
+        "b": {"transitions": [{"target_state": "a"}]},
+        "off": {},
+    }
+    made = machine(
+        states, global_transitions=[{"target_state": "off", "description": "stop"}, {"target_state": "b"}]
+    )
+    assert [move.target for move in made.states["a"].moves] == ["b", "off", "b"]
+    assert [move.target for move in made.states["b"].moves] == ["a", "off"]
+    assert made.states["off"].moves == ()
+    assert talk(made, "stop", reply("off", "Bye")).session.ended
+
+
+def test_closed_transitions_are_marked_and_cannot_be_named_as_valid() -> None:
+    made = machine(
+        {
+            "a": {
+                "transitions": [{"target_state": "b", "conditions": needs("approved")}, {"target_state": "c"}]
+            },
+            "b": {},
+            "c": {},
+        },
+        context_schema=SCHEMA,
+    )
+    done = talk(made, "m", reply("a"))
+    assert "<valid_states>c, a</valid_states>" in done.prompt
+    assert '{"to":"b","conditions":[{"keys":["approved"]}],"open":false}' in done.prompt
+
+
+def test_reply_schema_of_a_state_is_the_same_bytes_in_every_turn() -> None:
+    made = machine(DECIDE, global_transitions=[{"target_state": "child"}])
+    first = talk(made, "m", reply("ask"))
+    second = say(made, first.session, "m", reply("ask", age=3))
+    third = say(made, second.session, "m", reply("ask"))
+    assert first.requests[0].schema is not None
+    assert first.requests[0].schema.text == third.requests[0].schema.text  # type: ignore[union-attr]
+    enum = json.loads(first.requests[0].schema.text)["properties"]["transition"]["properties"][
+        "target_state"
+    ]["enum"]
+    assert enum == ["route", "child", "ask"]
+
+
+# -- whose words
+
+
+def fixed(left: str | None, right: str | None) -> Any:
+    states: dict[str, Any] = {
+        "a": {"transitions": [{"target_state": "b"}]},
+        "b": {"transitions": [{"target_state": "a"}]},
+    }
+    for state, text in (("a", left), ("b", right)):
+        if text is not None:
+            states[state]["reply"] = text
+    return machine(states)
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "target", "text"),
+    [
+        (None, "B {{ x }}", "b", "words\n\nB 1"),
+        ("A", "B {{ x }}", "b", "B 1"),
+        ("A", None, "b", "words"),
+        ("A", None, "a", "A"),
+        (None, "B", "a", "words"),
+    ],
+)
+def test_fixed_reply_follows_the_message_or_stands_alone(
+    left: str, right: str, target: str, text: str
+) -> None:
+    done = talk(fixed(left, right), "m", reply(target, "words", x=1))
+    assert (done.text, done.usage.calls) == (text, 1)
+
+
+def test_unset_keys_and_secrets_render_as_nothing_in_fixed_replies() -> None:
+    made = machine(
+        {
+            "a": {"transitions": [{"target_state": "b"}]},
+            "b": {"reply": "[{{ pin }}{{ nothing.at.all }}{{ _current_state }}]"},
+        },
+        context_schema=SCHEMA,
+    )
+    assert talk(made, "m", reply("b", "", pin="1234")).text == "[b]"
+
+
+def test_states_passed_through_say_their_fixed_replies_in_order() -> None:
+    states = {
+        "a": {"transitions": [{"target_state": "d"}]},
+        "d": {"kind": "decide", "reply": "One moment.", "transitions": [{"target_state": "b"}]},
+        "b": {"reply": "Here we are."},
+    }
+    assert talk(machine(states), "m", reply("d", "Sure.")).text == "Sure.\n\nOne moment.\n\nHere we are."
+
+
+# -- starting
+
+
+def test_greeting_is_one_call_that_may_neither_move_nor_write() -> None:
+    done = start(GREET, reply("bye", "Welcome!", name="Eve"), greet=True)
+    assert (done.text, done.session.state, dict(done.session.context)) == ("Welcome!", "hello", {})
+    assert (done.usage.calls, done.session.turn, done.session.ended) == (1, 0, False)
+    assert "<user_input>" not in done.prompt
+    assert done.session.window == ((None, "Welcome!"),)
+
+
+def test_greeting_that_cannot_be_read_is_asked_for_again_then_own_words() -> None:
+    assert start(GREET, "garbage", '{"message": "Hi"}', greet=True).text == "Hi"
+    done = start(GREET, "garbage", "garbage", greet=True)
+    assert (done.text, done.usage.calls) == ("Greet the user and learn their name. Still needed: name.", 2)
+
+
+def test_fixed_greeting_and_no_greeting_need_no_call() -> None:
+    made = machine({"a": {"reply": "Hello {{ name }}!", "transitions": [{"target_state": "a"}]}})
+    assert start(made, greet=True, context={"name": "Ada"}).text == "Hello Ada!"
+    assert start(made, greet=False).text == ""
+    assert start(GREET, greet=False).events[-1] == ev.Started(
+        conversation_id="c1", definition=GREET.identity, state="hello", time=1000.0
+    )
+
+
+def test_start_goes_on_to_the_first_state_that_waits() -> None:
+    made = machine(DECIDE, initial="route")
+    done = start(made, reply("adult", "Welcome, adult"), greet=True, context={"age": 40})
+    assert (done.session.state, done.text) == ("adult", "Welcome, adult")
+
+
+def test_initial_context_that_does_not_fit_is_an_error_that_names_the_key() -> None:
+    with pytest.raises(ValueError, match="context key 'age'"):
+        start(TYPED, context={"age": "old"})
+    with pytest.raises(ValueError, match="begin with _"):
+        start(TYPED, context={"_turn": 4})
+
+
+# -- context
+
+
+def test_keys_of_other_sources_go_aside_and_open_no_door() -> None:
+    made = machine(
+        {"a": {"transitions": [{"target_state": "b", "conditions": needs("approved")}]}, "b": {}},
+        context_schema=SCHEMA,
+    )
+    done = talk(made, "m", reply("b", approved=True, zzz=1, _turn=9), reply("a", "no"))
+    assert done.session.context == {"_extra": {"approved": True, "zzz": 1}}
+    assert {(e.key, e.kept_in) for e in done.of(ev.ContextRefused)} == {
+        ("approved", "_extra"),
+        ("zzz", "_extra"),
+        ("_turn", None),
+    }
+    assert done.session.state == "a"
+
+
+def test_extra_is_merged_in_both_forms_and_capped() -> None:
+    first = talk(GREET, "m", reply("hello", _extra={"a": 1, "_b": 2}))
+    second = say(GREET, first.session, "m", reply("hello", _extra=[{"key": "c", "value": "3"}]))
+    assert second.session.context == {"_extra": {"a": 1, "c": "3"}}
+    third = say(GREET, second.session, "m", reply("hello", _extra={f"k{n}": n for n in range(80)}))
+    assert len(third.session.context["_extra"]) == 50
+    assert len(third.of(ev.ContextRefused)) == 32
+
+
+def test_null_means_not_mentioned_and_clear_takes_back() -> None:
+    first = talk(GREET, "m", reply("hello", name="Ada", city="Rome"))
+    second = say(GREET, first.session, "m", reply("hello", name=None, _clear=["city", "unknown", 7]))
+    assert second.session.context == {"name": "Ada"}
+    assert second.session.origins == {"name": (1, "model")}
+
+
+def test_correction_wins_over_the_earlier_value_in_any_state() -> None:
+    first = talk(GREET, "m", reply("hello", phone="0199"))
+    second = say(GREET, first.session, "it ends in 0188", reply("hello", phone="0188"))
+    assert second.session.context["phone"] == "0188"
+    assert second.session.origins["phone"] == (2, "model")
+
+
+def test_strict_forms_are_read_as_the_keys_schema_means_them() -> None:
+    done = talk(
+        TYPED, "m", reply("hello", address={"city": "Rome", "zip": None}, tags=[{"key": "a", "value": "1"}])
+    )
+    assert done.session.context == {"address": {"city": "Rome"}, "tags": {"a": "1"}}
+
+
+@pytest.mark.parametrize(
+    "raw", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "[" * 40 + "]" * 40, '"' + "x" * 20_000 + '"']
+)
+def test_values_that_no_context_can_hold_are_refused_alone(raw: str) -> None:
+    text = '{"transition":{"target_state":"hello","context_update":{"bad":%s,"good":1}},"message":"m"}' % raw
+    done = talk(GREET, "m", text)
+    assert (dict(done.session.context), done.text, done.usage.calls) == ({"good": 1}, "m", 1)
+
+
+def test_secrets_stay_out_of_prompts_and_reasons() -> None:
+    first = talk(TYPED, "my pin is 1234", reply("hello", pin="SECRET-1", name="Ada"))
+    second = say(TYPED, first.session, "m", reply("hello", pin=5))
+    third = say(TYPED, second.session, "m", reply("hello"))
+    text = json.dumps([m.content for r in (*second.requests, *third.requests) for m in r.messages])
+    assert "SECRET-1" not in text
+    assert '"reason":"its schema refuses the value"' in third.prompt
+
+
+def test_context_scope_narrows_what_is_shown() -> None:
+    made = machine({"a": {"context_scope": {"read": ["x", "o.p"]}, "transitions": [{"target_state": "a"}]}})
+    done = talk(made, "m", reply("a"), context={"x": 1, "y": 2, "o": {"p": 3, "q": 4}})
+    assert '<current_context>\n{"x":1,"o.p":3}\n</current_context>' in done.prompt
+
+
+# -- handlers
+
+
+def test_points_run_in_the_order_of_a_turn() -> None:
+    begun = start(GREET, reply("hello", "Hi"), greet=True, handler=lambda _: None)
+    assert [effect.point for effect in begun.handled] == [Point.START_CONVERSATION, Point.POST_PROCESSING]
+    done = say(GREET, begun.session, "Ada", reply("bye", "Bye", name="Ada"), handler=lambda _: None)
+    assert [effect.point for effect in done.handled] == [
+        Point.PRE_PROCESSING,
+        Point.CONTEXT_UPDATE,
+        Point.PRE_TRANSITION,
+        Point.POST_TRANSITION,
+        Point.POST_PROCESSING,
+    ]
+
+
+def test_a_stay_fires_no_transition_handlers() -> None:
+    done = talk(GREET, "m", reply("hello"), handler=lambda _: None)
+    assert [effect.point for effect in done.handled] == [Point.PRE_PROCESSING, Point.POST_PROCESSING]
+
+
+def test_veto_is_a_refusal_with_its_reason() -> None:
+    def forbid(effect: RunHandlers) -> HandlerResult | None:
+        return (
+            HandlerResult(handler="h", veto="closed on Sundays")
+            if effect.point is Point.PRE_TRANSITION
+            else None
+        )
+
+    done = talk(GREET, "Ada", reply("bye", "Bye", name="Ada"), reply("hello", "Not today"), handler=forbid)
+    assert (done.session.state, done.text, done.session.context) == ("hello", "Not today", {"name": "Ada"})
+    assert done.of(ev.MoveRefused) == [ev.MoveRefused(target="bye", reason="closed on Sundays", by="veto")]
+    assert "closed on Sundays" in done.requests[1].messages[3].content
+
+
+def test_handlers_change_context_and_text_and_cannot_touch_system_names() -> None:
+    def work(effect: RunHandlers) -> HandlerResult | None:
+        if effect.point is Point.PRE_PROCESSING:
+            return HandlerResult(handler="h", changes={"seen": 1, "_turn": 99, "gone": None})
+        if effect.point is Point.POST_PROCESSING:
+            return HandlerResult(handler="h", text=f"{effect.text}!")
+        return None
+
+    done = talk(GREET, "m", reply("hello", "hey"), handler=work, context={"gone": 1})
+    assert (done.text, done.session.context, done.session.turn) == ("hey!", {"seen": 1}, 1)
+
+
+# -- sessions
+
+
+def test_apply_over_the_events_of_turns_gives_the_session() -> None:
+    begun = start(TYPED, reply("hello", "Hi"), greet=True)
+    first = say(TYPED, begun.session, "a", reply("hello", name="Ada", age=-1))
+    second = say(TYPED, first.session, "b", "x", reply("bye", "Bye"))
+    events = [*begun.events, *first.events, *second.events]
+    assert fold(Session(conversation_id="c1"), events) == second.session
+    assert (
+        fold(
+            Session(conversation_id="c1"),
+            [ev.from_dict(json.loads(json.dumps(ev.to_dict(e)))) for e in events],
+        )
+        == second.session
+    )
+
+
+def test_window_is_trimmed_in_blocks() -> None:
+    session = start(GREET).session
+    sizes = []
+    for number in range(25):
+        session = say(GREET, session, f"m{number}", reply("hello", f"r{number}")).session
+        sizes.append(len(session.window))
+    assert sizes[:11] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 5]
+    assert min(sizes[5:]) == 5
+    assert max(sizes) == 10
