@@ -36,15 +36,15 @@ T = TypeVar("T")
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 
-_LOAD = "SELECT session, version, NULL FROM conversations WHERE id = ?1"
+_LOAD = "SELECT session, version, NULL FROM conversations WHERE id = ?"
 _LOAD_WITH_REQUEST = """SELECT session, version,
     (SELECT record FROM inbox JOIN records USING (conversation, number)
-     WHERE inbox.conversation = ?1 AND request_id = ?2)
-    FROM conversations WHERE id = ?1"""
+     WHERE inbox.conversation = conversations.id AND request_id = ?)
+    FROM conversations WHERE id = ?"""
 _CREATE = """INSERT INTO conversations (session, definition, state, ended, updated, id, version, created)
-    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7 + 1, ?5) ON CONFLICT DO NOTHING"""
-_UPDATE = """UPDATE conversations SET session = ?1, definition = ?2, state = ?3, ended = ?4, updated = ?5,
-    version = version + 1 WHERE id = ?6 AND version = ?7"""
+    VALUES (?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO NOTHING"""
+_UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
+    version = version + 1 WHERE id = ? AND version = ?"""
 
 
 class SQLiteStore:
@@ -198,14 +198,18 @@ def _load(conversation_id: str, request_id: str | None, db: sqlite3.Connection) 
     if request_id is None:
         row = db.execute(_LOAD, (conversation_id,)).fetchone()
     else:
-        row = db.execute(_LOAD_WITH_REQUEST, (conversation_id, request_id)).fetchone()
+        row = db.execute(_LOAD_WITH_REQUEST, (request_id, conversation_id)).fetchone()
     return None if row is None else Loaded(session=row[0], version=row[1], recorded=row[2])
 
 
 def _save(commit: Commit, db: sqlite3.Connection) -> None:
     name, number = commit.conversation_id, commit.expected + 1
-    row = (commit.session, commit.definition, commit.state, commit.ended, commit.time, name, commit.expected)
-    if db.execute(_UPDATE if commit.expected else _CREATE, row).rowcount == 0:
+    row = (commit.session, commit.definition, commit.state, commit.ended, commit.time, name)
+    if commit.expected:
+        written = db.execute(_UPDATE, (*row, commit.expected)).rowcount
+    else:
+        written = db.execute(_CREATE, (*row, commit.time)).rowcount
+    if written == 0:
         found = db.execute("SELECT version FROM conversations WHERE id = ?", (name,)).fetchone()
         raise wrong_version(commit, found[0] if found else 0)
     record = "INSERT INTO records (conversation, number, record) VALUES (?, ?, ?)"
