@@ -296,6 +296,8 @@ DOUBLING = {"merge": [var("accumulator"), var("accumulator")]}
         ({"reduce": [var("xs"), [var("accumulator"), var("accumulator")], [1]]}, BIG, "deeper than 64"),
         ({"reduce": [[0] * 50, [var("accumulator"), var("accumulator")], [1]]}, BIG, "64 KiB"),
         ({"reduce": [var("xs"), {"*": [var("accumulator"), var("accumulator")]}, 10]}, BIG, "too large"),
+        ({"matches": ["ab" * 50_000, "(a|b|c){900}y"]}, {}, "10,000 steps"),
+        ({"some": [["x"] * 500, {"matches": ["x", {"cat": ["y", var("")]}]}]}, {}, "10,000 steps"),
         ({"substr": [{"cat": [var("text")]}, 0]}, BIG, "64 KiB"),
         ({"lower": [{"cat": ["É" * 40_000]}]}, {}, "64 KiB"),
         (var("deep"), {"deep": deep_list(10_000)}, "deeper than 64"),

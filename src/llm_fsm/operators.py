@@ -38,6 +38,9 @@ ABSENT: Final = object()
 SLOT: Final = 8
 """What one element of a built list counts, in bytes of output."""
 
+_PATTERN_MEMORY = 1 << 20
+"""Bytes that RE2 may use for one pattern; keeps programs small enough to be run on long texts."""
+
 
 def add(meter: Meter, *values: Any) -> Number:
     """The sum; one value alone is turned into a number."""
@@ -227,6 +230,7 @@ def pattern_of(source: Any) -> Any:
         raise Fault(f"the regular expression is {kind_of(source)}, it must be a text")
     options = re2.Options()
     options.log_errors = False
+    options.max_mem = _PATTERN_MEMORY
     try:
         return re2.compile(source.encode(), options)
     except UnicodeEncodeError as error:
@@ -244,7 +248,7 @@ def found(meter: Meter, value: Any, pattern: Any) -> bool:
     if isinstance(value, (list, tuple, Mapping)):
         raise Fault(f"it matches {kind_of(value)} against a regular expression; only texts match")
     text = text_of(meter, value)
-    meter.spend(len(text) >> 8)
+    meter.spend(len(text) * pattern.programsize >> 14)
     try:
         octets = text.encode()
     except UnicodeEncodeError:
@@ -254,9 +258,9 @@ def found(meter: Meter, value: Any, pattern: Any) -> bool:
 
 def matches(meter: Meter, value: Any, source: Any) -> bool:
     """As `found`, with a pattern that is known only now."""
-    if isinstance(source, str):
-        meter.spend(len(source))
-    return found(meter, value, pattern_of(source))
+    pattern = pattern_of(source)
+    meter.spend(20 + len(source) + (pattern.programsize >> 4))
+    return found(meter, value, pattern)
 
 
 def concatenate(meter: Meter, *values: Any) -> str:
