@@ -1,0 +1,57 @@
+# Everything a clone can do. Needs Python 3.11 or newer, pip and make; the first call makes `.venv`.
+
+PYTHON ?= python3
+VENV = .venv
+BIN = $(VENV)/bin
+
+# What `make chat` talks to: any definition, any model that `llm-fsm chat --model` takes.
+FSM = fsm_definitions/greeting.json
+MODEL = offline
+# More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
+ARGS =
+
+.PHONY: help chat test lint bench clean
+
+help:
+	@echo 'make chat    talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
+	@echo 'make test    run the tests'
+	@echo 'make lint    ruff, mypy --strict, and our own checker on our own definitions'
+	@echo 'make bench   measure what start-up and a turn cost'
+	@echo 'make clean   remove .venv and everything else that was made'
+
+chat: $(VENV)/.run
+	@$(BIN)/llm-fsm chat $(FSM) --model $(MODEL) $(ARGS)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/llm-fsm validate fsm_definitions examples
+
+bench: $(VENV)/.dev
+	$(BIN)/python -m benchmarks $(ARGS)
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# Debian's Python may come without ensurepip; then its own pip fills the new environment.
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV) || \
+		{ $(PYTHON) -m venv --clear --without-pip $(VENV) && $(PYTHON) -m pip --python $(BIN)/python install pip; }
+
+# Dependency groups need pip 25.1.
+$(VENV)/.pip: | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	touch $@
+
+$(VENV)/.run: pyproject.toml | $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --editable .
+	touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/.pip
+	$(BIN)/python -m pip install --quiet --group dev --editable .
+	touch $(VENV)/.run $@

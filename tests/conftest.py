@@ -1,0 +1,46 @@
+"""What all tests share: the event loop, how hypothesis searches, and a home that is nobody's."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import settings
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
+
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("desk", deadline=None)
+settings.load_profile("ci" if IN_CI else "desk")
+
+
+@pytest.fixture(scope="session")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """No test reads the keys and settings of who runs it, or writes into their data folder."""
+    home = tmp_path_factory.mktemp("home")
+    with pytest.MonkeyPatch.context() as patch:
+        for name in tuple(os.environ):
+            if name.startswith("LLM_FSM_") or name.endswith("_API_KEY"):
+                patch.delenv(name)
+        patch.setenv("XDG_DATA_HOME", str(home / "data"))
+        yield home
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """In CI everything that a test needs can be had, so a skipped test is one that nobody runs."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not IN_CI or reporter is None:
+        return
+    skipped = reporter.stats.get("skipped", [])
+    for report in skipped:
+        reporter.write_line(f"skipped in CI: {report.nodeid}: {report.longrepr}", red=True)
+    if skipped and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
