@@ -18,6 +18,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
+from llm_fsm.conditions import look_up
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.reply_schema import from_strict, pairs
@@ -34,26 +35,9 @@ _MAX_INT = 2**63
 _MISSING = object()
 
 
-def lookup(data: Mapping[str, Any], name: str) -> Any:
-    """The value of a key; a dotted name looks into objects, an exact key with a dot wins. None if unset."""
-    if name in data:
-        return data[name]
-    if "." not in name:
-        return None
-    value: Any = data
-    for part in name.split("."):
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part[:6]) < len(value):
-            value = value[int(part[:6])]
-        else:
-            return None
-    return value
-
-
 def has(data: Mapping[str, Any], name: str) -> bool:
     """True when a key is set and not null."""
-    return lookup(data, name) is not None
+    return look_up(data, name) is not None
 
 
 class ValueFault(ValueError):
@@ -165,7 +149,7 @@ class Keys:
             if not self.secrets:
                 return dict(context)
             return {key: value for key, value in context.items() if key not in self.secrets}
-        found = {name: lookup(context, name) for name in scope if not self.is_secret(name)}
+        found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
         return {name: value for name, value in found.items() if value is not None}
 
 

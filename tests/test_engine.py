@@ -1,0 +1,542 @@
+"""The shell: locks, request ids, commits, journals, handlers, deadlines. Nothing acknowledged is lost or done twice."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm.errors import (
+    ConversationConflict,
+    ConversationEnded,
+    ConversationNotFound,
+    DefinitionError,
+    HandlerError,
+    ModelError,
+    StoreError,
+)
+from llm_fsm.handlers import Occasion, Veto, create_handler
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.machine import AsyncMachine
+from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.observers import observe
+from llm_fsm.stores.memory import MemoryStore
+from machines import GREETER, reply
+
+pytestmark = pytest.mark.anyio
+
+
+def scripted(*replies: Any, **options: Any) -> AsyncMachine:
+    document = options.pop("definition", GREETER)
+    return AsyncMachine.from_dict(document, model=ScriptedLLM(list(replies)), **options)
+
+
+class Slow:
+    """A model that takes its time and counts how many calls run at once."""
+
+    def __init__(self, seconds: float = 0.01) -> None:
+        self.seconds = seconds
+        self.running = 0
+        self.most = 0
+        self.calls = 0
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        self.calls += 1
+        self.running += 1
+        self.most = max(self.most, self.running)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:
+            self.running -= 1
+        return ModelReply(text=reply("hello", f"answer {self.calls}"))
+
+
+async def test_turn_shows_what_happened() -> None:
+    machine = scripted(reply("hello", "Hi!"), reply("bye", "Bye Ada", name="Ada"))
+    chat = await machine.start(conversation_id="c1")
+    assert (chat.id, chat.greeting, chat.state, chat.context, chat.ended, chat.paused) == (
+        "c1",
+        "Hi!",
+        "hello",
+        {},
+        False,
+        None,
+    )
+    turn = await chat.send("I'm Ada", request_id="m1")
+    assert (turn.text, turn.state, turn.previous_state, turn.moved, turn.ended) == (
+        "Bye Ada",
+        "bye",
+        "hello",
+        True,
+        True,
+    )
+    assert (turn.context, turn.request_id, turn.number, turn.usage.calls) == ({"name": "Ada"}, "m1", 1, 1)
+    assert [(m.role, m.text, m.turn) for m in await chat.history()] == [
+        ("assistant", "Hi!", 0),
+        ("user", "I'm Ada", 1),
+        ("assistant", "Bye Ada", 1),
+    ]
+    with pytest.raises(ConversationEnded, match="has ended"):
+        await chat.send("more")
+
+
+async def test_same_request_id_gives_the_recorded_turn_without_a_call() -> None:
+    machine = scripted(reply("hello", "one"), reply("hello", "two", x=2), reply("bye", "three", name="A"))
+    chat = await machine.start(greet=False)
+    first = await chat.send("a", request_id="m1")
+    second = await chat.send("b", request_id="m2")
+    third = await chat.send("c", request_id="m3")
+    assert [
+        await chat.send(text, request_id=key) for text, key in (("a", "m1"), ("b", "m2"), ("c", "m3"))
+    ] == [
+        first,
+        second,
+        third,
+    ]
+    assert first.context == {}
+    with pytest.raises(ConversationConflict, match="'m1' was already used for another message"):
+        await chat.send("different", request_id="m1")
+
+
+async def test_messages_at_once_are_taken_one_after_the_other() -> None:
+    model = Slow()
+    machine = AsyncMachine.from_dict(GREETER, model=model)
+    chat = await machine.start(greet=False)
+    turns = await asyncio.gather(*(chat.send(f"m{n}") for n in range(10)))
+    assert [turn.number for turn in turns] == list(range(1, 11))
+    assert (model.most, model.calls) == (1, 10)
+
+
+async def test_same_message_at_once_is_answered_by_one_call() -> None:
+    model = Slow()
+    machine = AsyncMachine.from_dict(GREETER, model=model)
+    chat = await machine.start(greet=False)
+    turns = await asyncio.gather(*(chat.send("m", request_id="same") for _ in range(10)))
+    assert model.calls == 1
+    assert all(turn == turns[0] for turn in turns)
+
+
+async def test_failed_turn_leaves_no_trace_and_can_be_sent_again() -> None:
+    machine = scripted(ModelError("down", retryable=True), reply("bye", "Bye", name="Ada"))
+    chat = await machine.start(greet=False)
+    with pytest.raises(ModelError, match="down"):
+        await chat.send("Ada", request_id="m1")
+    assert (chat.state, len(await chat.history())) == ("hello", 0)
+    assert (await chat.send("Ada", request_id="m1")).state == "bye"
+
+
+async def test_cancelled_turn_leaves_no_trace_and_frees_the_conversation() -> None:
+    machine = AsyncMachine.from_dict(GREETER, model=Slow(5))
+    chat = await machine.start(greet=False)
+    task = asyncio.create_task(chat.send("m"))
+    await asyncio.sleep(0.02)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    machine.llm.seconds = 0  # type: ignore[attr-defined]
+    assert (await chat.send("m")).number == 1
+
+
+async def test_turn_has_a_deadline_for_model_and_lock() -> None:
+    machine = AsyncMachine.from_dict(GREETER, model=Slow(5), timeout=0.05)
+    chat = await machine.start(greet=False)
+    first, second = await asyncio.gather(chat.send("a"), chat.send("b"), return_exceptions=True)
+    assert isinstance(first, ModelError)
+    assert "within 0.05 seconds" in str(first)
+    assert isinstance(second, ModelError | StoreError)
+
+
+async def test_greeting_that_fails_saves_nothing() -> None:
+    machine = scripted(ModelError("down"), reply("hello", "Hi"))
+    with pytest.raises(ModelError):
+        await machine.start(conversation_id="c1")
+    assert list(await machine.conversations()) == []
+    assert (await machine.start(conversation_id="c1")).greeting == "Hi"
+
+
+async def test_existing_id_is_a_conflict_and_unknown_id_is_not_found() -> None:
+    machine = scripted()
+    await machine.start(conversation_id="c1", greet=False)
+    with pytest.raises(ConversationConflict, match="exists already"):
+        await machine.start(conversation_id="c1", greet=False)
+    with pytest.raises(ConversationNotFound, match="'c2'"):
+        await machine.resume("c2")
+
+
+@pytest.mark.parametrize("text", ["", "  \n", "x" * 100_001])
+async def test_empty_and_overlong_messages_are_value_errors(text: str) -> None:
+    chat = await scripted().start(greet=False)
+    with pytest.raises(ValueError, match="message is"):
+        await chat.send(text)
+
+
+@pytest.mark.parametrize("bad", ["", "x" * 201, "a\nb", "\x00", "\ud800", 7])
+async def test_ids_that_no_store_could_keep_are_value_errors(bad: Any) -> None:
+    with pytest.raises(ValueError, match="conversation id"):
+        await scripted().start(conversation_id=bad, greet=False)
+
+
+async def test_machine_of_unfinished_kinds_says_so_at_start() -> None:
+    document = {**GREETER, "states": {**GREETER["states"], "bye": {"kind": "task"}}, "patterns": ["cancel"]}
+    with pytest.raises(DefinitionError, match='state "bye" is of kind task') as caught:
+        await scripted(definition=document).start()
+    assert [finding.pointer for finding in caught.value.findings] == ["/states/bye/kind", "/patterns"]
+
+
+async def test_conversation_can_be_resumed_by_another_machine_on_the_same_store() -> None:
+    store = MemoryStore()
+    chat = await scripted(reply("hello", "Hi"), reply("hello", "one", city="Rome"), store=store).start(
+        conversation_id="c"
+    )
+    await chat.send("m")
+    again = await scripted(reply("bye", "Bye", name="Ada"), store=store).resume("c")
+    assert (again.greeting, again.state, again.context) == ("Hi", "hello", {"city": "Rome"})
+    assert (await again.send("Ada")).number == 2
+
+
+async def test_conversation_whose_state_is_gone_from_the_definition_is_a_clear_conflict() -> None:
+    store = MemoryStore()
+    await scripted(store=store).start(conversation_id="c", greet=False)
+    other = {"name": "other", "initial_state": "x", "states": {"x": {"transitions": [{"target_state": "x"}]}}}
+    chat = await scripted(definition=other, store=store).resume("c")
+    with pytest.raises(
+        ConversationConflict, match="state 'hello', which the definition 'other' does not have"
+    ):
+        await chat.send("m")
+
+
+async def test_undo_takes_turns_back_one_by_one_and_stays_on_record() -> None:
+    machine = scripted(
+        reply("hello", "1", a=1), reply("hello", "2", a=2), reply("bye", "3", name="x"), reply("hello", "4")
+    )
+    chat = await machine.start(greet=False)
+    for text in "abc":
+        await chat.send(text)
+    await chat.undo()
+    assert (chat.state, chat.ended, chat.context) == ("hello", False, {"a": 2})
+    await chat.undo()
+    assert (chat.context, [m.text for m in await chat.history()]) == ({"a": 1}, ["a", "1"])
+    assert (await chat.send("d")).number == 2
+    assert [m.text for m in await chat.history()] == ["a", "1", "d", "4"]
+    assert [type(turn.events[-1]).__name__ for turn in await chat.turns()].count("TurnUndone") == 2
+    await chat.undo()
+    await chat.undo()
+    with pytest.raises(ConversationConflict, match="no turn to take back"):
+        await chat.undo()
+
+
+async def test_end_closes_for_good_and_twice_is_once() -> None:
+    chat = await scripted().start(greet=False)
+    await chat.end()
+    await chat.end()
+    with pytest.raises(ConversationEnded, match="has been closed"):
+        await chat.send("m")
+
+
+async def test_delete_and_list() -> None:
+    machine = scripted()
+    for name in ("b", "a"):
+        await machine.start(conversation_id=name, greet=False)
+    assert [item.conversation_id for item in await machine.conversations()] == ["a", "b"]
+    assert await machine.delete("a")
+    assert not await machine.delete("a")
+    assert [item.conversation_id for item in await machine.conversations()] == ["b"]
+
+
+async def test_answer_without_a_question_is_a_conflict() -> None:
+    chat = await scripted().start(greet=False)
+    with pytest.raises(ConversationConflict, match="waits for no answer"):
+        await chat.answer({"approved": True})
+
+
+async def test_fallback_models_are_asked_in_order() -> None:
+    machine = AsyncMachine.from_dict(
+        GREETER,
+        model=ScriptedLLM([ModelError("a")] * 2),
+        fallbacks=[
+            ScriptedLLM([ModelError("b"), ModelError("b")]),
+            ScriptedLLM([reply("hello", "c"), ModelError("c")]),
+        ],
+    )
+    chat = await machine.start(greet=False)
+    assert (await chat.send("m")).text == "c"
+    with pytest.raises(ModelError, match="every model failed: a; b; c"):
+        await chat.send("m")
+
+
+# -- streaming
+
+
+async def test_stream_gives_events_as_they_happen_and_then_the_turn() -> None:
+    chat = await scripted(reply("bye", "Bye", name="Ada")).start(greet=False)
+    stream = chat.stream("Ada")
+    names = [type(event).__name__ async for event in stream]
+    assert names == [
+        "UserSaid",
+        "ModelReplied",
+        "MovePicked",
+        "ContextSet",
+        "StateEntered",
+        "MessageDelta",
+        "BotSaid",
+        "Ended",
+    ]
+    assert stream.turn is not None
+    assert stream.turn.text == "Bye"
+    assert chat.state == "bye"
+
+
+async def test_stream_raises_what_send_would() -> None:
+    chat = await scripted(ModelError("down")).start(greet=False)
+    with pytest.raises(ModelError):
+        async for _ in chat.stream("m"):
+            pass
+
+
+async def test_leaving_a_stream_cancels_the_turn() -> None:
+    machine = AsyncMachine.from_dict(GREETER, model=Slow(5))
+    chat = await machine.start(greet=False)
+    stream = aiter(chat.stream("m"))
+    await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]
+    await asyncio.sleep(0.01)
+    machine.llm.seconds = 0  # type: ignore[attr-defined]
+    assert (await chat.send("m")).number == 1
+
+
+async def test_observers_hear_every_event_until_they_stop() -> None:
+    heard: list[tuple[str, str]] = []
+    stop = observe(lambda conversation, event: heard.append((conversation, type(event).__name__)))
+    chat = await scripted(reply("hello"), reply("hello")).start(conversation_id="c", greet=False)
+    await chat.send("m")
+    stop()
+    await chat.send("m")
+    assert heard == [("c", n) for n in ("Started", "UserSaid", "ModelReplied", "MovePicked", "BotSaid")]
+
+
+# -- handlers
+
+
+async def test_decorated_handlers_run_at_their_points_and_states() -> None:
+    machine = scripted(reply("hello", "Hi"), reply("bye", "Bye", name="Ada"))
+    seen: list[str] = []
+
+    @machine.on("start_conversation")
+    def begin(event: Occasion) -> dict[str, Any]:
+        return {"tier": "gold"}
+
+    @machine.on("post_transition", state="bye")
+    async def told(event: Occasion) -> dict[str, Any] | None:
+        seen.append(f"{event.previous_state}->{event.state} {event.context} {event.system['_turn']}")
+        return None
+
+    @machine.on("post_transition", state="hello")
+    def never(event: Occasion) -> None:
+        seen.append("wrong")
+
+    @machine.on("post_processing", priority=5)
+    def shout(event: Occasion) -> str:
+        return (event.text or "").upper()
+
+    @machine.on("end_conversation")
+    def ended(event: Occasion) -> None:
+        seen.append("ended")
+
+    chat = await machine.start()
+    assert (chat.greeting, chat.context) == ("HI", {"tier": "gold"})
+    turn = await chat.send("Ada")
+    assert turn.text == "BYE"
+    assert seen == ["hello->bye {'tier': 'gold', 'name': 'Ada'} 1", "ended"]
+
+
+async def test_handlers_see_what_those_before_them_changed_and_none_deletes() -> None:
+    machine = scripted(reply("hello"))
+    add = create_handler("add").with_priority(1).at("pre_processing").do(lambda event: {"n": 1, "gone": None})
+    double = (
+        create_handler("double")
+        .at("pre_processing")
+        .do(lambda event: {"n": event.context["n"] * 2, "had": "gone" in event.context})
+    )
+    machine.add_handler(double)
+    machine.add_handler(add)
+    chat = await machine.start(context={"gone": 1}, greet=False)
+    assert (await chat.send("m")).context == {"n": 2, "had": False}
+
+
+async def test_veto_forbids_a_move() -> None:
+    machine = scripted(reply("bye", "Bye", name="A"), reply("hello", "Not yet"))
+    machine.add_handler(
+        create_handler("guard").at("pre_transition").on_target_state("bye").do(lambda event: Veto("closed"))
+    )
+    turn = await (await machine.start(greet=False)).send("A")
+    assert (turn.state, turn.text) == ("hello", "Not yet")
+
+
+async def failing(event: Occasion) -> None:
+    raise KeyError("boom")
+
+
+async def test_failing_handler_is_recorded_and_the_turn_goes_on() -> None:
+    machine = scripted(reply("hello", "ok"))
+    machine.add_handler(create_handler("bad").at("pre_processing").do(failing))
+    turn = await (await machine.start(greet=False)).send("m")
+    assert turn.text == "ok"
+    assert ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'") in turn.events
+
+
+@pytest.mark.parametrize("options", [{"error_mode": "raise"}, {}])
+async def test_failing_handler_stops_the_turn_where_it_counts(options: dict[str, Any]) -> None:
+    machine = scripted(reply("hello", "ok"), **options)
+    builder = create_handler("bad").at("pre_processing")
+    machine.add_handler((builder if options else builder.as_critical()).do(failing))
+    chat = await machine.start(greet=False)
+    with pytest.raises(HandlerError, match="handler 'bad' failed at pre_processing: KeyError"):
+        await chat.send("m")
+    assert len(await chat.history()) == 0
+
+
+async def test_handler_that_hangs_runs_out_of_time() -> None:
+    machine = scripted(reply("hello", "ok"))
+    machine.add_handler(
+        create_handler("slow").at("pre_processing").with_timeout(0.02).do(lambda event: time.sleep(0.3))
+    )
+    turn = await (await machine.start(greet=False)).send("m")
+    assert ev.HandlerFailed(handler="slow", point="pre_processing", error="it ran out of time") in turn.events
+
+
+async def test_error_handler_gives_the_words_and_the_turn_is_on_record() -> None:
+    machine = scripted(ModelError("down"), reply("hello", "better"))
+    machine.add_handler(create_handler("sorry").at("error").do(lambda event: f"Sorry: {event.error}"))
+    chat = await machine.start(greet=False)
+    turn = await chat.send("m", request_id="r")
+    assert (turn.text, turn.state, turn.moved) == ("Sorry: down", "hello", False)
+    assert (await chat.send("m", request_id="r")) == turn
+    assert (await chat.send("n")).text == "better"
+
+
+async def test_values_of_handlers_become_json_or_are_recorded_as_their_error() -> None:
+    import datetime
+
+    machine = scripted(reply("hello"))
+    day = datetime.date(2026, 1, 2)
+    machine.add_handler(
+        create_handler("h").at("pre_processing").do(lambda event: {"day": day, "bad": object(), "_turn": 5})
+    )
+    turn = await (await machine.start(greet=False, context={"when": day})).send("m")
+    assert turn.context == {"when": "2026-01-02", "day": "2026-01-02"}
+    assert any(isinstance(event, ev.HandlerFailed) and "'bad'" in event.error for event in turn.events)
+
+
+@pytest.mark.parametrize(
+    ("build", "points"),
+    [
+        (lambda b: b.on_state_entry("bye"), ["post_transition"]),
+        (lambda b: b.on_state_exit("hello"), ["post_transition"]),
+        (lambda b: b.on_context_update("name"), ["context_update"]),
+        (lambda b: b.on_context_update("other"), []),
+        (lambda b: b.at("context_update").when_keys_updated("name", "x"), ["context_update"]),
+        (lambda b: b.at("post_processing").when_context_has("name"), ["post_processing"]),
+        (lambda b: b.at("pre_transition").on_state("hello").not_on_target_state("x"), ["pre_transition"]),
+        (lambda b: b.at("pre_transition").not_on_state("hello"), []),
+        (
+            lambda b: b.at("pre_processing", "post_processing").when(lambda event: event.state == "bye"),
+            ["post_processing"],
+        ),
+    ],
+)
+async def test_builder_narrows_when_a_handler_runs(build: Any, points: list[str]) -> None:
+    seen: list[str] = []
+    machine = scripted(reply("bye", "Bye", name="Ada"))
+    machine.add_handler(build(create_handler("h")).do(lambda event: seen.append(event.point.value)))
+    await (await machine.start(greet=False)).send("Ada")
+    assert seen == points
+
+
+def test_handler_without_a_point_and_unknown_points_are_value_errors() -> None:
+    with pytest.raises(ValueError, match="has no point"):
+        create_handler("h").do(lambda event: None)
+    with pytest.raises(ValueError, match="did you mean 'post_transition'"):
+        create_handler("h").at("post_transitions")
+
+
+# -- the journal
+
+
+class Stops(Exception):
+    pass
+
+
+class StopsAtSave(MemoryStore):
+    """A store whose process dies before the commit, once."""
+
+    dying = True
+
+    async def save(self, commit: Any) -> None:
+        if self.dying and commit.expected > 0:
+            self.dying = False
+            raise Stops
+        await super().save(commit)
+
+
+async def test_turn_begun_again_repeats_neither_handlers_nor_model_calls() -> None:
+    store = StopsAtSave()
+    calls: list[str] = []
+
+    def made(*replies: str) -> AsyncMachine:
+        machine = scripted(*replies, store=store)
+        machine.add_handler(
+            create_handler("pay")
+            .at("post_transition")
+            .do(lambda event: calls.append("paid") or {"paid": len(calls)})
+        )
+        return machine
+
+    chat = await made(reply("bye", "Bye", name="Ada")).start(conversation_id="c", greet=False)
+    with pytest.raises(Stops):
+        await chat.send("Ada", request_id="m1")
+    again = await made().resume("c")
+    turn = await again.send("Ada", request_id="m1")
+    assert (turn.text, turn.context, calls) == ("Bye", {"name": "Ada", "paid": 1}, ["paid"])
+    assert list(await store.journalled("c")) == []
+
+
+async def test_journal_of_another_message_is_void() -> None:
+    store = StopsAtSave()
+    machine = scripted(reply("hello", "one"), reply("hello", "two"), store=store)
+    machine.add_handler(create_handler("h").at("pre_processing").do(lambda event: None))
+    chat = await machine.start(conversation_id="c", greet=False)
+    with pytest.raises(Stops):
+        await chat.send("a", request_id="m1")
+    assert (await chat.send("b", request_id="m2")).text == "two"
+
+
+async def test_turn_that_only_talks_writes_no_journal() -> None:
+    store = StopsAtSave()
+    chat = await scripted(reply("hello"), store=store).start(conversation_id="c", greet=False)
+    with pytest.raises(Stops):
+        await chat.send("a")
+    assert list(await store.journalled("c")) == []
+
+
+async def test_secret_values_are_kept_for_the_program_and_hidden_from_the_view() -> None:
+    schema = {"properties": {"pin": {"type": "string", "x-secret": True}}}
+    views: list[Any] = []
+
+    class Viewer:
+        reads_view = True
+
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            views.append(request.view)
+            return ModelReply(text=reply("hello", pin="1234"))
+
+    machine = AsyncMachine.from_dict({**GREETER, "context_schema": schema}, model=Viewer())
+    chat = await machine.start(greet=False)
+    await chat.send("m")
+    await chat.send("m")
+    assert chat.context == {"pin": "1234"}
+    assert views[1].context == {}
+    assert json.dumps(dict(views[1].writable)) == json.dumps(schema["properties"])

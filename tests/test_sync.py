@@ -1,0 +1,90 @@
+"""The facade: the same words without asyncio, from any thread."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from llm_fsm import ConversationEnded, Machine, ModelError
+from llm_fsm.events import MessageDelta
+from llm_fsm.llm.scripted import ScriptedLLM
+from machines import GREETER, reply
+
+
+def scripted(*replies: Any, **options: Any) -> Machine:
+    return Machine.from_dict(GREETER, model=ScriptedLLM(list(replies)), **options)
+
+
+def test_conversation_from_start_to_end() -> None:
+    with scripted(reply("hello", "Hi!"), reply("bye", "Bye Ada", name="Ada")) as machine:
+        chat = machine.start(context={"tier": "gold"})
+        assert (chat.greeting, chat.state, chat.context, chat.ended, chat.paused) == (
+            "Hi!",
+            "hello",
+            {"tier": "gold"},
+            False,
+            None,
+        )
+        assert chat.send("I'm Ada").text == "Bye Ada"
+        assert (chat.ended, [m.role for m in chat.history]) == (True, ["assistant", "user", "assistant"])
+        with pytest.raises(ConversationEnded):
+            chat.send("more")
+        chat.undo()
+        assert chat.state == "hello"
+
+
+def test_attributes_show_what_another_handle_did() -> None:
+    with scripted(reply("bye", "Bye", name="Ada")) as machine:
+        chat = machine.start(conversation_id="c", greet=False)
+        machine.resume("c").send("Ada")
+        assert (chat.state, chat.ended, chat.context) == ("bye", True, {"name": "Ada"})
+
+
+def test_stream_gives_words_and_then_the_turn() -> None:
+    with scripted(reply("hello", "Name?")) as machine:
+        stream = machine.start(greet=False).stream("hi")
+        assert [event.text for event in stream if isinstance(event, MessageDelta)] == ["Name?"]
+        assert stream.turn is not None
+        assert stream.turn.text == "Name?"
+
+
+def test_stream_raises_and_can_be_left() -> None:
+    with scripted(ModelError("down"), reply("hello"), reply("hello", "again")) as machine:
+        chat = machine.start(greet=False)
+        with pytest.raises(ModelError):
+            list(chat.stream("m"))
+        for _ in chat.stream("m"):
+            break
+        assert chat.send("m").number >= 1
+
+
+def test_many_threads_share_a_machine() -> None:
+    with Machine.from_dict(GREETER, model=ScriptedLLM([reply("hello")], loop=True)) as machine:
+
+        def talk(number: int) -> int:
+            chat = machine.start(conversation_id=f"c{number}", greet=False)
+            return [chat.send("m").number for _ in range(5)][-1]
+
+        with ThreadPoolExecutor(8) as pool:
+            assert list(pool.map(talk, range(20))) == [5] * 20
+        assert len(machine.conversations()) == 20
+
+
+def test_decorators_register_on_the_machine_and_threads_end_with_it() -> None:
+    machine = scripted(reply("hello", "ok"))
+
+    @machine.on("post_processing")
+    def shout(event: Any) -> str:
+        return str(event.text).upper()
+
+    @machine.tool
+    def lookup(order_id: str) -> dict[str, str]:
+        return {"id": order_id}
+
+    assert lookup("7") == {"id": "7"}
+    assert machine.start(greet=False).send("m").text == "OK"
+    machine.close()
+    assert not any(thread.name == "llm_fsm loop" and thread.is_alive() for thread in threading.enumerate())
