@@ -1,0 +1,131 @@
+"""A partner without a language model: it reads the plain view of the turn and answers by rules.
+
+Values come from the user's words by their schemas and simple patterns, moves from the definition's
+conditions and from words that the message shares with the transitions' descriptions, and its own words from
+the definition. It understands English only, and says that it is no model when it greets.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llm_fsm.conditions import ConditionError, evaluate, truthy
+from llm_fsm.context import has
+from llm_fsm.errors import ModelError
+from llm_fsm.llm import offline_wording as wording
+from llm_fsm.llm.offline_update import MAX_CHARS, read_update
+from llm_fsm.llm.offline_vocabulary import is_question, meanings, polarity
+from llm_fsm.messages import Choice, LLMRequest, ModelReply, TurnView
+
+_GROUP_WEIGHT, _WORD_WEIGHT, _ARRIVAL_WEIGHT = 2.0, 1.0, 0.5
+_CLEAR = 2.0
+"""The likeness from which on a choice is meant although something is still wanted."""
+
+
+class OfflineLLM:
+    """The adapter around `answer`; it needs the request's view."""
+
+    reads_view = True
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Answer by rules. Raises ModelError for a request without a view."""
+        if request.view is None:
+            raise ModelError("the model `offline` reads the plain view of a turn, and this request has none")
+        text = json.dumps(answer(request.view), ensure_ascii=False)
+        return ModelReply(text=text, model="offline", mode="offline", finish_reason="stop")
+
+
+def answer(view: TurnView) -> dict[str, Any]:
+    """A reply in the form that is asked of models: {"transition": {…}, "message": …}."""
+    if view.speak or view.user is None:
+        notice = wording.NOTICE if view.user is None else ""
+        words = wording.join(notice, view.own_words, wording.request(view.wanted)) or "Please go on."
+        return _reply(view.state, {}, words)
+    if view.refused:
+        words = wording.join("That is not possible now", wording.request(view.wanted) or _options(view, {}))
+        return _reply(view.state, {}, words)
+    update = read_update(view)
+    choice = pick(view, update)
+    if choice is None:
+        return _reply(view.state, update, _stay_words(view, update))
+    wanted = {key: schema for key, schema in choice.wanted.items() if key not in update}
+    arrival = "" if choice.fixed else wording.join(choice.arrival, wording.request(wanted))
+    return _reply(choice.target_state, update, arrival)
+
+
+def pick(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
+    """The choice to take after the update; None to stay."""
+    text = (view.user or "")[:MAX_CHARS]
+    after = {**view.context, **update, **view.system}
+    standing = [choice for choice in view.choices if _holds(choice, after)]
+    guarded = [choice for choice in standing if choice.requires or choice.logic]
+    judged = [choice for choice in standing if choice not in guarded]
+    missing = [key for key in view.wanted if key not in update]
+    meant, likeness = _most_like(text, standing)
+    if meant is not None and (likeness >= _CLEAR or not missing):
+        return meant
+    before = {**view.context, **view.system}
+    hesitates = is_question(text) or polarity(text) is False
+    for choice in guarded:
+        if not hesitates or not _holds(choice, before):
+            return choice
+    if len(judged) == 1 and not guarded and not missing and not hesitates:
+        return judged[0]
+    return None
+
+
+def _holds(choice: Choice, data: Mapping[str, Any]) -> bool:
+    return all(has(data, key) for key in choice.requires) and all(
+        _is_true(rule, data) for rule in choice.logic
+    )
+
+
+def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
+    try:
+        return bool(truthy(evaluate(rule, data)))
+    except ConditionError:
+        return False
+
+
+def _most_like(text: str, choices: Sequence[Choice]) -> tuple[Choice | None, float]:
+    """The choice that shares the most telling words with the message, if one stands out."""
+    said = meanings(text)
+    agreed = polarity(text)
+    if agreed is not None:
+        said = (said - {"@yes", "@no"}) | {"@yes" if agreed else "@no"}
+    scores = [(_likeness(said, choice), choice) for choice in choices]
+    scores.sort(key=lambda item: -item[0])
+    if not scores or scores[0][0] < _WORD_WEIGHT:
+        return None, 0.0
+    best, rest = scores[0], [item for item in scores[1:] if item[1].target_state != scores[0][1].target_state]
+    return (best[1], best[0]) if not rest or rest[0][0] < best[0] else (None, 0.0)
+
+
+def _likeness(said: set[str], choice: Choice) -> float:
+    named = meanings(f"{choice.target_state.replace('_', ' ')} {choice.description}")
+    arrival = meanings(choice.arrival) - named
+    groups = {meaning for meaning in said & named if meaning.startswith("@")}
+    likeness = _GROUP_WEIGHT * len(groups) + _WORD_WEIGHT * len((said & named) - groups)
+    return likeness + _ARRIVAL_WEIGHT * len({word for word in said & arrival if not word.startswith("@")})
+
+
+def _stay_words(view: TurnView, update: Mapping[str, Any]) -> str:
+    missing = {key: schema for key, schema in view.wanted.items() if key not in update}
+    understood = wording.noted(update, {**view.writable, **view.wanted})
+    if missing:
+        missed = "" if update else wording.not_found(missing)
+        return wording.join(understood or missed, wording.request(missing))
+    if understood:
+        return wording.join(understood, _options(view, update))
+    return wording.join("I did not understand what to do with that", _options(view, update) or view.own_words)
+
+
+def _options(view: TurnView, update: Mapping[str, Any]) -> str:
+    after = {**view.context, **update, **view.system}
+    return wording.menu(choice for choice in view.choices if _holds(choice, after))
+
+
+def _reply(target: str, update: Mapping[str, Any], message: str) -> dict[str, Any]:
+    return {"transition": {"target_state": target, "context_update": dict(update)}, "message": message}
