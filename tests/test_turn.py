@@ -510,7 +510,11 @@ def test_strict_forms_are_read_as_the_keys_schema_means_them() -> None:
     "raw", ["NaN", "Infinity", "-Infinity", "1e999", "9" * 400, "[" * 40 + "]" * 40, '"' + "x" * 20_000 + '"']
 )
 def test_values_that_no_context_can_hold_are_refused_alone(raw: str) -> None:
-    text = '{"transition":{"target_state":"hello","context_update":{"bad":RAW,"good":1}},"message":"m"}'.replace("RAW", raw)
+    text = (
+        '{"transition":{"target_state":"hello","context_update":{"bad":RAW,"good":1}},"message":"m"}'.replace(
+            "RAW", raw
+        )
+    )
     done = talk(GREET, "m", text)
     assert (dict(done.session.context), done.text, done.usage.calls) == ({"good": 1}, "m", 1)
 

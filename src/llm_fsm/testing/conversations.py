@@ -1,0 +1,120 @@
+"""Conversations in tests: play one from a script, and say what is expected of a turn."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_fsm.definition import Definition
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.scripted import ScriptedLLM, ScriptedReply
+from llm_fsm.loader import load, load_dict
+from llm_fsm.machine import AsyncMachine, Turn
+from llm_fsm.messages import LLMRequest
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Played:
+    """A conversation that was played: its greeting, its turns, and what the model was asked."""
+
+    greeting: str
+    turns: tuple[Turn, ...]
+    state: str
+    context: Mapping[str, Any]
+    ended: bool
+    requests: tuple[LLMRequest, ...]
+
+    @property
+    def texts(self) -> list[str]:
+        """What was said in each turn."""
+        return [turn.text for turn in self.turns]
+
+    @property
+    def states(self) -> list[str]:
+        """The state after each turn."""
+        return [turn.state for turn in self.turns]
+
+
+def reply(target: str, message: str = "", **context_update: Any) -> dict[str, Any]:
+    """A model's reply, for scripts: `reply("done", "Thank you", name="Ada")`."""
+    return {"transition": {"target_state": target, "context_update": context_update}, "message": message}
+
+
+def _definition(source: str | Path | Mapping[str, Any] | Definition) -> Definition:
+    if isinstance(source, Definition):
+        return source
+    return load_dict(source).definition if isinstance(source, Mapping) else load(source)
+
+
+def play(
+    definition: str | Path | Mapping[str, Any] | Definition,
+    messages: Sequence[str],
+    *,
+    replies: Sequence[ScriptedReply] = (),
+    model: str | LLM | None = None,
+    context: Mapping[str, Any] | None = None,
+    greet: bool = False,
+    state: str | None = None,
+    **options: Any,
+) -> Played:
+    """Play a conversation in memory and give back what happened.
+
+    `replies` script the model, all of them must be used; or give a `model`. `options` go to the machine.
+    Raises AssertionError for replies that were never asked for, and whatever the conversation raises.
+    """
+    llm = ScriptedLLM(replies) if model is None else model
+
+    async def run() -> Played:
+        async with AsyncMachine(_definition(definition), model=llm, **options) as machine:
+            chat = await machine.start(context=context, greet=greet, state=state)
+            turns = [await chat.send(message) for message in messages]
+            return Played(
+                greeting=chat.greeting,
+                turns=tuple(turns),
+                state=chat.state,
+                context=chat.context,
+                ended=chat.ended,
+                requests=tuple(llm.requests) if isinstance(llm, ScriptedLLM) else (),
+            )
+
+    played = asyncio.run(run())
+    if isinstance(llm, ScriptedLLM) and llm.remaining and model is None:
+        raise AssertionError(f"{llm.remaining} of {len(replies)} scripted replies were never asked for")
+    return played
+
+
+def expect(
+    turn: Turn,
+    *,
+    state: str | None = None,
+    moved: bool | None = None,
+    text: str | None = None,
+    context: Mapping[str, Any] | None = None,
+    calls: int | None = None,
+    ended: bool | None = None,
+) -> None:
+    """Assert what a turn did. `text`: a part of what was said; `context`: keys that must have these values.
+
+    Raises AssertionError that lists everything that is not as expected.
+    """
+    found = {
+        "state": (state, turn.state),
+        "moved": (moved, turn.moved),
+        "calls": (calls, turn.usage.calls),
+        "ended": (ended, turn.ended),
+    }
+    faults = [
+        f"{name} is {is_!r}, not {wanted!r}"
+        for name, (wanted, is_) in found.items()
+        if wanted not in (None, is_)
+    ]
+    if text is not None and text not in turn.text:
+        faults.append(f"text {turn.text!r} does not contain {text!r}")
+    for key, value in (context or {}).items():
+        if turn.context.get(key) != value:
+            faults.append(f"context key {key!r} is {turn.context.get(key)!r}, not {value!r}")
+    if faults:
+        raise AssertionError(f"turn {turn.number}: " + "; ".join(faults))
