@@ -1,0 +1,214 @@
+"""The map in docs/architecture.md holds: imports go down, at the top of a module, and nothing is too large."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "src" / "llm_fsm"
+
+# From top to bottom; a name stands for a module or a folder of modules.
+LAYERS: Mapping[str, tuple[str, ...]] = {
+    "applications": ("__main__", "cli"),
+    "around": ("sync", "telemetry", "testing"),
+    "front door": ("machine",),
+    "shell": ("engine", "journal", "shipped"),
+    "ports": ("handlers", "llm", "observers", "stores"),
+    "turn": (
+        "effects",
+        "foresight",
+        "history",
+        "program",
+        "prompts",
+        "reply",
+        "tokens",
+        "transition",
+        "turn",
+        "wording",
+    ),
+    "documents": (
+        "checks",
+        "codes",
+        "foreign",
+        "form",
+        "legacy",
+        "loader",
+        "places",
+        "schema",
+        "source",
+        "templates",
+    ),
+    "words": (
+        "coercion",
+        "conditions",
+        "context",
+        "definition",
+        "errors",
+        "events",
+        "findings",
+        "forms",
+        "messages",
+        "operators",
+        "records",
+        "reply_schema",
+        "session",
+        "shapes",
+    ),
+}
+PURE = ("turn", "documents", "words")
+WORLD = {
+    *("aiohttp", "asyncio", "concurrent", "http", "litellm", "logging", "loguru", "multiprocessing", "os"),
+    *("pathlib", "random", "secrets", "select", "signal", "socket", "sqlite3", "subprocess", "sys"),
+    *("tempfile", "threading", "time", "urllib"),
+}
+# The one function below the line that opens a file is `loader.read`.
+OPENS_FILES = {"loader": {"os", "pathlib"}}
+# Imports inside functions that are meant: what is slow to load and seldom needed.
+LAZY = {("llm.litellm", "litellm"), ("stores.filelock", "fcntl")}
+LAZY_ROOMS = ("cli",)  # its commands
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+NAMED = [name for name in MODULES if name]  # without the package itself, whose names load on first use
+
+
+def room_of(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
+
+
+def layer_of(module: str) -> int:
+    for rank, rooms in enumerate(LAYERS.values()):
+        if room_of(module) in rooms:
+            return rank
+    raise AssertionError(f"{module} stands in no layer: put it into LAYERS and into docs/architecture.md")
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Dotted names that an import statement loads; ours without `llm_fsm.`."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name.removeprefix("llm_fsm.")
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        place = node.module or ""
+        if place != "llm_fsm" and not place.startswith("llm_fsm."):
+            yield place
+            return
+        inner = place.removeprefix("llm_fsm").removeprefix(".")
+        for alias in node.names:
+            deeper = f"{inner}.{alias.name}".removeprefix(".")
+            yield deeper if deeper in MODULES else inner
+
+
+def ours(module: str) -> set[str]:
+    names = {name for node in ast.walk(tree(module)) for name in imported(node)}
+    return {name for name in names if name and name in MODULES}
+
+
+def test_every_module_has_its_place_and_every_place_is_taken() -> None:
+    assert {room_of(module) for module in NAMED} == {room for rooms in LAYERS.values() for room in rooms}
+
+
+def test_the_map_in_the_documents_is_this_table() -> None:
+    lines = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").splitlines()
+    start = lines.index("| layer | rooms |") + 2
+    shown = {}
+    for line in lines[start:]:
+        if not line.startswith("|"):
+            break
+        name, rooms = (cell.strip() for cell in line.strip("|").split("|"))
+        shown[name] = tuple(room.strip(" `") for room in rooms.split(","))
+    assert shown == dict(LAYERS)
+    assert list(shown) == list(LAYERS)
+
+
+@pytest.mark.parametrize("module", NAMED)
+def test_imports_go_down(module: str) -> None:
+    upwards = {name for name in ours(module) if layer_of(name) < layer_of(module)}
+    assert not upwards
+
+
+def test_no_module_imports_itself_round_a_corner() -> None:
+    TopologicalSorter({module: ours(module) - {module} for module in NAMED}).prepare()
+
+
+@pytest.mark.parametrize("module", [name for name in NAMED if list(LAYERS)[layer_of(name)] in PURE])
+def test_below_the_ports_nothing_touches_the_world(module: str) -> None:
+    used = {room_of(name) for node in ast.walk(tree(module)) for name in imported(node)}
+    assert used & WORLD <= OPENS_FILES.get(module, set())
+    asked = {node.attr for node in ast.walk(tree(module)) if isinstance(node, ast.Attribute)}
+    assert not asked & {"now", "today", "utcnow", "uuid1", "uuid4"}, "no clock, no chance"
+
+
+@pytest.mark.parametrize("module", NAMED)
+def test_imports_stand_at_the_top(module: str) -> None:
+    inner = {
+        name
+        for function in ast.walk(tree(module))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        for name in imported(node)
+    }
+    if room_of(module) not in LAZY_ROOMS:
+        assert {(module, name) for name in inner} <= LAZY
+
+
+@pytest.mark.parametrize("module", NAMED)
+def test_a_module_is_small_enough_to_hold_in_the_head(module: str) -> None:
+    assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def after(statement: str) -> dict[str, list[str]]:
+    """What a fresh interpreter has loaded and changed once `statement` ran."""
+    program = (
+        "import json, logging, os, sys\n"
+        "before = dict(os.environ), list(logging.root.handlers), logging.root.level, set(sys.modules)\n"
+        f"{statement}\n"
+        "changed = [] if before[:3] == (dict(os.environ), list(logging.root.handlers), logging.root.level) else"
+        " ['environment or logging']\n"
+        "print(json.dumps({'changed': changed, 'loaded': sorted(set(sys.modules) - before[3])}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+HEAVY = {"pydantic", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click", "rich", "prompt_toolkit"}
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import llm_fsm", HEAVY),
+        ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"}),
+        ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
+        ("import llm_fsm.llm.litellm", {"litellm", "openai"}),
+        ("import llm_fsm.cli", {"litellm", "aiohttp", "loguru", "prompt_toolkit", "rich"}),
+    ],
+)
+def test_importing_is_cheap_and_changes_nothing(statement: str, absent: set[str]) -> None:
+    found = after(statement)
+    assert not absent & set(found["loaded"])
+    assert found["changed"] == []
