@@ -7,8 +7,8 @@ trace but the journal; what was committed is given out, and given out again for 
 from __future__ import annotations
 
 import asyncio
+import re
 import time
-import unicodedata
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, replace
@@ -38,6 +38,8 @@ from llm_fsm.session import to_dict as session_document
 from llm_fsm.stores.base import Commit, Store
 from llm_fsm.turn import MAX_MESSAGE_CHARS, Heard, Opening, Step, advance, apologise, begin, begin_start
 
+_UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
 Publish = Callable[[str, ev.Event], None]
 
 _ENDED = {
@@ -59,7 +61,7 @@ def checked_id(text: object, what: str) -> str:
     """An id that a caller gave. Raises ValueError for what no store could keep."""
     if not isinstance(text, str) or not text or len(text) > 200:
         raise ValueError(f"a {what} is a text of 1 to 200 characters")
-    if any(unicodedata.category(character) in ("Cc", "Cs") for character in text):
+    if _UNSTORABLE.search(text):
         raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
     return text
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields
 from typing import Literal
 
 from llm_fsm import events as ev
@@ -17,6 +17,7 @@ from llm_fsm.messages import Message, Usage
 from llm_fsm.session import Session, fold
 
 FORMAT = 1
+_USAGE = tuple(field.name for field in fields(Usage))
 Kind = Literal["start", "message", "end", "undo"]
 
 
@@ -46,7 +47,7 @@ def dump(record: TurnRecord) -> str:
         "format": FORMAT,
         "kind": record.kind,
         "turn": record.turn,
-        "usage": asdict(record.usage),
+        "usage": {name: getattr(record.usage, name) for name in _USAGE},
         "events": [ev.to_dict(event) for event in record.events],
     }
     return json.dumps(document, separators=(",", ":"))
