@@ -34,17 +34,19 @@ class _Placed:
     pointer: str
     value: Mapping[str, Any]
 
-    def objects(self, key: str) -> Iterator[_Placed]:
-        """The objects in the list, or under the keys of the object, that stands at `key`."""
+    def items(self, key: str) -> Iterator[_Placed]:
+        """The objects in the list that stands at `key`."""
         inner = self.value.get(key)
-        items: Iterable[tuple[str | int, Any]] = ()
-        if isinstance(inner, list):
-            items = enumerate(inner)
-        elif isinstance(inner, dict):
-            items = inner.items()
-        for name, item in items:
+        for index, item in enumerate(inner if isinstance(inner, list) else ()):
             if isinstance(item, dict):
-                yield _Placed(f"{self.pointer}{step(key)}{step(name)}", item)
+                yield _Placed(f"{self.pointer}{step(key)}/{index}", item)
+
+    def members(self, key: str) -> Iterator[_Placed]:
+        """The objects that are members of the object at `key`."""
+        inner = self.value.get(key)
+        for name, item in inner.items() if isinstance(inner, dict) else ():
+            if isinstance(item, dict):
+                yield _Placed(self.pointer + step(key) + step(name), item)
 
     def texts(self, key: str) -> Iterator[tuple[str, str]]:
         """(pointer, text) of the texts in the list at `key`."""
@@ -74,9 +76,9 @@ class _Machine:
     def transitions(self) -> Iterator[tuple[_Placed | None, _Placed]]:
         """(state, transition) of all transitions; the state of a global one is None."""
         for state in self.states:
-            for transition in state.objects("transitions"):
+            for transition in state.items("transitions"):
                 yield state, transition
-        for transition in self.root.objects("global_transitions"):
+        for transition in self.root.items("global_transitions"):
             yield None, transition
 
 
@@ -91,7 +93,7 @@ def examine(document: Mapping[str, Any], template: TemplateFault = template_faul
     properties = schema.get("properties") if isinstance(schema, dict) else None
     machine = _Machine(
         root=root,
-        states=tuple(root.objects("states")),
+        states=tuple(root.members("states")),
         ids=_names(document.get("states")),
         tools=_names(document.get("tools")),
         keys=(properties if isinstance(properties, dict) else {}) if isinstance(schema, dict) else None,
@@ -177,7 +179,7 @@ def _rule_faults(name: str, rule: object, pointer: str) -> Iterator[Finding]:
 
 def _conditions(machine: _Machine) -> Iterator[Finding]:
     for _, transition in machine.transitions():
-        for condition in transition.objects("conditions"):
+        for condition in transition.items("conditions"):
             rule = condition.value.get("logic")
             if rule is not None:
                 yield from _rule_faults("bad-condition", rule, condition.pointer + "/logic")
@@ -186,7 +188,7 @@ def _conditions(machine: _Machine) -> Iterator[Finding]:
 def _key_results(machine: _Machine) -> Iterator[Finding]:
     for state in machine.states:
         seen: set[str] = set()
-        for result in state.objects("key_results"):
+        for result in state.items("key_results"):
             name, check, pointer = result.value.get("name"), result.value.get("check"), result.pointer
             if isinstance(name, str) and name in seen:
                 message = f"a second key result {_quoted(name)} in state {_quoted(state.name)}"
@@ -208,7 +210,7 @@ def _named_check(check: Mapping[str, Any], pointer: str) -> Iterator[Finding]:
 
 
 def _tools(machine: _Machine) -> Iterator[Finding]:
-    for tool in machine.root.objects("tools"):
+    for tool in machine.root.members("tools"):
         bound = [key for key in ("registered", "mcp") if tool.value.get(key) is not None]
         message = None
         if len(bound) != 1:

@@ -56,7 +56,7 @@ Text = Annotated[
     str,
     BeforeValidator(_join_lines, json_schema_input_type=str | list[str]),
 ]
-Whole = Annotated[int, BeforeValidator(_whole, json_schema_input_type=int)]
+Whole = Annotated[int, BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(gt=0)]
 StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN)]
 JsonObject = dict[str, JsonValue]

@@ -51,16 +51,21 @@ def _table(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
     """Lists of next states become converse states with plain transitions."""
     states: dict[str, Any] = document["states"]
     ends = document.pop("terminal_states", None) or []
-    document["states"] = {
-        name: {"transitions": value} if isinstance(value, list) else value for name, value in states.items()
-    }
-    for name, value in states.items():
-        if isinstance(value, list):
-            ledger.origins[f"/states{step(name)}/transitions"] = f"/states{step(name)}"
+    document["states"] = {name: _row(name, value, ledger) for name, value in states.items()}
     ledger.note("older-form", "lists of next states are read as states with transitions", "/states")
     for index, end in enumerate(ends if isinstance(ends, list) else [ends]):
         _end(document["states"], end, f"/terminal_states/{index}", ledger)
     _named(document, stem, "machine", ledger)
+
+
+def _row(name: str, value: Any, ledger: Ledger) -> Any:
+    if not isinstance(value, list):
+        return value
+    place = "/states" + step(name)
+    ledger.origins[place + "/transitions"] = place
+    for index in range(len(value)):
+        ledger.origins[f"{place}/transitions/{index}/target_state"] = f"{place}/{index}"
+    return {"transitions": [{"target_state": one} if isinstance(one, str) else one for one in value]}
 
 
 def _end(states: dict[str, Any], name: Any, pointer: str, ledger: Ledger) -> None:

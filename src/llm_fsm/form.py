@@ -274,7 +274,7 @@ def _model_at(loc: tuple[int | str, ...]) -> type[BaseModel]:
 
 def _bad_state_id(name: str) -> Finding:
     words = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:60].strip("_")
-    better = words if re.match(r"[A-Za-z_]", words) else f"state_{words}"
+    better = words if re.match(r"[A-Za-z_]", words) else f"state_{words}".rstrip("_")
     rule = "ids are ASCII letters, digits, _ and -, begin with a letter or _, and have at most 64 characters"
     message = f"{describe(name).replace('the text', 'state id', 1)} cannot be used: {rule}"
     return finding("bad-state-id", message, pointer="/states" + step(name), hint=f'write "{better}"')

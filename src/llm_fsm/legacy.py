@@ -137,6 +137,8 @@ def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:
             key = "id" if isinstance(state.get("id"), str) else "name"
             name = state.get(key)
         if not isinstance(name, str) or name in named:
+            what = "has no id" if name is None else "has the id of another, or one that is no text"
+            ledger.note("not-mapped", f"the states are a list, and this one {what}", f"/states/{index}")
             return
         named[name] = {} if isinstance(state, str) else {k: v for k, v in state.items() if k != key}
         ledger.origins["/states" + step(name)] = f"/states/{index}"

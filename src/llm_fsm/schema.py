@@ -64,6 +64,9 @@ def definition_schema() -> dict[str, Any]:
     shapes = {"Definition": schema, **schema.get("$defs", {})}
     for model in _models():
         _dress(shapes[model.__name__], model)
+    for choice in (schema["properties"]["states"], *schema["properties"]["states"].get("anyOf", ())):
+        if "patternProperties" in choice:
+            choice["additionalProperties"] = False
     schema["properties"] = {
         "$schema": {"type": "string", "description": "Allowed and ignored."},
         **schema["properties"],

@@ -1,0 +1,129 @@
+# ruff: noqa: E501
+import pytest
+
+from llm_fsm.form import describe, examine
+
+
+def said(document):
+    return [(found.name, found.pointer, found.message, found.hint) for found in examine(document).findings]
+
+
+def state(**keys):
+    return {"name": "n", "initial_state": "a", "states": {"a": keys}}
+
+
+A = "/states/a"
+
+
+@pytest.mark.parametrize(
+    ("keys", "name", "pointer", "message", "hint"),
+    [
+        ({"purpose": 3}, "wrong-type", "/purpose", '"purpose": expected text or a list of lines of text, found the number 3', "put it in quotes"),
+        ({"purpose": ["a", 3]}, "wrong-type", "/purpose", '"purpose": expected text or a list of lines of text, found a list', None),
+        ({"max_retries": "2"}, "wrong-type", "/max_retries", '"max_retries": expected a whole number, found the text "2"', "write 2 without quotes"),
+        ({"max_retries": 1.5}, "wrong-type", "/max_retries", '"max_retries": expected a whole number, found the number 1.5', None),
+        ({"max_retries": True}, "wrong-type", "/max_retries", '"max_retries": expected a whole number, found true', None),
+        ({"max_retries": -1}, "bad-value", "/max_retries", '"max_retries": expected a number of at least 0, found the number -1', None),
+        ({"timeout": "high"}, "wrong-type", "/timeout", '"timeout": expected a number, found the text "high"', None),
+        ({"timeout": 0}, "bad-value", "/timeout", '"timeout": expected a number greater than 0, found the number 0', None),
+        ({"memory": "yes"}, "wrong-type", "/memory", '"memory": expected true or false, found the text "yes"', "write true without quotes"),
+        ({"tools": "x"}, "wrong-type", "/tools", '"tools": expected a list, found the text "x"', "put it in brackets: [ … ]"),
+        ({"tools": ["x", None]}, "wrong-type", "/tools/1", 'item 2 of "tools": expected text, found null', None),
+        ({"transitions": [3]}, "wrong-type", "/transitions/0", 'item 1 of "transitions": expected an object, found the number 3', None),
+        ({"model": []}, "wrong-type", "/model", '"model": expected an object, found an empty list', None),
+        ({"context_scope": {}}, "missing-key", "/context_scope", '"context_scope" needs the key "read"', 'add "read": …'),
+        ({"transitions": [{}]}, "missing-key", "/transitions/0", 'a transition needs the key "target_state"', 'add "target_state": …'),
+        ({"key_results": [{}]}, "missing-key", "/key_results/0", 'a key result needs the key "name"', 'add "name": …'),
+        ({"kind": "end"}, "bad-value", "/kind", '"kind": expected one of converse, decide, final, task, wait, subflow, found the text "end"', None),
+        ({"kind": "Final"}, "bad-value", "/kind", '"kind": expected one of converse, decide, final, task, wait, subflow, found the text "Final"', 'did you mean "final"?'),
+        ({"kind": 3}, "wrong-type", "/kind", '"kind": expected one of converse, decide, final, task, wait, subflow, found the number 3', None),
+    ],
+)  # fmt: skip
+def test_one_fault_is_one_finding_in_plain_words(keys, name, pointer, message, hint):
+    assert said(state(**keys)) == [(name, A + pointer, message, hint)]
+
+
+def test_a_misspelt_required_key_is_to_be_renamed():
+    unknown, missing = said(state(transitions=[{"targetState": "a"}]))
+    assert unknown[:2] == ("unknown-key", "/states/a/transitions/0/targetState")
+    assert missing[3] == 'rename "targetState"'
+
+
+@pytest.mark.parametrize(
+    ("keys", "pointer", "hint"),
+    [
+        ({"tranistions": 1}, "/tranistions", 'did you mean "transitions"?'),
+        ({"type": 1}, "/type", 'did you mean "kind"?'),
+        ({"zzz": 1}, "/zzz", 'it is ignored; keys of your own may begin with "x-"'),
+        ({"Purpose": 1, "purpose": "x"}, "/Purpose", 'did you mean "purpose"?'),
+        ({"model": {"temprature": 1}}, "/model/temprature", 'did you mean "temperature"?'),
+        (
+            {"transitions": [{"target_state": "a", "desc": "x"}]},
+            "/transitions/0/desc",
+            'did you mean "description"?',
+        ),
+        (
+            {"transitions": [{"target_state": "a", "conditions": [{"keys": ["x"]}]}]},
+            "/transitions/0/conditions/0/keys",
+            'did you mean "requires_context_keys"?',
+        ),
+        ({"//": "x"}, "/~1~1", 'it is ignored; keys of your own may begin with "x-"'),
+    ],
+)
+def test_unknown_keys_are_found_at_every_level_with_the_nearest_known_one(keys, pointer, hint):
+    assert [(found[0], found[1], found[3]) for found in said(state(**keys))] == [
+        ("unknown-key", A + pointer, hint)
+    ]
+
+
+def test_free_keys_are_silent():
+    assert (
+        said(
+            {**state(**{"x-note": 1, "input": {"any": "thing"}}), "$schema": "s", "x-a": 1, "ui": {"zzz": 1}}
+        )
+        == []
+    )
+
+
+def test_what_is_missing_at_the_top():
+    assert [(found[0], found[2], found[3]) for found in said({"states": {"first": {}}})] == [
+        ("missing-key", 'a definition needs the key "name"', 'add "name": …'),
+        ("missing-key", 'a definition needs the key "initial_state"', 'add "initial_state": "first"'),
+    ]
+    assert [found[0] for found in said({"name": None, "initial_state": "a", "states": {}})] == [
+        "wrong-type",
+        "bad-value",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "better"),
+    [
+        ("two words", "two_words"),
+        ("1st", "state_1st"),
+        ("é", "state"),
+        ("", "state"),
+        ("x" * 65, "x" * 60),
+        ("a\n", "a"),
+    ],
+)
+def test_a_bad_state_id_comes_with_a_good_one(name, better):
+    [found] = said({"name": "n", "initial_state": "a", "states": {name: {}}})
+    assert (found[0], found[3]) == ("bad-state-id", f'write "{better}"')
+
+
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (None, "null"),
+        (True, "true"),
+        ("a" * 50, 'the text "' + "a" * 40 + '…"'),
+        ('"', 'the text "\\""'),
+        (10**30, "the number 100000000000000…"),
+        ([], "an empty list"),
+        ({}, "an empty object"),
+        ({"a": 1}, "an object"),
+    ],
+)
+def test_values_are_described_shortly(value, words):
+    assert describe(value) == words

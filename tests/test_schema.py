@@ -1,0 +1,102 @@
+import json
+from pathlib import Path
+
+import jsonschema_rs
+import pytest
+
+from llm_fsm.definition import Definition, State, Transition
+from llm_fsm.form import keys_of
+from llm_fsm.loader import check
+from llm_fsm.schema import definition_schema, docstrings
+
+ROOT = Path(__file__).parent.parent
+DATA = Path(__file__).parent / "data" / "definitions"
+TODAYS = [DATA / "smallest.json", DATA / "every_key.json", *sorted((ROOT / "fsm_definitions").glob("*.json"))]
+
+
+def validator():
+    return jsonschema_rs.Draft202012Validator(definition_schema())
+
+
+def test_the_published_file_is_what_the_models_say():
+    published = json.loads((ROOT / "docs" / "definition.schema.json").read_text(encoding="utf-8"))
+    assert published == definition_schema(), "run: llm-fsm schema > docs/definition.schema.json"
+
+
+def test_it_is_a_json_schema_of_2020_12_without_a_web_host():
+    schema = definition_schema()
+    jsonschema_rs.meta.validate(schema)
+    assert schema["$schema"] == "https://json-schema.org/draft/2020-12/schema"
+    assert schema["$id"].startswith("urn:")
+
+
+@pytest.mark.parametrize("path", TODAYS, ids=lambda path: path.name)
+def test_definitions_fit_the_schema(path):
+    errors = [str(error) for error in validator().iter_errors(json.loads(path.read_text(encoding="utf-8")))]
+    assert errors == []
+
+
+def test_every_key_of_the_models_stands_in_the_example_file():
+    document = json.loads((DATA / "every_key.json").read_text(encoding="utf-8"))
+    states = document["states"].values()
+    used = {key for state in states for key in state} | {"purpose", "instructions"}
+    assert set(keys_of(State)) <= used
+    assert set(keys_of(Definition)) <= set(document)
+    moves = [
+        *document["global_transitions"],
+        *(move for state in states for move in state.get("transitions", ())),
+    ]
+    assert set(keys_of(Transition)) <= {key for move in moves for key in move}
+
+
+def test_every_key_has_a_description():
+    schema = definition_schema()
+    shapes = [schema, *(shape for shape in schema["$defs"].values() if "properties" in shape)]
+    nameless = [
+        f"{shape.get('title')}.{key}"
+        for shape in shapes
+        for key, value in shape["properties"].items()
+        if not value.get("description")
+    ]
+    assert nameless == []
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"persona": None, "version": None, "history": None},
+        {"unknown": 1, "x-mine": [1], "$schema": "s"},
+        {"states": {"a": {"objective": "x", "state_instructions": ["y"], "transitions": None}}},
+        {"history": {"max_tokens": 10.0}},
+        {"global_transitions": [{"target_state": "a", "return": True}]},
+    ],
+)
+def test_what_the_loader_accepts_fits(changes):
+    document = {"name": "n", "initial_state": "a", "states": {"a": {}}, **changes}
+    assert [found for found in check(document) if found.level == "error"] == []
+    assert validator().is_valid(document)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"name": None},
+        {"name": 3},
+        {"states": {}},
+        {"states": {"a b": {}}},
+        {"states": {"a": {"kind": "finale"}}},
+        {"states": {"a": {"transitions": [{}]}}},
+        {"states": {"a": {"transitions": [{"target_state": "a", "priority": "high"}]}}},
+        {"states": {"a": {"timeout": 0}}},
+        {"history": {"max_tokens": 0}},
+        {"states": {"a": {"max_retries": -1}}},
+    ],
+)
+def test_what_the_loader_refuses_for_its_form_does_not_fit(changes):
+    document = {"name": "n", "initial_state": "a", "states": {"a": {}}, **changes}
+    assert any(found.code.startswith("S1") and found.level == "error" for found in check(document))
+    assert not validator().is_valid(document)
+
+
+def test_descriptions_come_from_the_models():
+    assert docstrings(Transition)["auto"] == "Taken without asking as soon as its conditions hold."
