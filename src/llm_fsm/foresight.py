@@ -123,6 +123,7 @@ def turn_view(
             requires=tuple(key for guard in move.guards for key in guard.keys),
             logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
             arrival=own_words(program, program.states[move.target], session),
+            fixed=program.states[move.target].fixed is not None,
         )
         for move in plan.moves
         if move.target != plan.id
