@@ -114,6 +114,10 @@ def turn_view(
     """The plain view of a turn, for adapters that work without a model."""
     plan = program.states[session.state]
     schemas = program.keys.offered
+
+    def wanted(state: StatePlan) -> dict[str, Mapping[str, Any]]:
+        return {key: schemas.get(key, {}) for key in missing(session.context, state.collects)}
+
     choices = tuple(
         Choice(
             target_state=move.target,
@@ -124,6 +128,7 @@ def turn_view(
             logic=tuple(guard.logic for guard in move.guards if guard.rule is not None),
             arrival=own_words(program, program.states[move.target], session),
             fixed=program.states[move.target].fixed is not None,
+            wanted=wanted(program.states[move.target]),
         )
         for move in plan.moves
         if move.target != plan.id
@@ -137,7 +142,7 @@ def turn_view(
         speak=speak,
         context=program.keys.visible(session.context),
         system=session.system_names(),
-        wanted={key: schemas.get(key, {}) for key in missing(session.context, plan.collects)},
+        wanted=wanted(plan),
         writable=schemas,
         choices=choices,
         refused=refused,

@@ -77,8 +77,6 @@ class Choice:
     arrival: str
     """What the target says or is there for, in the definition's own words; fixed replies are rendered."""
     fixed: bool = False
-    """The target has a fixed reply, which the machine itself adds after the message."""
-    fixed: bool = False
     """The target has a fixed reply, which follows by itself."""
     wanted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """Keys that the target collects and that are missing now, with their schemas."""
