@@ -99,13 +99,13 @@ def outlook(program: Program, session: Session) -> Outlook:
 
 
 def own_words(program: Program, plan: StatePlan, session: Session) -> str:
-    """A state's words without a model: its fixed reply, else its purpose or description."""
+    """A state's words without a model: its fixed reply, else its purpose or description. A decide has none."""
     if plan.fixed is not None:
         try:
             return plan.fixed.render(program.keys.visible(session.context) | session.system_names())
         except WordingError:
             return ""
-    return plan.state.purpose or plan.state.description
+    return "" if plan.kind == "decide" else plan.state.purpose or plan.state.description
 
 
 def turn_view(
