@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm.course import Heard, Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import AskModel, HandlerResult, HandlerResults, Point, RunHandlers
 from llm_fsm.messages import LLMRequest, ModelReply, Usage
@@ -15,7 +16,7 @@ from llm_fsm.program import Program, compile_program
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.session import Session
 from llm_fsm.shipped import prompt_sources
-from llm_fsm.turn import Heard, Opening, Step, advance, begin, begin_start
+from llm_fsm.turn import Step, advance, begin, begin_start
 
 PROMPTS = compile_prompts(prompt_sources())
 

@@ -16,6 +16,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.course import MAX_MESSAGE_CHARS, Heard, Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import AskModel, HandlerResult, HandlerResults, Point, Result, RunHandlers
 from llm_fsm.errors import (
@@ -36,7 +37,7 @@ from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session
 from llm_fsm.session import Session, fold
 from llm_fsm.session import to_dict as session_document
 from llm_fsm.stores.base import Commit, Store
-from llm_fsm.turn import MAX_MESSAGE_CHARS, Heard, Opening, Step, advance, apologise, begin, begin_start
+from llm_fsm.turn import Step, advance, apologise, begin, begin_start
 
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 

@@ -12,10 +12,10 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
+from llm_fsm.course import Heard
 from llm_fsm.effects import HandlerResult
 from llm_fsm.messages import ModelReply
 from llm_fsm.stores.base import Store
-from llm_fsm.turn import Heard
 
 Entry = Mapping[str, Any]
 

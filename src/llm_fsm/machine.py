@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, overload
 
+from llm_fsm.course import Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
 from llm_fsm.engine import Engine, Outcome
@@ -31,7 +32,6 @@ from llm_fsm.session import Session
 from llm_fsm.shipped import prompt_sources
 from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.resolve import resolve as resolve_store
-from llm_fsm.turn import Opening
 
 TIMEOUT = 120.0
 
