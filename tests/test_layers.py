@@ -24,6 +24,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "shell": ("engine", "journal", "shipped"),
     "ports": ("handlers", "llm", "observers", "stores"),
     "turn": (
+        "course",
         "effects",
         "foresight",
         "history",
