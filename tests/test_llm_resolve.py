@@ -116,7 +116,7 @@ def test_an_installed_adapter_is_suggested():
 @pytest.mark.parametrize(
     ("model", "options", "absent"),
     [
-        ("offline", "{}", ("aiohttp", "litellm", "importlib.metadata")),
+        ("offline", "{}", ("aiohttp", "litellm")),
         ("openai/gpt-4o", "{'OPENAI_API_KEY': 'k'}", ("aiohttp", "litellm", "importlib.metadata")),
         ("m", "{'LLM_FSM_BASE_URL': 'http://localhost:1'}", ("litellm",)),
     ],

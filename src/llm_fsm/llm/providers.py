@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
+from llm_fsm.llm.modes import Mode
+
 KEY_VARIABLES: Mapping[str, tuple[str, ...]] = {
     "openai": ("OPENAI_API_KEY",),
     "anthropic": ("ANTHROPIC_API_KEY",),
@@ -39,8 +41,8 @@ OTHERS = frozenset(
 )
 """Further providers: they need no key, several settings, or any one of many variables."""
 
-WITHOUT_SCHEMA: Mapping[str, str] = {"deepseek": "tool", "perplexity": "schema", "ollama": "json_object"}
-"""The reply form to begin with, for providers that drop `response_format` json_schema without saying so."""
+FIRST_MODES: Mapping[str, Mode] = {"deepseek": "tool"}
+"""The reply form to begin with, where it is known that a JSON Schema is not accepted."""
 
 _FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
 
@@ -55,6 +57,12 @@ def provider_of(model: str) -> str:
 def is_known(provider: str) -> bool:
     """Whether `provider` names one of the providers listed here."""
     return provider in KEY_VARIABLES or provider in OTHERS
+
+
+def has_key(provider: str, environ: Mapping[str, str]) -> bool:
+    """Whether a key for `provider` is set, as far as it is known where it should be."""
+    variables = KEY_VARIABLES.get(provider)
+    return variables is None or any(environ.get(variable) for variable in variables)
 
 
 def missing_key(provider: str) -> str:

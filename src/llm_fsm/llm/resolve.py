@@ -20,7 +20,7 @@ from typing import Any
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.providers import KEY_VARIABLES, OTHERS, is_known, missing_key, provider_of
+from llm_fsm.llm.providers import KEY_VARIABLES, OTHERS, has_key, is_known, missing_key, provider_of
 
 WITH_FILE = {
     "scripted": "llm_fsm.llm.scripted:ScriptedLLM.from_file",
@@ -123,8 +123,7 @@ def _check_name(name: str) -> None:
 
 def _check_key(name: str, api_key: str | None, environ: Mapping[str, str]) -> None:
     provider = provider_of(name)
-    variables = KEY_VARIABLES.get(provider)
-    if variables and not api_key and not any(environ.get(variable) for variable in variables):
+    if not api_key and not has_key(provider, environ):
         raise ConfigurationError(f"no key for model {name!r}: {missing_key(provider)}")
 
 

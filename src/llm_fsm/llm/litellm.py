@@ -1,0 +1,199 @@
+"""Any provider that litellm knows, as `provider/model`.
+
+litellm takes seconds to import, so that is done in a worker thread when the first reply is asked for. Its
+retries are switched off in favour of ours; what it says of a failure becomes a ModelError.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import re
+import sys
+import threading
+import time
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.completion import error_line, read_completion
+from llm_fsm.llm.modes import Mode, ReplyModes, form_fields, rejects_form
+from llm_fsm.llm.providers import FIRST_MODES, KEY_VARIABLES, has_key, missing_key, provider_of
+from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
+from llm_fsm.messages import LLMRequest, ModelReply
+
+_IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+"""Without these the import fetches a price list and loads `.env` of the working folder."""
+
+_OWN_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_CHANGED_LOGGERS = ("httpx", "httpcore", "openai")
+_NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
+_NO_MODULE = re.compile(r"No module named '[\w.]+'")
+_PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)|Timeout)\s*(?::|-)\s*")
+_import_lock = threading.Lock()
+
+
+class LiteLLM:
+    """A model of a provider; for the protocol see `llm_fsm.llm.base.LLM`.
+
+    `model`: "provider/model" or a name that litellm knows. `api_key`: instead of the provider's environment
+    variable. `api_base`: another address of the provider. `timeout`: seconds for one request, else what
+    `retry` says.
+    """
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        api_key: str | None = None,
+        api_base: str | None = None,
+        timeout: float | None = None,
+        retry: RetryPolicy | None = None,
+        pacing: Pacing | None = None,
+    ) -> None:
+        self._model = model
+        self._key = api_key
+        self._options = {
+            name: value for name, value in (("api_key", api_key), ("api_base", api_base)) if value is not None
+        }
+        policy = retry or RetryPolicy()
+        self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
+        self._pacing = pacing or Pacing()
+        self._modes: dict[str, ReplyModes] = {}
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Ask the provider: again where that may help, in a plainer form where it rejects the form."""
+        model = request.model or self._model
+        retries = Retries(self._retry, request.timeout, self._pacing)
+        provider = provider_of(model)
+        if self._key is None and "litellm" not in sys.modules and not has_key(provider, os.environ):
+            raise ModelError(f"no key for model {model!r}: {missing_key(provider)}", status=401)
+        litellm = await asyncio.to_thread(import_litellm)
+        modes = self._modes.setdefault(provider, ReplyModes(FIRST_MODES.get(provider, "schema")))
+
+        async def ask(mode: Mode) -> ModelReply:
+            fields = {"model": model, **_fields(request, mode), **self._options}
+            answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, seconds))
+            return replace(answer, attempts=retries.sent, seconds=retries.seconds)
+
+        return await modes.settle(model, request.schema, ask)
+
+    async def aclose(self) -> None:
+        """Nothing to free: litellm keeps its clients for the whole process and closes them at its end."""
+
+    async def _send(self, litellm: Any, fields: dict[str, Any], mode: Mode, seconds: float) -> ModelReply:
+        model = fields["model"]
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
+        except TimeoutError as error:
+            raise ModelError(f"{model} gave no answer within {seconds:.3g} s", retryable=True) from error
+        except Exception as error:
+            raise self._failure(error, model, mode) from error
+        reply = read_completion(answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0)
+        cost = getattr(answer, "_hidden_params", {}).get("response_cost")
+        return replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
+
+    def _failure(self, error: Exception, model: str, mode: Mode) -> ModelError:
+        """What litellm raised, as who must act and whether again may help."""
+        status = getattr(error, "status_code", None)
+        status = status if isinstance(status, int) else None
+        provider = provider_of(model)
+        full = self._hide(_plain(error), provider)
+        said = error_line(full)
+        if status in {401, 403} or _NO_KEY.search(said):
+            return ModelError(
+                f"{model}: the key is missing or refused ({said}); {missing_key(provider)}", status=status
+            )
+        if "LLM Provider NOT provided" in full:
+            return ModelError(
+                f"litellm knows no model {model!r}; write provider/model, such as openai/gpt-4o-mini, "
+                "or give base_url=",
+                status=status,
+            )
+        kind = type(error).__name__
+        lacks = _NO_MODULE.search(
+            full
+        )  # litellm needs optional packages for some forms, such as mcp for tools
+        rejected = mode != "prompt" if lacks else rejects_form(status or 0, full, mode)
+        again = kind in {"APIConnectionError", "Timeout"} or (status is not None and is_retryable(status))
+        headers = getattr(error, "litellm_response_headers", None) or {}
+        return ModelError(
+            f"{model} failed with {kind}: {said}",
+            retryable=again and not rejected and not lacks,
+            status=status,
+            retry_after=parse_retry_after(headers.get("retry-after"), time.time()),
+            format_rejected=rejected,
+        )
+
+    def _hide(self, text: str, provider: str) -> str:
+        variables = KEY_VARIABLES.get(provider, ())
+        for key in (self._key, *(os.environ.get(variable) for variable in variables)):
+            if key:
+                text = text.replace(key, "***")
+        return text
+
+
+def import_litellm() -> Any:
+    """Import litellm with its network access, `.env` loading, prints and log lines switched off.
+
+    The environment and other packages' loggers are as before afterwards.
+    """
+    with _import_lock:
+        if "litellm" in sys.modules:
+            return sys.modules["litellm"]
+        with _settings(), _loggers(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            litellm: Any = import_module("litellm")
+            litellm.suppress_debug_info = True
+            for name in _OWN_LOGGERS:
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            litellm.ModelResponse()  # builds what pydantic puts off until the first answer, with its warnings
+        return litellm
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """The environment for the import, but for what the user has set."""
+    added = {name: value for name, value in _IMPORT_SETTINGS.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _loggers() -> Iterator[None]:
+    """Puts back the levels of loggers that litellm changes."""
+    levels = {name: logging.getLogger(name).level for name in _CHANGED_LOGGERS}
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
+
+
+def _fields(request: LLMRequest, mode: Mode) -> dict[str, Any]:
+    fields: dict[str, Any] = {"messages": [message.to_dict() for message in request.messages]}
+    if request.temperature is not None:
+        fields["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        fields["max_tokens"] = request.max_tokens
+    return fields | form_fields(mode, request.schema)
+
+
+def _plain(error: Exception) -> str:
+    """The message without the class names that litellm puts before it."""
+    text = str(getattr(error, "message", None) or error)
+    while True:
+        shorter = _PREFIX.sub("", text, count=1)
+        if shorter == text:
+            return text
+        text = shorter

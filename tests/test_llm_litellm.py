@@ -1,0 +1,178 @@
+"""The adapter over litellm, against a loopback server. Importing litellm takes seconds, once."""
+
+from __future__ import annotations
+
+import logging
+import math
+import os
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+
+import pytest
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.litellm import LiteLLM
+from llm_fsm.llm.retry import Pacing, RetryPolicy
+from llm_fsm.testing.server import HttpReply, serve_scripted
+from llm_requests import REPLY_SCHEMA, SCHEMA, request
+
+pytestmark = [
+    pytest.mark.anyio,
+]
+
+
+@pytest.fixture(scope="module")
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Slept:
+    """A pacing that notes waits and does not wait."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.pacing = Pacing(now=time.monotonic, sleep=self.sleep, chance=lambda: 1.0)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+
+
+async def ask(replies, asked=None, *, refuse=(), **options):
+    with serve_scripted(replies, refuse=refuse) as server:
+        options = {"api_key": "sk-secret-1", "pacing": Slept().pacing, **options}
+        llm = LiteLLM("openai/fake", api_base=server.base_url, **options)
+        return await llm.complete(asked or request()), server
+
+
+def test_it_is_an_llm_and_is_made_without_litellm():
+    code = (
+        "import sys; from llm_fsm.llm.litellm import LiteLLM; LiteLLM('openai/x'); "
+        "print([name for name in ('litellm', 'aiohttp', 'openai') if name in sys.modules])"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.stderr) == ("[]", "")
+    assert isinstance(LiteLLM("openai/x"), LLM)
+
+
+FRESH = """
+import asyncio, logging, os, sys, warnings
+from llm_fsm.llm.litellm import LiteLLM, import_litellm
+from llm_fsm.errors import ModelError
+from llm_fsm.messages import LLMMessage, LLMRequest
+
+def world():
+    loggers = {name: logging.getLogger(name).level for name in ("", "httpx", "openai", "httpcore")}
+    return dict(os.environ), loggers, list(logging.root.handlers), list(warnings.filters)
+
+async def main():
+    before = world()
+    request = LLMRequest(messages=(LLMMessage("user", "hi"),))
+    for module in ("litellm", "openai"):
+        try:
+            await LiteLLM("openai/gpt-4o-mini").complete(request)
+        except ModelError as error:
+            print(error.status, error.retryable, str(error))
+        print(module in sys.modules)
+        await asyncio.to_thread(import_litellm)
+    print(world() == before)
+
+asyncio.run(main())
+"""
+
+
+def test_the_first_call_leaves_the_process_as_it_was_and_names_the_missing_key(tmp_path):
+    (tmp_path / ".env").write_text("OPENAI_API_KEY=sk-from-env-file\n")
+    environ = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    ran = subprocess.run(
+        [sys.executable, "-c", FRESH], capture_output=True, text=True, check=False, cwd=tmp_path, env=environ
+    )
+    before, not_imported, after, imported, unchanged = ran.stdout.splitlines()
+    assert before.startswith("401 False no key for model 'openai/gpt-4o-mini': set OPENAI_API_KEY")
+    assert "False openai/gpt-4o-mini: the key is missing or refused" in after
+    assert "; set OPENAI_API_KEY" in after
+    assert "`offline`" in before
+    assert "`offline`" in after
+    assert (not_imported, imported, unchanged, ran.stderr) == ("False", "True", "True", "")
+
+
+async def test_a_reply_comes_with_its_figures(capfd):
+    asked = request("héllo", temperature=0.5, max_tokens=9, schema=SCHEMA)
+    reply, server = await ask([{"message": "hi"}], asked)
+    body = server.requests[0].body
+    assert body["messages"][-1] == {"role": "user", "content": "héllo"}
+    assert (body["model"], body["temperature"], body["max_tokens"]) == ("fake", 0.5, 9)
+    assert body["response_format"]["json_schema"] == {"name": "reply", "strict": True, "schema": REPLY_SCHEMA}
+    assert server.requests[0].headers["authorization"] == "Bearer sk-secret-1"
+    assert (reply.text, reply.mode, reply.attempts, reply.cost) == ('{"message":"hi"}', "schema", 1, 0.0)
+    assert reply.input_tokens > 0
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_rejected_form_is_stepped_down_and_remembered():
+    with serve_scripted(["a", "b"], refuse=("schema",)) as server:
+        llm = LiteLLM("openai/fake", api_key="k", api_base=server.base_url, pacing=Slept().pacing)
+        replies = [await llm.complete(request(schema=SCHEMA)) for _ in range(2)]
+    # litellm passes tools on only where the package mcp is installed
+    mode, attempts = ("tool", 2) if find_spec("mcp") else ("json_object", 3)
+    seen = [(reply.text, reply.mode, reply.attempts) for reply in replies]
+    assert seen == [("a", mode, attempts), ("b", mode, 1)]
+
+
+async def test_faults_that_may_pass_are_tried_again_by_our_policy_alone():
+    slept = Slept()
+    faults = [
+        HttpReply(status=429, body={"error": {"message": "slow"}}, headers={"retry-after": "3"}),
+        HttpReply(status=500),
+    ]
+    reply, server = await ask([*faults, "hi"], pacing=slept.pacing)
+    assert (reply.text, reply.attempts, len(server.requests), slept.waits) == ("hi", 3, 3, [3.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("reply", "status", "retryable", "says"),
+    [
+        (HttpReply(status=400, body={"error": {"message": "bad"}}), 400, False, "BadRequestError: .*bad"),
+        (
+            HttpReply(status=401, body={"error": {"message": "no sk-secret-1"}}),
+            401,
+            False,
+            "set OPENAI_API_KEY",
+        ),
+        (HttpReply(status=403, body={"error": {"message": "no"}}), 403, False, "set OPENAI_API_KEY"),
+        (HttpReply(status=404, body={"error": {"message": "no model fake"}}), 404, False, "no model fake"),
+        (HttpReply(status=422, body={"error": {"message": "bad"}}), 422, False, "bad"),
+        (HttpReply(status=429, body={"error": {"message": "slow"}}), 429, True, "slow"),
+        (HttpReply(status=503, body={"error": {"message": "busy"}}), 503, True, "busy"),
+        (HttpReply(body="<html>hello</html>"), None, True, "fake"),
+        (HttpReply(body={"choices": []}), None, True, "without choices"),
+        (HttpReply(body={"choices": []}, cut_after=3), None, True, "fake"),
+        (HttpReply(delay=math.inf), None, True, "within|Timeout"),
+    ],
+)
+async def test_each_fault_of_a_provider_has_one_outcome(reply, status, retryable, says):
+    with pytest.raises(ModelError, match=says) as caught:
+        await ask([reply], retry=RetryPolicy(attempts=1), timeout=0.2 if reply.delay else 30.0)
+    assert caught.value.retryable is retryable
+    assert status is None or caught.value.status == status
+    assert "sk-secret-1" not in str(caught.value)
+
+
+async def test_a_name_that_litellm_does_not_know(capfd):
+    with pytest.raises(
+        ModelError, match="litellm knows no model 'no-such-model'; write provider/model"
+    ) as caught:
+        await LiteLLM("no-such-model", retry=RetryPolicy(attempts=1)).complete(request())
+    assert not caught.value.retryable
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_the_requests_timeout_bounds_everything():
+    with pytest.raises(ModelError, match=r"within the 0\.2 s left for it"):
+        await ask([HttpReply(delay=math.inf)], request(timeout=0.2))
+
+
+def test_other_loggers_are_untouched():
+    assert logging.getLogger("httpx").level == logging.NOTSET
