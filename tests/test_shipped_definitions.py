@@ -1,0 +1,181 @@
+"""The shipped definitions, played: every conversation in tests/data/conversations, every state, every transition."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_fsm import AsyncMachine, Handler, Occasion, Turn, check, create_handler, load
+from llm_fsm.events import ContextRefused, MoveRefused, StateEntered
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.machine import AsyncConversation
+from llm_fsm.shipped import definition_paths
+
+pytestmark = pytest.mark.anyio
+
+CONVERSATIONS = sorted((Path(__file__).parent / "data" / "conversations").glob("*.json"))
+EXPECTED = {
+    "appointment",
+    "feedback",
+    "greeting",
+    "interview",
+    "order",
+    "product_advice",
+    "quiz",
+    "registration",
+    "reservation",
+    "returns",
+    "support_desk",
+    "troubleshooting",
+}
+PINS = {"R-204518": "4711"}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def check_pin(occasion: Occasion) -> dict[str, Any]:
+    """The host's part of returns.json: compare the PIN, then forget it."""
+    order = occasion.context["order_number"]
+    if PINS.get(order) == occasion.context["pin"]:
+        return {"verified_order": order, "pin": None}
+    return {"attempts": occasion.context.get("attempts", 0) + 1, "pin": None}
+
+
+def handlers_of(definition: str) -> list[Handler]:
+    if definition == "returns":
+        return [create_handler("check PIN").on_state_entry("check").as_critical().do(check_pin)]
+    return []
+
+
+def texts(value: str | list[str] | None) -> list[str]:
+    return [] if value is None else [value] if isinstance(value, str) else value
+
+
+def check_words(expected: Mapping[str, Any], said: str) -> None:
+    for part in texts(expected.get("text")):
+        assert part in said
+    for part in texts(expected.get("lacks")):
+        assert part not in said
+
+
+def check_turn(expected: Mapping[str, Any], turn: Turn, conversation: AsyncConversation) -> None:
+    check_words(expected, turn.text)
+    assert turn.state == conversation.state == expected["state"]
+    assert turn.usage.calls == expected["calls"]
+    assert turn.ended is expected.get("ended", False)
+    wanted = expected.get("context", {})
+    assert {key: turn.context.get(key) for key in wanted} == wanted
+    assert not set(expected.get("absent", ())) & set(turn.context)
+    refused = expected.get("refused", {})
+    assert [event.target for event in turn.events if isinstance(event, MoveRefused)] == refused.get(
+        "moves", []
+    )
+    told = [event.key for event in turn.events if isinstance(event, ContextRefused) and event.told]
+    assert told == refused.get("values", [])
+
+
+async def play(script: Mapping[str, Any]) -> AsyncConversation:
+    """Play a conversation, checking what it says of every step."""
+    name = script["definition"]
+    greeting = script.get("greeting")
+    model = ScriptedLLM(greeting["replies"] if greeting else [])
+    machine = AsyncMachine.from_file(
+        definition_paths()[name], model=model, handlers=handlers_of(name), store="memory"
+    )
+    chat = await machine.start(
+        context=script.get("context"), state=script.get("state"), greet=greeting is not None
+    )
+    if greeting:
+        check_words(greeting, chat.greeting)
+        assert (chat.state, len(model.requests)) == (greeting["state"], greeting["calls"])
+    for step in script["steps"]:
+        assert not chat.ended, f"nothing can be said after the end: {step['say']!r}"
+        machine.llm = model = ScriptedLLM(step["replies"])
+        check_turn(step, await chat.send(step["say"]), chat)
+        assert model.remaining == 0
+    return chat
+
+
+@pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
+async def test_a_conversation_goes_as_its_script_says(path: Path) -> None:
+    await play(json.loads(path.read_text(encoding="utf-8")))
+
+
+def every_transition(name: str) -> Iterator[str]:
+    definition = load(definition_paths()[name])
+    for state_id, state in definition.states.items():
+        for number in range(len(state.transitions)):
+            yield f"/states/{state_id}/transitions/{number}"
+    for number in range(len(definition.global_transitions)):
+        yield f"/global_transitions/{number}"
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+async def test_conversations_visit_every_state_and_take_every_transition(name: str) -> None:
+    visited: set[str] = set()
+    taken: set[str] = set()
+    cases = [path for path in CONVERSATIONS if path.stem.split(".")[0] == name]
+    assert len(cases) >= 2
+    for path in cases:
+        chat = await play(json.loads(path.read_text(encoding="utf-8")))
+        for turn in await chat.turns():
+            for event in turn.events:
+                if isinstance(event, StateEntered):
+                    visited |= {event.state, event.previous}
+                    taken.add(event.transition)
+    assert set(load(definition_paths()[name]).states) - visited == set()
+    assert set(every_transition(name)) - taken == set()
+
+
+def test_the_shipped_definitions_are_the_known_ones() -> None:
+    assert set(definition_paths()) == EXPECTED
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_nothing_is_to_be_said_against_a_shipped_definition(name: str) -> None:
+    assert check(definition_paths()[name]) == []
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_shipped_definition_is_named_like_its_file_and_describes_itself(name: str) -> None:
+    definition = load(definition_paths()[name])
+    assert definition.name == name
+    assert definition.description
+    assert definition.version
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_path_of_a_shipped_definition_can_end(name: str) -> None:
+    definition = load(definition_paths()[name])
+    shared = {move.target_state for move in definition.global_transitions}
+    following = {
+        state_id: {move.target_state for move in state.transitions}
+        | (shared if definition.kind_of(state_id) == "converse" else set())
+        for state_id, state in definition.states.items()
+    }
+    reached: set[str] = set()
+    waiting = {definition.initial_state}
+    while waiting:
+        state_id = waiting.pop()
+        reached.add(state_id)
+        waiting |= following[state_id] - reached
+    assert reached == set(definition.states)
+    ending = {state_id for state_id in following if definition.kind_of(state_id) == "final"}
+    while more := {state_id for state_id, targets in following.items() if targets & ending} - ending:
+        ending |= more
+    assert ending == set(definition.states)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_state_that_talks_has_words_fit_to_be_read_without_a_model(name: str) -> None:
+    definition = load(definition_paths()[name])
+    for state_id, state in definition.states.items():
+        if state.kind != "decide":
+            assert state.purpose[-1] in "?.!", state_id
