@@ -7,7 +7,7 @@ import pytest
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_requests import request, view
+from llm_requests import request
 
 pytestmark = pytest.mark.anyio
 
@@ -53,7 +53,7 @@ async def test_running_out_names_the_number_of_replies_and_the_state():
     llm = ScriptedLLM(["only"])
     await llm.complete(request())
     with pytest.raises(ModelError, match=r"has 1 reply, and call 2 in state 'ask_email'") as caught:
-        await llm.complete(request(view=view(state="ask_email")))
+        await llm.complete(request(state="ask_email", view=None))
     assert not caught.value.retryable
     assert llm.remaining == 0
 
@@ -92,6 +92,10 @@ def test_a_file_that_is_no_script_is_one_clear_error(tmp_path, content, says):
 def test_a_missing_file_is_one_clear_error(tmp_path):
     with pytest.raises(ConfigurationError, match=r"cannot read .*none\.json"):
         ScriptedLLM.from_file(tmp_path / "none.json")
+
+
+def test_a_view_is_wanted_only_where_a_callable_may_read_it():
+    assert [ScriptedLLM(["x"]).reads_view, ScriptedLLM(["x", lambda asked: "y"]).reads_view] == [False, True]
 
 
 def test_it_is_an_llm():

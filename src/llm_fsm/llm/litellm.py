@@ -73,7 +73,12 @@ class LiteLLM:
         provider = provider_of(model)
         if self._key is None and "litellm" not in sys.modules and not has_key(provider, os.environ):
             raise ModelError(f"no key for model {model!r}: {missing_key(provider)}", status=401)
-        litellm = await asyncio.to_thread(import_litellm)
+        try:
+            litellm = await asyncio.to_thread(import_litellm)
+        except ImportError as error:
+            raise ModelError(
+                f"litellm cannot be imported ({error}); install it again, or give base_url="
+            ) from error
         modes = self._modes.setdefault(provider, ReplyModes(FIRST_MODES.get(provider, "schema")))
 
         async def ask(mode: Mode) -> ModelReply:

@@ -19,7 +19,8 @@ class ScriptedLLM:
 
     A text is answered as it stands, a dict as its JSON, an exception is raised, a callable is given the
     request and returns a text or dict. When the list is used up, `loop` starts it again; without it a
-    call is ModelError. `requests` holds every request seen, in order.
+    call is ModelError. `requests` holds every request seen, in order; where a callable is among the replies
+    they carry the view of the turn.
     """
 
     def __init__(self, replies: Sequence[ScriptedReply], *, loop: bool = False) -> None:
@@ -28,6 +29,7 @@ class ScriptedLLM:
         self.requests: list[LLMRequest] = []
         self._replies = [_prepare(reply, number) for number, reply in enumerate(replies, start=1)]
         self._loop = loop
+        self.reads_view = any(callable(reply) for reply in self._replies)
 
     @classmethod
     def from_file(cls, path: str | Path, *, loop: bool = False) -> ScriptedLLM:
@@ -77,7 +79,8 @@ def _prepare(reply: ScriptedReply, number: int) -> ModelReply | BaseException | 
 
 
 def _used_up(total: int, asked: int, request: LLMRequest) -> ModelError:
-    where = f" in state {request.view.state!r}" if request.view else ""
+    state = request.state or (request.view.state if request.view else "")
+    where = f" in state {state!r}" if state else ""
     return ModelError(
         f"the script has {total} {'reply' if total == 1 else 'replies'}, and call {asked}{where} asks for "
         "one more; add a reply, or use loop=True"

@@ -1,0 +1,206 @@
+"""Replies from a cassette: recorded once from a real model, played back as often as wanted.
+
+A cassette has one JSON object a line (JSON Lines, UTF-8), appended as replies arrive, so that a crash loses
+at most the last line:
+
+    {"fingerprint": "…", "state": "ask_name", "user": "I'm Ada",
+     "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
+               "input_tokens": 812, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
+
+`fingerprint` is the SHA-256 of the request's messages as JSON; `user` is null where nobody had spoken. A JSON
+list of such objects is read too. No keys, addresses or headers are written; what users said is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from llm_fsm.errors import ConfigurationError, ModelError
+from llm_fsm.llm.base import LLM
+from llm_fsm.messages import LLMRequest, ModelReply
+
+Match: TypeAlias = Literal["exact", "words"]
+_KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
+_QUOTED = 60
+_LISTED = 5
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One recorded reply, and what it was the answer to."""
+
+    fingerprint: str
+    state: str
+    user: str | None
+    reply: ModelReply
+
+    def to_json(self) -> str:
+        """The entry as one line of a cassette."""
+        reply = {name: getattr(self.reply, name) for name in _KEPT}
+        content = {"fingerprint": self.fingerprint, "state": self.state, "user": self.user, "reply": reply}
+        return json.dumps(content, separators=(",", ":"))
+
+
+def fingerprint(request: LLMRequest) -> str:
+    """SHA-256 of the request's messages."""
+    text = json.dumps([message.to_dict() for message in request.messages], separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def read_cassette(path: str | Path) -> list[Entry]:
+    """The entries of a cassette. A last line that was cut off is left out.
+
+    Raises ConfigurationError when the file cannot be read or holds something else.
+    """
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise ConfigurationError(f"cassette: cannot read {path}: {error}") from error
+    return [_entry(item, f"{path}:{number}") for number, item in _items(text, path)]
+
+
+class ReplayLLM:
+    """Plays a cassette back.
+
+    Requests with the same messages get the same replies, in the order in which they were recorded; the last
+    one stays. With `match="words"` what counts is the state and what the user said, so that a cassette
+    outlives changes of the prompts. A request that the cassette does not know is ModelError.
+    """
+
+    reads_view = True
+
+    def __init__(
+        self, entries: Iterable[Entry], *, match: Match = "exact", name: str = "the cassette"
+    ) -> None:
+        self._match = match
+        self._name = name
+        self._entries: dict[object, deque[Entry]] = defaultdict(deque)
+        for entry in entries:
+            key = entry.fingerprint if match == "exact" else (entry.state, entry.user)
+            self._entries[key].append(entry)
+
+    @classmethod
+    def from_file(cls, path: str | Path, *, match: Match = "exact") -> ReplayLLM:
+        """Play the cassette in this file. Raises ConfigurationError if it is none."""
+        return cls(read_cassette(path), match=match, name=str(path))
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """The recorded reply. Raises ModelError when there is none."""
+        key = fingerprint(request) if self._match == "exact" else _said(request)
+        found = self._entries.get(key)
+        if not found:
+            raise self._unknown(request)
+        return found.popleft().reply if len(found) > 1 else found[0].reply
+
+    def _unknown(self, request: LLMRequest) -> ModelError:
+        state, user = _said(request)
+        recorded = [entry for entries in self._entries.values() for entry in entries]
+        same = dict.fromkeys(_quote(entry.user) for entry in recorded if entry.state == state)
+        held = ", ".join(list(same)[:_LISTED]) + (", …" if len(same) > _LISTED else "")
+        if not recorded:
+            known = "it is empty"
+        elif self._match == "exact" and _quote(user) in same:
+            known = (
+                "it has that message, but with another prompt or history: record again, or use match='words'"
+            )
+        elif same:
+            known = f"for that state it has {held}"
+        else:
+            known = f"it has the states {', '.join(sorted({entry.state for entry in recorded}))}"
+        return ModelError(f"{self._name} has no reply to {_quote(user)} in state {state!r}; {known}")
+
+
+class RecordingLLM:
+    """Asks another model and appends each reply to a cassette, which begins where the file ends."""
+
+    reads_view = True
+
+    def __init__(self, llm: LLM, path: str | Path) -> None:
+        self._llm = llm
+        self._path = Path(path)
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Ask the model and record what it says. Raises ModelError as it does, and records none then."""
+        reply = await self._llm.complete(request)
+        state, user = _said(request)
+        entry = Entry(fingerprint=fingerprint(request), state=state, user=user, reply=reply)
+        try:
+            _append(self._path, entry.to_json().encode() + b"\n")
+        except OSError as error:
+            raise ModelError(f"cassette: cannot write {self._path}: {error.strerror or error}") from error
+        return reply
+
+    async def aclose(self) -> None:
+        """Close the model, if it can be closed."""
+        close = getattr(self._llm, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def _append(path: Path, line: bytes) -> None:
+    """Write one line at once; the rest of a line that a crash cut off is closed first."""
+    with path.open("ab+", buffering=0) as file:
+        if file.tell():
+            file.seek(-1, 2)
+            line = line if file.read(1) == b"\n" else b"\n" + line
+        file.write(line)
+
+
+def _said(request: LLMRequest) -> tuple[str, str | None]:
+    view = request.view
+    if view is not None:
+        return view.state, view.user
+    last = next((message.content for message in reversed(request.messages) if message.role == "user"), None)
+    return request.state, last
+
+
+def _items(text: str, path: str | Path) -> Iterator[tuple[int, Any]]:
+    """The JSON values of a cassette with their numbers: those of a list, or one a line."""
+    if text.lstrip().startswith("["):
+        try:
+            yield from enumerate(json.loads(text), start=1)
+        except (ValueError, RecursionError) as error:
+            raise ConfigurationError(f"cassette: {path} is not JSON: {error}") from error
+        return
+    lines = text.split("\n")
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            yield number, json.loads(line)
+        except (ValueError, RecursionError) as error:
+            if number < len(lines) and not _cut(line):
+                raise ConfigurationError(f"cassette: {path}:{number} is not JSON: {error}") from error
+
+
+def _cut(line: str) -> bool:
+    """Whether a line is the beginning of an entry, left by a crash."""
+    return line.startswith('{"fingerprint":') and not line.rstrip().endswith("}")
+
+
+def _entry(item: Any, where: str) -> Entry:
+    reply = item.get("reply") if isinstance(item, Mapping) else None
+    if not isinstance(reply, Mapping) or not isinstance(reply.get("text"), str):
+        raise ConfigurationError(f'cassette: {where} is no entry; it lacks {{"reply": {{"text": …}}}}')
+    user = item.get("user")
+    try:
+        return Entry(
+            fingerprint=str(item.get("fingerprint", "")),
+            state=str(item.get("state", "")),
+            user=user if isinstance(user, str) else None,
+            reply=ModelReply(**{name: reply[name] for name in _KEPT if name in reply}),
+        )
+    except TypeError as error:
+        raise ConfigurationError(f"cassette: {where} is no entry: {error}") from error
+
+
+def _quote(user: str | None) -> str:
+    if user is None:
+        return "the greeting"
+    return json.dumps(user if len(user) <= _QUOTED else user[: _QUOTED - 1] + "…", ensure_ascii=False)

@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from llm_fsm.errors import ConfigurationError, ModelError
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.replay import RecordingLLM, ReplayLLM, read_cassette
+from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.messages import LLMMessage
+from llm_requests import request, view
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def said(user: str | None, state: str = "ask_name", prompt: str = "p"):
+    messages = (LLMMessage("system", prompt), LLMMessage("user", str(user)))
+    return request(messages=messages, view=view(state=state, user=user, speak=user is None))
+
+
+async def record(path, *pairs) -> None:
+    llm = RecordingLLM(ScriptedLLM([reply for _, reply in pairs]), path)
+    for asked, _ in pairs:
+        await llm.complete(asked)
+    await llm.aclose()
+
+
+async def test_what_was_recorded_is_played_back(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    await record(path, (said(None), "hello"), (said("I'm Ada \ud800"), {"message": "hi"}))
+    llm = resolve(f"replay:{path}", environ={})
+    replies = [await llm.complete(asked) for asked in (said("I'm Ada \ud800"), said(None))]
+    assert [reply.text for reply in replies] == ['{"message":"hi"}', "hello"]
+    assert (replies[0].model, isinstance(llm, LLM)) == ("scripted", True)
+
+
+async def test_a_line_holds_the_request_and_the_reply_and_no_more(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    await record(path, (said("x"), "hello"))
+    line = json.loads(path.read_text())
+    assert list(line) == ["fingerprint", "state", "user", "reply"]
+    assert (len(line["fingerprint"]), line["state"], line["user"]) == (64, "ask_name", "x")
+    assert line["reply"] == {
+        "text": "hello",
+        "model": "scripted",
+        "mode": "scripted",
+        "finish_reason": "stop",
+        "input_tokens": 0,
+        "output_tokens": 0,
+        "seconds": 0.0,
+        "cost": 0.0,
+    }
+
+
+async def test_the_same_request_gets_its_replies_in_order_and_then_the_last(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    await record(path, (said("x"), "1"), (said("y"), "other"), (said("x"), "2"))
+    llm = ReplayLLM.from_file(path)
+    assert [(await llm.complete(said("x"))).text for _ in range(3)] == ["1", "2", "2"]
+
+
+async def test_exact_matching_tells_prompts_apart_and_words_do_not(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    await record(path, (said("x", prompt="old"), "hello"))
+    assert (await ReplayLLM.from_file(path, match="words").complete(said("x", prompt="new"))).text == "hello"
+    with pytest.raises(
+        ModelError, match="with another prompt or history: record again, or use match='words'"
+    ):
+        await ReplayLLM.from_file(path).complete(said("x", prompt="new"))
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        (
+            said("z"),
+            r'tape.jsonl has no reply to "z" in state \'ask_name\'; for that state it has the greeting, "x"',
+        ),
+        (said("x", state="bye"), r'no reply to "x" in state \'bye\'; it has the states ask_name'),
+        (said(None, state="bye"), r"no reply to the greeting in state 'bye'"),
+        (said("z" * 100), 'no reply to "z{59}…"'),
+    ],
+)
+async def test_a_missing_reply_says_what_was_asked_and_what_there_is(tmp_path, asked, says):
+    path = tmp_path / "tape.jsonl"
+    await record(path, (said(None), "hello"), (said("x"), "hi"))
+    with pytest.raises(ModelError, match=says) as caught:
+        await ReplayLLM.from_file(path, match="words").complete(asked)
+    assert not caught.value.retryable
+
+
+async def test_an_empty_cassette_says_so():
+    with pytest.raises(ModelError, match="it is empty"):
+        await ReplayLLM([]).complete(said("x"))
+
+
+async def test_a_failure_is_not_recorded(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    with pytest.raises(ModelError, match="busy"):
+        await record(path, (said("x"), ModelError("busy", retryable=True)))
+    assert not path.exists()
+
+
+async def test_a_line_cut_off_by_a_crash_is_left_out_and_recording_goes_on(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    await record(path, (said("x"), "1"), (said("y"), "2"))
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    assert [entry.reply.text for entry in read_cassette(path)] == ["1"]
+    await record(path, (said("z"), "3"))
+    assert [entry.reply.text for entry in read_cassette(path)] == ["1", "3"]
+
+
+async def test_a_cassette_that_cannot_be_written_is_a_model_error(tmp_path):
+    with pytest.raises(ModelError, match="cannot write"):
+        await record(tmp_path / "none" / "tape.jsonl", (said("x"), "1"))
+
+
+async def test_without_a_view_the_last_message_counts(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    asked = request("hi", view=None, state="s")
+    await record(path, (asked, "hello"))
+    assert [(entry.state, entry.user) for entry in read_cassette(path)] == [("s", "hi")]
+
+
+async def test_a_json_list_is_a_cassette_too(tmp_path):
+    path = tmp_path / "tape.json"
+    path.write_text(json.dumps([{"state": "ask_name", "user": "x", "reply": {"text": "hello"}}], indent=1))
+    assert (await ReplayLLM.from_file(path, match="words").complete(said("x"))).text == "hello"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (b"\xff", "cannot read"),
+        (b"[", "not JSON"),
+        (b"{}\n", "tape.jsonl:1 is no entry"),
+        (b"7\n", "is no entry"),
+        (b'[{"reply": {"text": 7}}]', "is no entry"),
+        (b"nonsense\n{}\n", "tape.jsonl:1 is not JSON"),
+    ],
+)
+def test_a_file_that_is_no_cassette_is_one_clear_error(tmp_path, content, says):
+    path = tmp_path / "tape.jsonl"
+    path.write_bytes(content)
+    with pytest.raises(ConfigurationError, match=says):
+        read_cassette(path)
+
+
+def test_a_missing_file_is_one_clear_error(tmp_path):
+    with pytest.raises(ConfigurationError, match="cannot read"):
+        resolve(f"replay:{tmp_path / 'none.jsonl'}", environ={})
