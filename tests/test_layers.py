@@ -34,6 +34,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "tokens",
         "transition",
         "turn",
+        "why",
         "wording",
     ),
     "documents": (
