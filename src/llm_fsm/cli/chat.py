@@ -1,0 +1,242 @@
+"""`llm-fsm chat`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from llm_fsm import source
+from llm_fsm.cli import choice, exits, lines, printing
+from llm_fsm.cli.conversations import unknown
+from llm_fsm.cli.options import data_folder, db_option, open_existing, open_store
+from llm_fsm.cli.prompt_printer import PromptPrinter
+from llm_fsm.cli.talk import Talk
+from llm_fsm.cli.verbosity import Settings, verbose_option
+from llm_fsm.definition import Definition
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.resolve import resolve
+from llm_fsm.machine import AsyncConversation, AsyncMachine
+from llm_fsm.shipped import definition_paths
+from llm_fsm.stores.base import Listed, Store
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks for."""
+
+    file: str | None
+    model: str | None
+    base_url: str | None
+    db: str | None
+    context: Mapping[str, Any] | None
+    id: str | None
+    resume: str | None
+    terminal: bool
+    show_prompt: bool
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option("--fsm", metavar="FILE", help="The same as FILE.")
+@click.option("--model", metavar="M", help="offline, provider/model, or scripted:FILE; else LLM_FSM_MODEL.")
+@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@db_option
+@click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
+@click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
+@click.option("--resume", metavar="ID", help="Go on with a stored conversation.")
+@click.option("--plain", is_flag=True, help="Plain lines, as through a pipe, also on a terminal.")
+@click.option("--show-prompt", is_flag=True, help="Show what the model reads, with the size of each section.")
+@verbose_option
+@click.pass_context
+def chat(
+    ctx: click.Context,
+    *,
+    file: str | None,
+    fsm: str | None,
+    model: str | None,
+    base_url: str | None,
+    db: str | None,
+    context: str | None,
+    conversation_id: str | None,
+    resume: str | None,
+    plain: bool,
+    show_prompt: bool,
+) -> None:
+    """Talk to a machine in the terminal or through a pipe.
+
+    FILE is a definition file, or the name of a shipped definition; without it you can choose. Piped input is
+    one message a line; replies go to standard output, separated by blank lines, and nothing else does.
+
+    Exit codes: 0 the input or the conversation ended, 1 the definition is at fault, 2 usage, 3 model or provider,
+    4 store, 130 interrupted.
+    """
+    if file is not None and fsm is not None:
+        raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
+    if conversation_id is not None and resume is not None:
+        raise click.UsageError("--id names a new conversation, --resume a stored one: give one of them", ctx)
+    if context is not None and resume is not None:
+        raise click.UsageError("--context belongs to a new conversation, not to --resume", ctx)
+    wanted = Wanted(
+        file=file if file is not None else fsm,
+        model=model,
+        base_url=base_url,
+        db=db,
+        context=None if context is None else context_of(context),
+        id=conversation_id,
+        resume=resume,
+        terminal=not plain and is_terminal(),
+        show_prompt=show_prompt,
+    )
+    verbose = ctx.ensure_object(Settings).verbose
+    if verbose:
+        import_module("llm_fsm.telemetry").enable_logging("DEBUG" if verbose > 1 else "INFO")
+    ctx.exit(_run(wanted, ctx))
+
+
+def context_of(text: str) -> Mapping[str, Any]:
+    """The object of `--context`. Raises UsageError that says where it is no JSON."""
+    try:
+        value = source.parse(text, limit=1_000_000)
+    except source.SourceError as error:
+        raise click.UsageError(f"--context is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError('--context is one JSON object such as {"tier": "gold"}')
+    return value
+
+
+def is_terminal() -> bool:
+    """True when a person sits at both ends and the terminal can do more than print."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _run(wanted: Wanted, ctx: click.Context) -> int:
+    with ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner())
+        store = _store(wanted)
+        stack.callback(lambda: runner.run(store.close()))
+        path = _path(wanted, store, runner, ctx)
+        if path is None:
+            return exits.OK
+        definition = choice.opened(path)
+        llm = _model(wanted, definition)
+        machine = AsyncMachine(definition, model=llm, store=store)
+        stack.callback(lambda: runner.run(machine.close()))
+        conversation = _conversation(wanted, machine, runner, path)
+        talk = Talk(runner, machine, conversation)
+        again = resume_command(wanted, path, talk.id)
+        try:
+            return _converse(talk, wanted, again)
+        except (KeyboardInterrupt, LLMFSMError) as error:
+            verbose = ctx.ensure_object(Settings).verbose > 0
+            code = exits.end(error, verbose=verbose)
+            printing.note(
+                f"interrupted; to go on: {again}" if code == exits.INTERRUPTED else f"to go on: {again}"
+            )
+            return code
+
+
+def _store(wanted: Wanted) -> Store:
+    if wanted.resume is None:
+        return open_store(wanted.db)
+    store = open_existing(wanted.db)
+    if store is None:
+        raise unknown(wanted.resume)
+    return store
+
+
+def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Context) -> Path | None:
+    """The definition's file; None when the user left instead of choosing one."""
+    shipped = definition_paths()
+    if wanted.file is not None:
+        return choice.located(wanted.file, shipped)
+    if wanted.resume is not None:
+        found = runner.run(_listed(store, wanted.resume))
+        path = choice.named(found.definition, shipped)
+        if path is None:
+            raise click.UsageError(
+                f"conversation {wanted.resume!r} follows the definition {found.definition!r}: name its FILE too",
+                ctx,
+            )
+        return path
+    if not wanted.terminal or not shipped:
+        names = f", or the name of a shipped definition: {', '.join(shipped)}" if shipped else ""
+        raise click.UsageError(f"name a definition FILE{names}", ctx)
+    return choice.chosen(shipped)
+
+
+async def _listed(store: Store, conversation_id: str) -> Listed:
+    """The conversation as it stands in the store's listing. Raises Failure for an unknown id."""
+    after: str | None = conversation_id[:-1] or None
+    while page := await store.list(after, 1000):
+        for listed in page:
+            if listed.conversation_id == conversation_id:
+                return listed
+        after = page[-1].conversation_id
+        if after > conversation_id:
+            break
+    raise unknown(conversation_id)
+
+
+def _model(wanted: Wanted, definition: Definition) -> LLM:
+    """The model of --model, LLM_FSM_MODEL or the definition. Raises ConfigurationError."""
+    name = wanted.model
+    if name is None and not os.environ.get("LLM_FSM_MODEL"):
+        name = definition.model.name
+    llm = resolve(name, base_url=wanted.base_url, environ=os.environ)
+    return PromptPrinter(llm) if wanted.show_prompt else llm
+
+
+def _conversation(
+    wanted: Wanted, machine: AsyncMachine, runner: asyncio.Runner, path: Path
+) -> AsyncConversation:
+    try:
+        if wanted.resume is not None:
+            return runner.run(machine.resume(wanted.resume))
+        return runner.run(machine.start(wanted.context, wanted.id))
+    except DefinitionError as error:
+        raise choice.placed(error, path) from error
+    except ConversationNotFound as error:
+        raise unknown(wanted.resume or "") from error
+    except ConversationConflict as error:
+        raise exits.Failure(f"{error}; --resume {shlex.quote(wanted.id or '')} goes on with it") from error
+    except ValueError as error:
+        raise exits.Failure(str(error)) from error
+
+
+def resume_command(wanted: Wanted, path: Path, conversation_id: str) -> str:
+    """The command that goes on with the conversation. An address with a password is left out."""
+    parts = ["llm-fsm", "chat", wanted.file or os.fspath(path), "--resume", conversation_id]
+    base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
+    for name, value in (("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)):
+        if value is not None:
+            parts += [name, value]
+    return printing.one_line(shlex.join(parts))
+
+
+def _converse(talk: Talk, wanted: Wanted, again: str) -> int:
+    resumed = wanted.resume is not None
+    if talk.ended and resumed:
+        raise exits.Failure(f"conversation {talk.id!r} has ended; start a new one without --resume")
+    if not wanted.terminal:
+        return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting)
+    console = import_module("llm_fsm.cli.console")
+    screen = console.Screen()
+    name = printing.one_line(talk.definition.name)
+    screen.note(
+        f"{name} · conversation {printing.one_line(talk.id)} · /help lists the commands, Ctrl-D leaves"
+    )
+    screen.note(f"to go on another time: {again}")
+    opening = talk.last_words() if resumed else talk.greeting
+    code: int = console.converse(talk, screen, console.line_editor(data_folder()), opening=opening)
+    return code

@@ -1,0 +1,107 @@
+"""Which definition is meant: a file, the name of a shipped one, or what the user picks from the list."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from llm_fsm import source
+from llm_fsm.cli import printing
+from llm_fsm.cli.exits import Failure
+from llm_fsm.definition import Definition
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding, nearest
+from llm_fsm.loader import load_text, read
+
+_DESCRIPTION_CHARS = 70
+
+
+def located(given: str, shipped: Mapping[str, Path]) -> Path:
+    """The file that FILE stands for: a path, or the bare name of a shipped definition. Raises Failure."""
+    if os.path.lexists(given):
+        return Path(given)
+    if given in shipped:
+        return shipped[given]
+    stem = Path(given).stem
+    hint = ""
+    if stem in shipped:
+        hint = f"; a shipped definition is named without its ending: {stem}"
+    elif (near := nearest(stem, shipped)) is not None:
+        hint = f"; did you mean the shipped definition {near}?"
+    raise Failure(f"{given}: there is no such file{hint}")
+
+
+def opened(path: Path) -> Definition:
+    """The definition of a file; that it has warnings is said on standard error. Raises DefinitionError."""
+    name = os.fspath(path)
+    loaded = load_text(read(path), file=name)
+    warnings = sum(finding.level == "warning" for finding in loaded.findings)
+    if warnings:
+        count = printing.plural(warnings, "warning")
+        printing.note(f"{name}: {count}; `llm-fsm validate` shows {'it' if warnings == 1 else 'them'}")
+    return loaded.definition
+
+
+def placed(error: DefinitionError, path: Path) -> DefinitionError:
+    """The same findings with file, line and column, for what was found wrong in a definition without its text."""
+    scan = source.scan(read(path))
+
+    def place(finding: Finding) -> Finding:
+        position = scan.position(finding.pointer)
+        return replace(finding, file=os.fspath(path), line=position.line, column=position.column)
+
+    return DefinitionError([finding if finding.file else place(finding) for finding in error.findings])
+
+
+def named(name: str, shipped: Mapping[str, Path]) -> Path | None:
+    """The shipped definition whose `name` is this."""
+    return next((path for path in shipped.values() if _head(path)[0] == name), None)
+
+
+def chosen(shipped: Mapping[str, Path]) -> Path | None:
+    """Ask on the terminal for one of the shipped definitions; None when the input ends instead."""
+    names = list(shipped)
+    printing.err(menu(shipped))
+    while True:
+        sys.stderr.write("Number or name: ")
+        sys.stderr.flush()
+        line = sys.stdin.readline()
+        if not line:
+            printing.err("")
+            return None
+        picked = picked_from(names, line.strip())
+        if picked is not None:
+            return shipped[picked]
+        printing.err(f"Please type a number from 1 to {len(names)}, or one of the names; Ctrl-D leaves.")
+
+
+def menu(shipped: Mapping[str, Path]) -> str:
+    """The list of shipped definitions, one a line."""
+    width = max(map(len, shipped))
+    lines = [
+        f"{number:3}  {name:{width}}  {printing.shortened(_head(path)[1], _DESCRIPTION_CHARS)}".rstrip()
+        for number, (name, path) in enumerate(shipped.items(), start=1)
+    ]
+    return "\n".join(["Which definition?", *lines])
+
+
+def picked_from(names: Sequence[str], typed: str) -> str | None:
+    """The name meant by a number from 1, a name, or the unmistakable beginning of one."""
+    if typed.isascii() and typed.isdecimal() and len(typed) < 6:
+        return names[int(typed) - 1] if 1 <= int(typed) <= len(names) else None
+    if typed in names:
+        return typed
+    begun = [name for name in names if typed and name.startswith(typed.lower())]
+    return begun[0] if len(begun) == 1 else None
+
+
+def _head(path: Path) -> tuple[str, str]:
+    """Name and description as they stand in a shipped file."""
+    document = json.loads(path.read_text(encoding="utf-8"))
+    description = document.get("description", "")
+    text = " ".join(description) if isinstance(description, list) else str(description)
+    return str(document.get("name", "")), " ".join(text.split())

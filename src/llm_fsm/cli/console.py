@@ -1,0 +1,169 @@
+"""Conversation on a terminal: a line editor, colours, a clock while the model thinks, and slash commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TypeVar
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+from llm_fsm.cli import exits, printing, slash
+from llm_fsm.cli.talk import Talk
+from llm_fsm.errors import ConversationConflict, ConversationEnded, ModelError, StoreError
+
+T = TypeVar("T")
+
+NOTE = "dim"
+FAULT = "red"
+
+
+class Screen:
+    """The two streams of a terminal: replies on standard output, everything else on standard error."""
+
+    def __init__(self) -> None:
+        self._out = Console(highlight=False, markup=False, emoji=False)
+        self._err = Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+    def reply(self, text: str) -> None:
+        """Show what the machine said."""
+        self._out.print()
+        self._out.print(Text(printing.words(text)))
+        self._out.print()
+
+    def note(self, text: str) -> None:
+        """Show something about the conversation; the caller has made it safe."""
+        self._err.print(Text(text, style=NOTE), soft_wrap=True)
+
+    def fault(self, text: str) -> None:
+        """Show what went wrong."""
+        self._err.print(
+            Text(f"{printing.PROGRAM}: error: {printing.one_line(text)}", style=FAULT), soft_wrap=True
+        )
+
+    def while_thinking(self, work: Callable[[], T]) -> T:
+        """Do the work with a spinner and the seconds that have passed."""
+        columns = (SpinnerColumn(), TextColumn("thinking"), _Seconds())
+        with Progress(*columns, console=self._err, transient=True) as progress:
+            progress.add_task("thinking", total=None)
+            return work()
+
+
+class _Seconds(ProgressColumn):
+    """The seconds since the work began."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.elapsed or 0.0:.1f} s")
+
+
+class _SlashCommands(Completer):
+    """Completes the first word of a line that begins with a slash."""
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        del complete_event
+        typed = document.text_before_cursor
+        if typed.startswith("/") and " " not in typed:
+            for name, command in slash.COMMANDS.items():
+                if name.startswith(typed):
+                    yield Completion(name, start_position=-len(typed), display_meta=command.help)
+
+
+class _Remembered(FileHistory):
+    """What was typed, in a file that only the user reads; a disk that is full is no reason to stop talking."""
+
+    def store_string(self, string: str) -> None:
+        try:
+            super().store_string(string.encode("utf-8", "backslashreplace").decode())
+        except OSError:
+            return
+
+
+def history_in(folder: Path) -> History:
+    """The history of all chats, kept in `folder`; only in memory where that cannot be written."""
+    path = folder / "history"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return _Remembered(str(path))
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys
+
+
+def line_editor(folder: Path) -> PromptSession[str]:
+    """The line editor: history, pasted lines stay one message, slash commands are completed."""
+    return PromptSession(
+        message=FormattedText([("bold ansigreen", "› ")]),
+        history=history_in(folder),
+        completer=_SlashCommands(),
+        complete_while_typing=True,
+        auto_suggest=AutoSuggestFromHistory(),
+        key_bindings=_keys(),
+        prompt_continuation="  ",
+    )
+
+
+def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening: str) -> int:
+    """Hold the conversation until it or the user ends it; gives the exit code.
+
+    KeyboardInterrupt goes through, and so does a StoreError that will not pass by itself.
+    """
+    if opening:
+        screen.reply(opening)
+    while not talk.ended:
+        try:
+            line = editor.prompt()
+        except EOFError:
+            return exits.OK
+        message = slash.message_of(line)
+        if message is None:
+            answer = slash.obey(talk, line)
+            if answer.leave:
+                return exits.OK
+            if answer.text:
+                screen.note(answer.text)
+            if answer.again and (words := talk.last_words()):
+                screen.reply(words)
+        elif message.strip():
+            _send(talk, screen, message)
+    screen.note("The conversation has ended.")
+    return exits.OK
+
+
+def _send(talk: Talk, screen: Screen, message: str) -> None:
+    """One turn; what failed is said, and the user may go on."""
+    try:
+        turn = screen.while_thinking(lambda: talk.send(message))
+    except (ModelError, ConversationConflict) as error:
+        screen.fault(f"{error}; nothing has changed: ↑ brings the message back")
+        talk.refresh()
+    except ConversationEnded as error:
+        screen.fault(str(error))
+        talk.refresh()
+    except StoreError as error:
+        if not error.retryable:
+            raise
+        screen.fault(f"{error}; nothing has changed: ↑ brings the message back")
+    except ValueError as error:
+        screen.fault(str(error))
+    else:
+        screen.reply(turn.text)

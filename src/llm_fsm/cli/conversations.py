@@ -1,0 +1,152 @@
+"""`llm-fsm conversations`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from operator import attrgetter
+from typing import Any
+
+import click
+
+from llm_fsm.cli import printing, transcript
+from llm_fsm.cli.exits import Failure
+from llm_fsm.cli.options import db_option, open_existing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.records import TurnRecord, parse
+from llm_fsm.stores.base import Listed, Store
+
+_PAGE = 1000
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+@click.group()
+@verbose_option
+def conversations() -> None:
+    """List, show and delete stored conversations."""
+
+
+@conversations.command("list")
+@db_option
+@json_option
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
+@verbose_option
+def list_(db: str | None, as_json: bool, limit: int) -> None:
+    """List conversations, the one used last first."""
+    store = open_existing(db)
+    found = [] if store is None else asyncio.run(_listed(store))
+    shown = sorted(found, key=attrgetter("updated"), reverse=True)[:limit]
+    if as_json:
+        printing.out(printing.as_json({"conversations": [_line(item) for item in shown]}))
+    elif shown:
+        printing.out(_table(shown))
+    if len(found) > len(shown):
+        printing.note(f"{len(found) - len(shown):,} more; --limit shows them")
+    elif not found:
+        printing.note("there are no conversations yet")
+
+
+@conversations.command()
+@click.argument("conversation_id", metavar="ID")
+@db_option
+@json_option
+@verbose_option
+def show(conversation_id: str, db: str | None, as_json: bool) -> None:
+    """Show a conversation turn by turn: message, reply, moves, tokens."""
+    store = open_existing(db)
+    records = () if store is None else asyncio.run(_records(store, conversation_id))
+    if not records:
+        raise unknown(conversation_id)
+    turns = transcript.turns(records)
+    if as_json:
+        printing.out(printing.as_json({"conversation": conversation_id, "turns": turns}))
+    else:
+        printing.out("\n\n".join(transcript.plain(turn) for turn in turns))
+
+
+@conversations.command()
+@click.argument("conversation_id", metavar="ID")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@db_option
+@verbose_option
+def delete(conversation_id: str, yes: bool, db: str | None) -> None:
+    """Delete a conversation and everything about it."""
+    store = open_existing(db)
+    if store is None:
+        raise unknown(conversation_id)
+    if not yes and not _confirmed(conversation_id):
+        raise click.Abort
+    if not asyncio.run(_delete(store, conversation_id)):
+        raise unknown(conversation_id)
+    printing.note(f"deleted {conversation_id}")
+
+
+def unknown(conversation_id: str) -> Failure:
+    """There is no conversation of that id."""
+    return Failure(
+        f"there is no conversation {conversation_id!r} in this store; "
+        "`llm-fsm conversations list` shows those there are"
+    )
+
+
+def _confirmed(conversation_id: str) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("deleting for good needs --yes where nobody can be asked")
+    return click.confirm(f"Delete conversation {printing.one_line(conversation_id)} for good?", err=True)
+
+
+async def _listed(store: Store) -> Sequence[Listed]:
+    found: list[Listed] = []
+    try:
+        while page := await store.list(found[-1].conversation_id if found else None, _PAGE):
+            found.extend(page)
+    finally:
+        await store.close()
+    return found
+
+
+async def _records(store: Store, conversation_id: str) -> Sequence[TurnRecord]:
+    try:
+        return [parse(text) for text in await store.records(conversation_id)]
+    finally:
+        await store.close()
+
+
+async def _delete(store: Store, conversation_id: str) -> bool:
+    try:
+        async with store.lock(conversation_id, 5.0):
+            return await store.delete(conversation_id)
+    finally:
+        await store.close()
+
+
+def _line(item: Listed) -> dict[str, Any]:
+    return {
+        "id": item.conversation_id,
+        "definition": item.definition,
+        "state": item.state,
+        "ended": item.ended,
+        "turns": item.turns,
+        "created": transcript.moment(item.created),
+        "updated": transcript.moment(item.updated),
+    }
+
+
+def _table(listed: Sequence[Listed]) -> str:
+    head = ("id", "definition", "state", "turns", "last used")
+    rows = [
+        (
+            printing.one_line(item.conversation_id),
+            printing.shortened(item.definition, 30),
+            item.state + (" (ended)" if item.ended else ""),
+            str(item.turns),
+            transcript.moment(item.updated),
+        )
+        for item in listed
+    ]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)
+    )
+    return "\n".join(line.rstrip() for line in lines)

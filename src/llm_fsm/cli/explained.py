@@ -1,0 +1,99 @@
+"""`/why` on the screen: an explanation as lines of text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from llm_fsm.cli import printing
+from llm_fsm.why import Candidate, Changed, Check, Decision, Explanation, Noted, Refused, Replied, Stopped
+
+_REPLY_CHARS = 400
+_VALUE_CHARS = 80
+_SIGNS = {True: "✓", False: "✗", None: "?"}
+_ANSWERS = {
+    "moved": "to {target}",
+    "stayed": "stays",
+    "refused": "to {target}: refused, {reason}",
+    "unreadable": "no usable reply: {reason}",
+    "stuck": "nothing holds, so the run is stuck",
+}
+_WHO = {
+    "model": "The model's pick",
+    "auto": "Taken without asking",
+    "decide": "Decided by conditions",
+    "host": "Moved by the program",
+}
+
+
+def lines(explanation: Explanation) -> Iterator[str]:
+    """The whole explanation; every line is safe to print."""
+    way = explanation.state
+    if explanation.arrived != explanation.state:
+        way += f" → {explanation.arrived}"
+    yield f"Turn {explanation.turn}: {way}"
+    for noted in explanation.notes:
+        yield from _note(noted)
+    if explanation.fallback:
+        yield "The words shown are those of last resort, because no reply stood."
+    if explanation.outcome is not None:
+        yield f"The conversation ended: {explanation.outcome}"
+
+
+def shown(value: object) -> str:
+    """A value on one line, shortened."""
+    text = value if value == "•••" else json.dumps(value, ensure_ascii=False)
+    return printing.shortened(str(text), _VALUE_CHARS)
+
+
+def _note(noted: Noted) -> Iterator[str]:
+    match noted:
+        case Replied():
+            who = printing.one_line(noted.model) or "the model"
+            yield f"{who} said ({noted.asked_for}): {printing.shortened(noted.text, _REPLY_CHARS)}"
+        case Changed():
+            for key, value in noted.values.items():
+                yield f"  set by {noted.source}: {printing.one_line(key)} = {shown(value)}"
+            for key in noted.removed:
+                yield f"  removed by {noted.source}: {printing.one_line(key)}"
+        case Refused():
+            kept = f" (kept in {noted.kept_in})" if noted.kept_in else ""
+            yield f"  not stored: {printing.one_line(noted.key)}: {printing.one_line(noted.reason)}{kept}"
+        case Stopped():
+            yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
+        case Decision():
+            yield from _decision(noted)
+
+
+def _decision(decision: Decision) -> Iterator[str]:
+    answer = _ANSWERS[decision.outcome].format(target=decision.target, reason=decision.reason)
+    yield f"{_WHO.get(decision.by, decision.by)} in {decision.state}: {printing.one_line(answer)}"
+    for number, candidate in enumerate(decision.candidates, start=1):
+        yield from _candidate(number, candidate)
+
+
+def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
+    marks = [] if candidate.priority == 100 else [f"priority {candidate.priority}"]
+    if candidate.auto:
+        marks.append("auto")
+    if candidate.taken:
+        marks.append("taken")
+    mark = f" ({', '.join(marks)})" if marks else ""
+    words = f" — {printing.shortened(candidate.description, _VALUE_CHARS)}" if candidate.description else ""
+    yield f"  {number}. {_SIGNS[candidate.holds]} {candidate.target}{mark}{words}"
+    if not candidate.checks:
+        yield "       no conditions: open to be picked"
+    for check in candidate.checks:
+        yield f"       {_check(check)}"
+
+
+def _check(check: Check) -> str:
+    values = [f"{printing.one_line(name)} = {shown(value)}" for name, value in check.values.items()]
+    values += [f"{printing.one_line(name)} is not known" for name in check.unset]
+    what = printing.shortened(check.description, _VALUE_CHARS) or "condition"
+    if check.holds is None:
+        return f"? {what}: for the model to judge"
+    verdict = "holds" if check.holds else "does not hold"
+    if check.error is not None:
+        verdict = f"cannot be evaluated: {printing.one_line(check.error)}"
+    return f"{_SIGNS[check.holds]} {what}: {verdict}" + (f" ({', '.join(values)})" if values else "")

@@ -1,0 +1,95 @@
+"""The command `llm-fsm`: its table of commands, and how it ends.
+
+A command's module is imported when the command is used; help and completion read the table, so that they
+need neither the engine nor its dependencies.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+
+import click
+from click.shell_completion import CompletionItem
+
+from llm_fsm import __version__
+from llm_fsm.cli import exits, printing
+from llm_fsm.cli.verbosity import Settings, verbose_option
+
+COMMANDS: Mapping[str, str] = {
+    "chat": "Talk to a machine in the terminal or through a pipe.",
+    "completion": "Print the completion script of a shell.",
+    "conversations": "List, show and delete stored conversations.",
+    "new": "Start a definition with a test and a CI file.",
+    "schema": "Print the JSON Schema of definition files.",
+    "validate": "Check definition files and say everything that is wrong.",
+}
+"""Command to the first sentence of its help. Its module has the command's name and so has the command in it."""
+
+
+class Commands(click.Group):
+    """A group whose commands are the modules of a table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
+        return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a near name for an unknown one."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(name, COMMANDS, n=1)
+            known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
+            ctx.fail(f"there is no command {name[:50]!r}; {known}")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table as part of the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of the table that begin so, and the group's options."""
+        names = [
+            CompletionItem(name, help=COMMANDS[name]) for name in COMMANDS if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.",
+)
+@click.version_option(__version__, prog_name=printing.PROGRAM, message="%(prog)s %(version)s")
+@verbose_option
+@click.pass_context
+def group(context: click.Context) -> None:
+    """Conversations and workflows as state machines in JSON: the model understands, the machine decides."""
+    if context.invoked_subcommand is None:
+        printing.err(context.get_help())
+        context.exit(exits.USAGE)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code; `arguments` are those of the process by default."""
+    printing.harden(sys.stdout, sys.stderr)
+    settings = Settings()
+    try:
+        given = group.main(arguments, prog_name=printing.PROGRAM, standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        return exits.end(error, verbose=settings.verbose > 0)
+    return given if isinstance(given, int) else exits.OK

@@ -1,0 +1,142 @@
+"""Conversation through a pipe: one message a line in, replies out, a blank line between them."""
+
+from __future__ import annotations
+
+import select
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+from llm_fsm.cli import exits, printing
+from llm_fsm.cli.talk import Talk
+from llm_fsm.course import MAX_MESSAGE_CHARS
+from llm_fsm.engine import checked_message
+
+_CHUNK = 65_536
+_MAX_LINE_BYTES = 4 * MAX_MESSAGE_CHARS + 4
+_MAX_UNREAD = 16_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of input by its number from 1. `text` is None where `fault` says why it is no message."""
+
+    number: int
+    text: str | None
+    fault: str = ""
+
+
+class Lines:
+    """The lines of a byte stream that are not blank, in bounded memory however long a line is."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._buffer = bytearray()
+        self._number = 0
+
+    def __iter__(self) -> Iterator[Line]:
+        while (data := self._next()) is not None:
+            line = self._line(data)
+            if line is not None:
+                yield line
+
+    def unread(self) -> int:
+        """How many lines that are not blank wait to be read, without waiting for more."""
+        while len(self._buffer) < _MAX_UNREAD and self._ready():
+            if not self._fill():
+                break
+        return sum(1 for line in self._buffer.split(b"\n") if line.strip())
+
+    def _next(self) -> bytes | None:
+        """The next line without its end, cut just above the limit; None at the end of the input."""
+        searched = 0
+        while (end := self._buffer.find(b"\n", searched)) < 0:
+            searched = len(self._buffer)
+            if searched > _MAX_LINE_BYTES:
+                return self._too_long()
+            if not self._fill():
+                rest = bytes(self._buffer)
+                self._buffer.clear()
+                self._number += 1
+                return rest or None
+        data = bytes(self._buffer[:end])
+        del self._buffer[: end + 1]
+        self._number += 1
+        return data
+
+    def _too_long(self) -> bytes:
+        """The start of a line whose rest is thrown away as it comes."""
+        start = bytes(self._buffer[: _MAX_LINE_BYTES + 1])
+        while (end := self._buffer.find(b"\n")) < 0:
+            self._buffer.clear()
+            if not self._fill():
+                break
+        del self._buffer[: end + 1]
+        self._number += 1
+        return start
+
+    def _line(self, data: bytes) -> Line | None:
+        if len(data) > _MAX_LINE_BYTES:
+            return Line(self._number, None, f"is longer than {MAX_MESSAGE_CHARS:,} characters")
+        try:
+            text = data.decode("utf-8-sig" if self._number == 1 else "utf-8").removesuffix("\r")
+        except UnicodeDecodeError as error:
+            return Line(self._number, None, f"is not UTF-8 at byte {error.start + 1}")
+        if not text.strip():
+            return None
+        try:
+            return Line(self._number, checked_message(text))
+        except ValueError as error:
+            return Line(self._number, None, f"is no message: {error}")
+
+    def _fill(self) -> bool:
+        data: bytes = self._stream.read1(_CHUNK)  # type: ignore[attr-defined]  # buffered streams have it
+        self._buffer += data
+        return bool(data)
+
+    def _ready(self) -> bool:
+        try:
+            return bool(select.select([self._stream], [], [], 0)[0])
+        except (OSError, ValueError):
+            return False
+
+
+class Replies:
+    """Standard output as a caller reads it: replies and nothing else, separated by blank lines."""
+
+    def __init__(self) -> None:
+        self._first = True
+
+    def say(self, text: str) -> None:
+        """Print one reply."""
+        printing.out(("" if self._first else "\n") + printing.words(text))
+        self._first = False
+
+
+def converse(talk: Talk, stream: IO[bytes], *, greeting: str) -> int:
+    """Hold the conversation until the input or it ends; gives the exit code. Raises what `send` raises."""
+    replies = Replies()
+    lines = Lines(stream)
+    code = exits.OK
+    if greeting:
+        replies.say(greeting)
+    if talk.ended:
+        _say_ended(lines)
+        return code
+    for line in lines:
+        if line.text is None:
+            printing.error(f"line {line.number} {line.fault}; it was not sent")
+            code = exits.USAGE
+            continue
+        turn = talk.send(line.text)
+        replies.say(turn.text)
+        if turn.ended:
+            _say_ended(lines)
+            break
+    return code
+
+
+def _say_ended(lines: Lines) -> None:
+    unread = lines.unread()
+    rest = f"; {printing.plural(unread, 'further line was', 'further lines were')} not read" if unread else ""
+    printing.note(f"the conversation has ended{rest}")

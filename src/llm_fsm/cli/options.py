@@ -1,0 +1,53 @@
+"""Options that several commands share, and what they stand for."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from llm_fsm.cli.exits import STORE, Failure
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.stores.base import Store
+from llm_fsm.stores.resolve import default_path, resolve
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def db_option(function: F) -> F:
+    """`--db URL`: where conversations are kept."""
+    return click.option(
+        "--db", metavar="URL", help="Where conversations are kept, e.g. sqlite:///bots.db or memory."
+    )(function)
+
+
+def data_folder() -> Path:
+    """The user's data folder of this program."""
+    return default_path(os.environ, sys.platform, Path.home()).parent
+
+
+def open_store(url: str | None) -> Store:
+    """The store of `--db`, by default SQLite in the user's data folder. Raises UsageError."""
+    chosen = url or f"sqlite:///{default_path(os.environ, sys.platform, Path.home())}"
+    try:
+        return resolve(chosen)
+    except (ConfigurationError, ValueError) as error:
+        raise click.UsageError(f"--db: {error}") from error
+
+
+def open_existing(url: str | None) -> Store | None:
+    """The store of `--db` for reading; None when the default file does not exist yet.
+
+    Raises Failure for a file that was named and does not exist: reading must not create it.
+    """
+    store = open_store(url)
+    path = getattr(store, "path", None)
+    if not isinstance(path, str) or path == ":memory:" or os.path.lexists(path):
+        return store
+    if url is None:
+        return None
+    raise Failure(f"{path}: there is no such file", STORE)

@@ -1,0 +1,85 @@
+"""How text reaches the screen: nothing that came from outside can move the cursor or hide what it says.
+
+Control characters (C0, C1), bidirectional overrides and isolates, and lone surrogates are shown as the
+escapes that Python and JSON write: `\\x1b`, `\\u202e`. Replies keep their line breaks and tabs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from typing import IO, TextIO
+
+PROGRAM = "llm-fsm"
+
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_WORDS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_SHORT = {"\n": "\\n", "\t": "\\t", "\r": "\\r"}
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found.group()
+    code = ord(character)
+    return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
+
+
+def one_line(text: str) -> str:
+    """A text fit for one line of a diagnostic."""
+    return _UNSAFE.sub(_escape, text)
+
+
+def words(text: str) -> str:
+    """A text of several lines, such as a reply: line breaks and tabs stay."""
+    return _UNSAFE_IN_WORDS.sub(_escape, text.replace("\r\n", "\n"))
+
+
+def as_json(document: object) -> str:
+    """A document as indented JSON, with JSON's own escapes for what cannot be shown."""
+    text = json.dumps(document, ensure_ascii=False, indent=2)
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def shortened(text: str, chars: int) -> str:
+    """One line of at most `chars` characters, marked when something is missing."""
+    line = one_line(text)
+    return line if len(line) <= chars else f"{line[: chars - 1]}…"
+
+
+def harden(*streams: IO[str]) -> None:
+    """Let characters that a stream's encoding lacks come out as escapes instead of as an exception."""
+    for stream in streams:
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def out(text: str) -> None:
+    """Write lines to standard output, at once."""
+    _write(sys.stdout, text)
+
+
+def err(text: str) -> None:
+    """Write lines to standard error, at once."""
+    _write(sys.stderr, text)
+
+
+def note(text: str) -> None:
+    """Tell the user something about the program, in one line on standard error."""
+    err(f"{PROGRAM}: {one_line(text)}")
+
+
+def error(text: str) -> None:
+    """Tell the user what is wrong, in one line on standard error."""
+    note(f"error: {text}")
+
+
+def _write(stream: TextIO, text: str) -> None:
+    stream.write(f"{text}\n")
+    stream.flush()
+
+
+def plural(number: int, one: str, many: str | None = None) -> str:
+    """`1 file`, `2 files`."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"

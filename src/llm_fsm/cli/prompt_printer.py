@@ -1,0 +1,57 @@
+"""`--show-prompt`: what the model reads, call by call, with the size of each section."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from llm_fsm.cli import printing
+from llm_fsm.llm.base import LLM
+from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
+from llm_fsm.prompts import sections
+from llm_fsm.tokens import estimate
+
+
+class PromptPrinter:
+    """A model adapter around another one; it shows each request before it passes it on."""
+
+    def __init__(self, llm: LLM, show: Callable[[str], None] = printing.err) -> None:
+        self._llm = llm
+        self._show = show
+        self._calls = 0
+        self.reads_view = bool(getattr(llm, "reads_view", False))
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Show the request, then ask the model."""
+        self._calls += 1
+        self._show("\n".join(lines(request, self._calls)))
+        return await self._llm.complete(request)
+
+    async def aclose(self) -> None:
+        """Close the model, if it can be closed."""
+        close = getattr(self._llm, "aclose", None)
+        if close is not None:
+            await close()
+
+
+def lines(request: LLMRequest, call: int) -> Iterator[str]:
+    """One request for a reader: sizes first, then the messages as they are sent."""
+    whole = "".join(message.content for message in request.messages)
+    yield f"── call {call}, state {request.state}: {_size(whole)} ──"
+    for message in request.messages:
+        yield f"{message.role}: {_size(message.content)}"
+        for section in sections(message.content):
+            yield f"  {section.name:24} {section.chars:7,} characters  about {section.tokens:6,} tokens"
+    if request.schema is not None:
+        yield f"reply schema: {_size(request.schema.text)}"
+    for message in request.messages:
+        yield from _text(message)
+    yield f"── end of call {call} ──"
+
+
+def _text(message: LLMMessage) -> Iterator[str]:
+    yield f"── {message.role} ──"
+    yield printing.words(message.content)
+
+
+def _size(text: str) -> str:
+    return f"{len(text):,} characters, about {estimate(text):,} tokens"

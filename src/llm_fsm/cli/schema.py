@@ -1,0 +1,19 @@
+"""`llm-fsm schema`."""
+
+from __future__ import annotations
+
+import click
+
+from llm_fsm.cli import printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.schema import definition_schema
+
+
+@click.command()
+@verbose_option
+def schema() -> None:
+    """Print the JSON Schema of definition files.
+
+    It is JSON Schema 2020-12, for editors and other tools: llm-fsm schema > llm-fsm.schema.json
+    """
+    printing.out(printing.as_json(definition_schema()))

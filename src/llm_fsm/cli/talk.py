@@ -1,0 +1,79 @@
+"""One conversation, for a program that waits: each call runs on one event loop and comes back when it is done.
+
+An interrupt during a call cancels it and leaves the conversation as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from llm_fsm.definition import Definition
+from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
+from llm_fsm.program import Program, compile_program
+from llm_fsm.prompts import compile_prompts
+from llm_fsm.records import TurnRecord, parse, replay, standing
+from llm_fsm.session import Session
+from llm_fsm.shipped import prompt_sources
+
+
+class Talk:
+    """A machine's conversation and the event loop that it is held on."""
+
+    def __init__(
+        self, runner: asyncio.Runner, machine: AsyncMachine, conversation: AsyncConversation
+    ) -> None:
+        self._runner = runner
+        self._machine = machine
+        self._conversation = conversation
+
+    @property
+    def id(self) -> str:
+        """The conversation's id."""
+        return self._conversation.id
+
+    @property
+    def definition(self) -> Definition:
+        """The definition that the conversation follows."""
+        return self._machine.definition
+
+    @property
+    def greeting(self) -> str:
+        """What was said first."""
+        return self._conversation.greeting
+
+    @property
+    def ended(self) -> bool:
+        """True when no further message can be sent."""
+        return self._conversation.ended
+
+    def send(self, text: str) -> Turn:
+        """Take one message; errors as of AsyncConversation.send."""
+        return self._runner.run(self._conversation.send(text))
+
+    def undo(self) -> None:
+        """Take the last turn back. Raises ConversationConflict when there is none."""
+        self._runner.run(self._conversation.undo())
+
+    def refresh(self) -> None:
+        """Read what other processes may have done."""
+        self._runner.run(self._conversation.refresh())
+
+    def records(self) -> Sequence[TurnRecord]:
+        """Every turn on record."""
+        return [parse(text) for text in self._runner.run(self._stored())]
+
+    def session(self) -> Session:
+        """The conversation as it is now, folded from its records."""
+        return replay(self.id, self.records())
+
+    def last_words(self) -> str:
+        """What was said last, in turns that were not taken back."""
+        return next((record.text for _, record in reversed(standing(self.records())) if record.text), "")
+
+    def program(self) -> Program:
+        """The definition, compiled."""
+        return compile_program(self.definition, compile_prompts(prompt_sources()))
+
+    async def _stored(self) -> Sequence[str]:
+        return await self._machine.store.records(self.id)

@@ -1,0 +1,102 @@
+"""A conversation as a document: JSON or Markdown, from its turn records."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.cli import printing
+from llm_fsm.definition import Definition
+from llm_fsm.records import TurnRecord, standing
+from llm_fsm.session import Session
+from llm_fsm.why import SECRET
+
+
+def turns(records: Iterable[TurnRecord]) -> list[dict[str, Any]]:
+    """Turn by turn, without those that were taken back: message, reply, moves, keys set, usage."""
+    return [_turn(record) for _, record in standing(records)]
+
+
+def _turn(record: TurnRecord) -> dict[str, Any]:
+    heard = record.heard
+    moves = [
+        {"from": event.previous, "to": event.state, "by": event.by}
+        for event in record.events
+        if isinstance(event, ev.StateEntered)
+    ]
+    keys = [key for event in record.events if isinstance(event, ev.ContextSet) for key in event.values]
+    return {
+        "turn": record.turn,
+        "kind": record.kind,
+        "time": next((moment(event.time) for event in record.events if isinstance(event, _TIMED)), None),
+        "user": None if heard is None else heard.text,
+        "reply": record.text,
+        "moves": moves,
+        "keys_set": list(dict.fromkeys(keys)),
+        "usage": asdict(record.usage),
+    }
+
+
+_TIMED = (ev.Started, ev.UserSaid)
+
+
+def moment(seconds: float) -> str:
+    """Seconds since the epoch as ISO 8601 in UTC, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+
+
+def masked(definition: Definition, context: Mapping[str, Any]) -> dict[str, Any]:
+    """The context with secrets as dots."""
+    return {key: SECRET if definition.is_secret(key) else value for key, value in context.items()}
+
+
+def document(definition: Definition, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:
+    """The whole conversation as JSON data."""
+    return {
+        "conversation": session.conversation_id,
+        "definition": definition.name,
+        "state": session.state,
+        "ended": session.ended,
+        "context": masked(definition, session.context),
+        "turns": turns(records),
+    }
+
+
+def markdown(definition: Definition, session: Session, records: Sequence[TurnRecord]) -> str:
+    """The whole conversation for a reader."""
+    lines = [f"# {printing.one_line(definition.name)}", "", f"Conversation `{session.conversation_id}`", ""]
+    for turn in turns(records):
+        if turn["user"] is not None:
+            lines += _quoted("User", turn["user"])
+        if turn["reply"]:
+            lines += _quoted("Machine", turn["reply"])
+        for move in turn["moves"]:
+            lines += [f"*{move['from']} → {move['to']}*", ""]
+    return "\n".join(lines)
+
+
+def _quoted(who: str, text: str) -> list[str]:
+    quoted = [f"> {line}".rstrip() for line in printing.words(text).split("\n")]
+    return [f"**{who}**", "", *quoted, ""]
+
+
+def plain(turn: Mapping[str, Any]) -> str:
+    """One turn for the terminal, its words indented."""
+    usage = turn["usage"]
+    head = f"turn {turn['turn']}" + (f" · {turn['time']}" if turn["time"] else "")
+    if turn["kind"] != "message":
+        head += f" · {turn['kind']}"
+    if usage["calls"]:
+        tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
+        head += f" · {printing.plural(usage['calls'], 'model call')}, {tokens}"
+    lines = [head]
+    for who, text in (("user", turn["user"]), ("machine", turn["reply"])):
+        if text:
+            lines.append(f"  {who}: " + printing.words(text).replace("\n", "\n    "))
+    lines += [f"  {move['from']} → {move['to']} ({move['by']})" for move in turn["moves"]]
+    if turn["keys_set"]:
+        lines.append("  set: " + printing.one_line(", ".join(turn["keys_set"])))
+    return "\n".join(lines)

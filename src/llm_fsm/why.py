@@ -1,0 +1,283 @@
+"""Why a turn went as it did: what the model said, which moves were candidates, and what their conditions read.
+
+Nothing of this is recorded. It is computed again from the session before the turn and the turn's events, on
+the same compiled program, so that the account and the machine cannot disagree. Secrets are masked.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from llm_fsm import events as ev
+from llm_fsm.coercion import look_up
+from llm_fsm.conditions import test
+from llm_fsm.context import Keys, has
+from llm_fsm.program import Program
+from llm_fsm.records import TurnRecord, replay, standing
+from llm_fsm.session import Session, apply
+from llm_fsm.transition import Guard, Move, verdict
+
+SECRET = "•••"
+
+Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One condition of a move. `holds` None: for the model to judge. `values`: name to what it read.
+
+    `unset` are the names it read that are not known; `error`: why the logic could not be evaluated.
+    """
+
+    description: str
+    holds: bool | None
+    values: Mapping[str, Any]
+    unset: tuple[str, ...] = ()
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Candidate:
+    """A move that was on the menu, judged as the machine judged it. `taken`: it is the one that was made."""
+
+    target: str
+    description: str
+    priority: int
+    auto: bool
+    holds: bool
+    checks: tuple[Check, ...]
+    taken: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """One question of where to go, and its answer.
+
+    `state` is where it was asked; `by`: model, auto, decide or host. `target` is what was picked ("" where
+    nothing was); `reason` says why it was refused. `candidates` are in order of priority.
+    """
+
+    state: str
+    by: str
+    target: str
+    outcome: Outcome
+    reason: str = ""
+    candidates: tuple[Candidate, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Replied:
+    """What a model said, raw. `asked_for`: turn, greeting or words."""
+
+    asked_for: str
+    text: str
+    model: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refused:
+    """A value that was not stored, and why; `kept_in` names where it went instead."""
+
+    key: str
+    reason: str
+    source: str
+    kept_in: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changed:
+    """Values that were stored and keys that were taken back."""
+
+    source: str
+    values: Mapping[str, Any]
+    removed: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stopped:
+    """A limit of the definition was reached."""
+
+    limit: str
+    value: float
+
+
+Noted = Replied | Changed | Refused | Decision | Stopped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """One turn, explained. `state` heard the message, `arrived` is where the turn ended.
+
+    `notes` are in the order in which things happened. `fallback`: the words shown are those of last resort.
+    `outcome`: how the conversation ended, if it did.
+    """
+
+    turn: int
+    state: str
+    arrived: str
+    user: str | None
+    notes: tuple[Noted, ...]
+    fallback: bool = False
+    outcome: str | None = None
+
+
+def explain_last(program: Program, conversation_id: str, records: Sequence[TurnRecord]) -> Explanation | None:
+    """The last turn that was not taken back; None when there is none."""
+    kept = [record for _, record in standing(records)]
+    if not kept:
+        return None
+    return explain(program, replay(conversation_id, kept[:-1]), kept[-1].events)
+
+
+def explain(program: Program, before: Session, events: Iterable[ev.Event]) -> Explanation:
+    """One turn: `before` is the session it began with, `events` are all that happened in it."""
+    account = _Account(program, before)
+    for event in events:
+        account.take(event)
+    return account.close(before)
+
+
+class _Account:
+    """The account while it is written: the session as it was at each event."""
+
+    def __init__(self, program: Program, before: Session) -> None:
+        self.program = program
+        self.session = before
+        self.notes: list[Noted] = []
+        self.user: str | None = None
+        self.picked: str | None = None
+        self.fallback = False
+        self.secrets = _secret_texts(program.keys, before)
+
+    def take(self, event: ev.Event) -> None:
+        match event:
+            case ev.UserSaid(text=text):
+                self.user = text
+            case ev.ModelReplied():
+                self.stay()
+                self.notes.append(Replied(asked_for=event.asked_for, text=event.text, model=event.model))
+            case ev.ReplyRejected():
+                self.decide("model", "", "unreadable", event.reason)
+            case ev.MovePicked(target=target):
+                self.picked = target
+            case ev.MoveRefused():
+                by = "model" if event.target == self.picked else "auto"
+                self.decide(by, event.target, "refused", event.reason)
+                if event.target == self.picked:
+                    self.picked = None
+            case ev.StateEntered():
+                self.decide(event.by, event.state, "moved", taken=event.transition)
+                self.picked = None
+            case ev.ContextSet():
+                self.changed(event)
+            case ev.ContextRefused():
+                refused = Refused(
+                    key=event.key, reason=event.reason, source=event.source, kept_in=event.kept_in
+                )
+                self.notes.append(refused)
+            case ev.LimitReached():
+                self.notes.append(Stopped(limit=event.limit, value=event.value))
+            case ev.BotSaid():
+                self.stay()
+                self.fallback = event.fallback
+            case ev.Ended(outcome="stuck"):
+                self.decide("decide", "", "stuck")
+        self.session = apply(self.session, event)
+
+    def close(self, before: Session) -> Explanation:
+        self.stay()
+        return Explanation(
+            turn=self.session.turn,
+            state=before.state or self.session.state,
+            arrived=self.session.state,
+            user=self.user,
+            notes=tuple(self.masked(item) for item in self.notes),
+            fallback=self.fallback,
+            outcome=self.session.outcome,
+        )
+
+    def stay(self) -> None:
+        """A pick that neither moved nor was refused: the model stays."""
+        if self.picked is not None:
+            self.decide("model", self.picked, "stayed")
+            self.picked = None
+
+    def decide(
+        self, by: str, target: str, outcome: Outcome, reason: str = "", *, taken: str | None = None
+    ) -> None:
+        plan = self.program.states.get(self.session.state)
+        moves = plan.moves if plan is not None and outcome != "unreadable" else ()
+        data = self.session.data()
+        self.notes.append(
+            Decision(
+                state=self.session.state,
+                by=by,
+                target=target,
+                outcome=outcome,
+                reason=reason,
+                candidates=tuple(
+                    _candidate(self.program.keys, move, data, taken=move.pointer == taken) for move in moves
+                ),
+            )
+        )
+
+    def changed(self, event: ev.ContextSet) -> None:
+        keys = self.program.keys
+        for key, value in event.values.items():
+            if keys.is_secret(key):
+                self.secrets.add(_text(value))
+        values = {key: SECRET if keys.is_secret(key) else value for key, value in event.values.items()}
+        self.notes.append(Changed(source=event.source, values=values, removed=event.removed))
+
+    def masked(self, noted: Noted) -> Noted:
+        """A raw reply may repeat a secret that the user told the model."""
+        if not isinstance(noted, Replied):
+            return noted
+        text = noted.text
+        for secret in sorted(self.secrets - {""}, key=len, reverse=True):
+            text = text.replace(secret, SECRET)
+        return Replied(asked_for=noted.asked_for, text=text, model=noted.model)
+
+
+def _candidate(keys: Keys, move: Move, data: Mapping[str, Any], *, taken: bool) -> Candidate:
+    return Candidate(
+        target=move.target,
+        description=move.description,
+        priority=move.priority,
+        auto=move.auto,
+        holds=verdict(move, data).holds,
+        checks=tuple(_check(keys, guard, data) for guard in move.guards),
+        taken=taken,
+    )
+
+
+def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
+    """One condition, evaluated again: all of it, also what the machine did not look at any more."""
+    names = dict.fromkeys(guard.keys)
+    holds: bool | None = None if guard.judged else all(has(data, name) for name in guard.keys)
+    error = None
+    if guard.rule is not None:
+        names.update(dict.fromkeys(sorted(guard.rule.reads)))
+        found = test(guard.rule, data)
+        holds, error = bool(holds) and found.holds, found.error
+    return Check(
+        description=guard.description,
+        holds=holds,
+        values={
+            name: SECRET if keys.is_secret(name) else look_up(data, name) for name in names if has(data, name)
+        },
+        unset=tuple(name for name in names if not has(data, name)),
+        error=error,
+    )
+
+
+def _secret_texts(keys: Keys, session: Session) -> set[str]:
+    return {_text(value) for key, value in session.context.items() if keys.is_secret(key)}
+
+
+def _text(value: object) -> str:
+    """A value as it would stand in a reply, without quotation marks."""
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
