@@ -178,6 +178,15 @@ def test_a_correction_and_an_answer_in_one_message():
     }
 
 
+def test_a_yes_after_a_no_changes_what_a_choice_depends_on():
+    gate = choice("done", judged=False, logic=({"==": [{"var": "confirmed"}, True]},))
+    writable = {"confirmed": BOOLEAN, "newsletter": BOOLEAN}
+    known = {"confirmed": False, "newsletter": False}
+    assert read_update(view(user="yes", context=known, writable=writable, choices=(gate,))) == {
+        "confirmed": True
+    }
+
+
 NEXT = choice("next", requires=("name",), judged=False)
 YES = choice("done", description="The user confirms")
 NO = choice("edit", description="The user wants to change something")
@@ -212,6 +221,9 @@ CANCEL = choice("cancelled", description="The user cancels")
         ("what is my name?", {}, {"name": "Ada"}, (NEXT,), "here"),
         ("Ada", {"name": TEXT}, {}, (choice("x", logic=({"nonsense": []},), judged=False),), "here"),
         ("", {}, {}, (choice("next"),), "next"),
+        ("green", {}, {}, (choice("next"), CANCEL), "next"),
+        ("green", {}, {}, (CANCEL,), "here"),
+        ("yes", {}, {}, (NO,), "here"),
     ],
 )
 def test_the_move_follows_conditions_and_shared_words(user, wanted, context, choices, target):

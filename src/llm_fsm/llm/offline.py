@@ -20,6 +20,9 @@ from llm_fsm.llm.offline_vocabulary import is_question, meanings, polarity
 from llm_fsm.messages import Choice, LLMRequest, ModelReply, TurnView
 
 _GROUP_WEIGHT, _WORD_WEIGHT, _ARRIVAL_WEIGHT = 2.0, 1.0, 0.5
+_ASIDE = frozenset({"@cancel", "@help", "@human", "@back", "@change", "@no"})
+"""What is taken only when it is said."""
+
 _CLEAR = 2.0
 """The likeness from which on a choice is meant although something is still wanted."""
 
@@ -71,8 +74,9 @@ def pick(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
     for choice in guarded:
         if not hesitates or not _holds(choice, before):
             return choice
-    if len(judged) == 1 and not guarded and not missing and not hesitates:
-        return judged[0]
+    onward = [choice for choice in judged if not _ASIDE & _named(choice)]
+    if len(onward) == 1 and not guarded and not missing and not hesitates:
+        return onward[0]
     return None
 
 
@@ -104,11 +108,15 @@ def _most_like(text: str, choices: Sequence[Choice]) -> tuple[Choice | None, flo
 
 
 def _likeness(said: set[str], choice: Choice) -> float:
-    named = meanings(f"{choice.target_state.replace('_', ' ')} {choice.description}")
+    named = _named(choice)
     arrival = meanings(choice.arrival) - named
     groups = {meaning for meaning in said & named if meaning.startswith("@")}
     likeness = _GROUP_WEIGHT * len(groups) + _WORD_WEIGHT * len((said & named) - groups)
     return likeness + _ARRIVAL_WEIGHT * len({word for word in said & arrival if not word.startswith("@")})
+
+
+def _named(choice: Choice) -> set[str]:
+    return meanings(f"{choice.target_state.replace('_', ' ')} {choice.description}")
 
 
 def _stay_words(view: TurnView, update: Mapping[str, Any]) -> str:

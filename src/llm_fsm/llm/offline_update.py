@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -36,8 +37,11 @@ def read_update(view: TurnView) -> dict[str, Any]:
     text = (view.user or "")[:MAX_CHARS]
     reading = _Reading(view, text)
     mentioned = _mentioned(view, text)
-    reading.take(key for key in mentioned if key not in view.wanted)
+    reading.take(
+        key for key in mentioned if key not in view.wanted and type_of(view.writable[key]) != "boolean"
+    )
     reading.take(sorted(view.wanted, key=lambda key: rank(key, view.wanted[key])))
+    reading.take(key for key in view.writable if _decides(key, view))
     if CORRECTING.intersection(words_of(text)):
         reading.correct()
     if not reading.update:
@@ -59,7 +63,7 @@ class _Reading:
         """Set each key of which a value is found, nearest to where the key is named."""
         for key in keys:
             schema = self._schema(key)
-            if key in self.update or (type_of(schema) == "boolean" and key not in self._view.wanted):
+            if key in self.update:
                 continue
             found = list(read_values(key, schema, self._text, self._now)) or _stated(key, schema, self._text)
             if found:
@@ -99,6 +103,15 @@ class _Reading:
         if self._view.context.get(key) != value:
             self.update[key] = value
         self._text = self._text[:start] + " " * (end - start) + self._text[end:]
+
+
+def _decides(key: str, view: TurnView) -> bool:
+    """Whether a yes or no to this key, given before, is what a choice depends on."""
+    return (
+        type_of(view.writable[key]) == "boolean"
+        and isinstance(view.context.get(key), bool)
+        and any(f'"{key}"' in json.dumps(choice.logic, default=str) for choice in view.choices)
+    )
 
 
 def _mentioned(view: TurnView, text: str) -> list[str]:
