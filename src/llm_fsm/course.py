@@ -280,14 +280,7 @@ class Course:
         reply = yield AskModel(request=request, asked_for=asked_for, view=view)
         if not isinstance(reply, ModelReply):
             raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
-        self.usage += Usage(
-            calls=1,
-            attempts=reply.attempts,
-            input_tokens=reply.input_tokens,
-            output_tokens=reply.output_tokens,
-            seconds=reply.seconds,
-            cost=reply.cost,
-        )
+        self.usage += reply.usage
         self.note(
             ev.ModelReplied(
                 asked_for=asked_for,

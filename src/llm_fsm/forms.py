@@ -8,149 +8,22 @@ evaluate, and against which data.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, Final
 
 from llm_fsm.coercion import Fault, Meter, look_up, number_of, text_of, truthy
-from llm_fsm.operators import ABSENT, OPERATIONS, SLOT, found, length, pattern_of
+from llm_fsm.nodes import (
+    NULL,
+    Node,
+    Place,
+    Run,
+    call_of,
+    guarded,
+    joined,
+)
+from llm_fsm.operators import ABSENT, SLOT, found, length, pattern_of
 
-Run = Callable[[Any, Meter], Any]
 _Each = Callable[[Any, Meter], Iterator[tuple[Any, Any]]]
-
-
-class ConditionError(ValueError):
-    """A rule that cannot be compiled, or cannot be evaluated for some data.
-
-    `pointer`: JSON pointer, inside the rule, of what is at fault ("" is the rule itself); for an
-    operator it ends in the operator's key. `hint`: what would be right, if that can be guessed.
-    """
-
-    def __init__(self, reason: str, pointer: str = "", hint: str | None = None) -> None:
-        self.reason = reason
-        self.pointer = pointer
-        self.hint = hint
-        place = f" (at {pointer})" if pointer else ""
-        super().__init__(f"{reason}{place}" if hint is None else f"{reason}{place}; {hint}")
-
-
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Node:
-    """One compiled part of a rule.
-
-    `operator` is "" for literals and lists. `name`: what a `var` with a literal name reads. `size`:
-    operators in it. `reads`, `reads_unknown`: as `Rule` has them.
-    """
-
-    run: Run
-    operator: str = ""
-    arguments: tuple[Node, ...] = ()
-    literal: Any = ABSENT
-    name: str | None = None
-    size: int = 0
-    reads: frozenset[str] = frozenset()
-    reads_unknown: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the compiler is. `inside`: in the body of a loop, where names read the element."""
-
-    pointer: str = ""
-    depth: int = 1
-    inside: bool = False
-
-    def under(self, step: str | int) -> Place:
-        """One level down: in an operator, a list or an object."""
-        return Place(f"{self.pointer}/{_escaped(step)}", self.depth + 1, self.inside)
-
-    def argument(self, index: int | None, *, inside: bool) -> Place:
-        """An operator's argument, on the operator's level; None: the one that stands without a list."""
-        pointer = self.pointer if index is None else f"{self.pointer}/{index}"
-        return Place(pointer, self.depth, self.inside or inside)
-
-
-def _escaped(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")
-
-
-def constant(value: Any) -> Node:
-    """What is a literal."""
-
-    def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
-        return value
-
-    return Node(run=run, literal=value)
-
-
-NULL: Final = constant(None)
-
-
-def _joined(run: Run, operator: str, nodes: tuple[Node, ...], **changes: Any) -> Node:
-    """A node that reads what its arguments read, and what `changes` say."""
-    reads = frozenset[str]().union(*(node.reads for node in nodes), changes.pop("reads", ()))
-    unknown = changes.pop("reads_unknown", False) or any(node.reads_unknown for node in nodes)
-    size = sum(node.size for node in nodes) + 1
-    return Node(
-        run=run, operator=operator, arguments=nodes, size=size, reads=reads, reads_unknown=unknown, **changes
-    )
-
-
-def _guarded(compute: Run, operator: str, place: Place) -> Run:
-    """The same closure, with faults raised as errors that say where."""
-
-    def run(data: Any, meter: Meter) -> Any:
-        try:
-            return compute(data, meter)
-        except Fault as fault:
-            raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
-
-    return run
-
-
-def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
-    """A list, whose elements may be operations."""
-    if all(node.literal is not ABSENT for node in nodes):
-        return constant([node.literal for node in nodes])
-    runs = [node.run for node in nodes]
-
-    def run(data: Any, meter: Meter) -> Any:
-        meter.build(SLOT * len(runs))
-        return [part(data, meter) for part in runs]
-
-    return _joined(_guarded(run, "[]", place), "", nodes)
-
-
-def call_of(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
-    """An operator of the table."""
-    operation = OPERATIONS[operator]
-    return _joined(_applied(operation.call, nodes[: operation.most], operator, place), operator, nodes)
-
-
-def _applied(call: Callable[..., Any], nodes: tuple[Node, ...], operator: str, place: Place) -> Run:
-    runs = [node.run for node in nodes]
-    if len(nodes) == 2:
-        first, second = runs
-        fixed = nodes[1].literal
-
-        def run(data: Any, meter: Meter) -> Any:
-            try:
-                return call(meter, first(data, meter), second(data, meter))
-            except Fault as fault:
-                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
-
-        def run_fixed(data: Any, meter: Meter) -> Any:
-            try:
-                return call(meter, first(data, meter), fixed)
-            except Fault as fault:
-                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
-
-        return run if fixed is ABSENT else run_fixed
-
-    def run_any(data: Any, meter: Meter) -> Any:
-        return call(meter, *[part(data, meter) for part in runs])
-
-    return _guarded(run_any, operator, place)
 
 
 def _matches(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
@@ -162,7 +35,7 @@ def _matches(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
     def run(data: Any, meter: Meter) -> Any:
         return found(meter, text(data, meter), pattern)
 
-    return _joined(_guarded(run, operator, place), operator, nodes)
+    return joined(guarded(run, operator, place), operator, nodes)
 
 
 def _junction(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:  # noqa: ARG001
@@ -178,7 +51,7 @@ def _junction(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:  # 
                 return value
         return value
 
-    return _joined(run, operator, nodes)
+    return joined(run, operator, nodes)
 
 
 def _if(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:  # noqa: ARG001
@@ -192,7 +65,7 @@ def _if(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:  # noqa: 
                 return branch(data, meter)
         return otherwise(data, meter)
 
-    return _joined(run, operator, nodes)
+    return joined(run, operator, nodes)
 
 
 def _name(value: Any, meter: Meter) -> str:
@@ -225,7 +98,7 @@ def _variable(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
             value = look_up(data, _name(computed(data, meter), meter), ABSENT)
             return default(data, meter) if value is ABSENT else value
 
-        run = _guarded(run_computed, operator, place)
+        run = guarded(run_computed, operator, place)
     elif len(nodes) > 1:
 
         def run(data: Any, meter: Meter) -> Any:
@@ -247,7 +120,7 @@ def _variable(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
         def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
             return data.get(name) if type(data) is dict else look_up(data, name)
 
-    return _joined(run, operator, nodes, name=name, **_reads(None if name is None else [name], place))
+    return joined(run, operator, nodes, name=name, **_reads(None if name is None else [name], place))
 
 
 def _is_missing(data: Any, key: Any, meter: Meter) -> bool:
@@ -273,7 +146,7 @@ def _missing(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
 
     known = [_names(node) for node in nodes]
     names = None if None in known else [name for found_names in known for name in found_names or ()]
-    return _joined(_guarded(run, operator, place), operator, nodes, **_reads(names, place))
+    return joined(guarded(run, operator, place), operator, nodes, **_reads(names, place))
 
 
 def _missing_some(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
@@ -286,7 +159,7 @@ def _missing_some(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
         given = (len(keys) if isinstance(keys, (list, tuple)) else 1) - len(missing)
         return [] if given >= need else missing
 
-    return _joined(_guarded(run, operator, place), operator, nodes, **_reads(_names(nodes[1]), place))
+    return joined(guarded(run, operator, place), operator, nodes, **_reads(_names(nodes[1]), place))
 
 
 def _context(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
@@ -304,8 +177,8 @@ def _context(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
         return length(meter, value) if measures else value is not None
 
     if whole is not None:
-        return _joined(_guarded(run, operator, place), operator, nodes)
-    return _joined(_guarded(run, operator, place), operator, (named,), **_reads(_names(named), place))
+        return joined(guarded(run, operator, place), operator, nodes)
+    return joined(guarded(run, operator, place), operator, (named,), **_reads(_names(named), place))
 
 
 def _loop(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
@@ -318,7 +191,7 @@ def _loop(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
             meter.spend(cost)
             yield item, body(item, meter)
 
-    return _joined(_guarded(_ENDINGS[operator](each), operator, place), operator, nodes)
+    return joined(guarded(_ENDINGS[operator](each), operator, place), operator, nodes)
 
 
 def _map(each: _Each) -> Run:
@@ -377,7 +250,7 @@ def _reduce(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
             value = body({"current": item, "accumulator": value}, meter)
         return value
 
-    return _joined(_guarded(run, operator, place), operator, nodes)
+    return joined(guarded(run, operator, place), operator, nodes)
 
 
 Build = Callable[[tuple[Node, ...], str, Place], Node]

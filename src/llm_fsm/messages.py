@@ -141,3 +141,15 @@ class ModelReply:
     cost: float = 0.0
     time: float = 0.0
     raw: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def usage(self) -> Usage:
+        """What this one reply took."""
+        return Usage(
+            calls=1,
+            attempts=self.attempts,
+            input_tokens=self.input_tokens,
+            output_tokens=self.output_tokens,
+            seconds=self.seconds,
+            cost=self.cost,
+        )

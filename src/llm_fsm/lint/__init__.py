@@ -1,0 +1,1 @@
+"""The checker of definitions: one rule, one module; see `llm_fsm.lint.rule`."""

@@ -1,0 +1,49 @@
+"""What a rule is. Its module's docstring is its published page.
+
+A page has four parts, each begun by its heading on a line of its own: the first paragraph says in one
+sentence what is found; then `Why it is bad:`, `Example:` (a definition fragment that has the fault) and
+`Fix:`. The module ends with `RULE = Rule(…)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from llm_fsm.findings import Finding, Level
+from llm_fsm.lint.subject import Subject
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rule:
+    """One rule. `at_key`: its findings stand at the key of their pointer, not at the value.
+
+    `needs_form`: it is run only on documents without errors of form.
+    """
+
+    name: str
+    code: str
+    level: Level
+    check: Callable[[Subject], Iterable[Finding]]
+    at_key: bool = False
+    needs_form: bool = False
+
+    def finding(
+        self,
+        message: str,
+        *,
+        pointer: str,
+        hint: str | None = None,
+        level: Level | None = None,
+        path: tuple[str, ...] = (),
+    ) -> Finding:
+        """A finding of this rule, not yet placed in a file; `level` overrides the rule's own."""
+        return Finding(
+            code=self.code,
+            name=self.name,
+            level=level or self.level,
+            message=message,
+            hint=hint,
+            pointer=pointer,
+            path=path,
+        )

@@ -1,0 +1,209 @@
+"""What rules look at: a document of today's form, read tolerantly, with what is worth computing once.
+
+Rules read the plain document and not the models, and skip what has the wrong shape, so that all faults of
+a file are found in one go even when it does not load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from llm_fsm.codes import step, steps
+from llm_fsm.conditions import ConditionError, Rule, compile_rule
+from llm_fsm.graph import reachable
+
+SYSTEM_NAMES = frozenset(
+    {
+        *("_conversation_id", "_current_state", "_previous_state", "_user_input"),
+        *("_turn", "_turns_in_state", "_timestamp"),
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """An object of the document and its JSON pointer."""
+
+    pointer: str
+    value: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its key in the object that holds it."""
+        return steps(self.pointer)[-1]
+
+    def items(self, key: str) -> Iterator[Placed]:
+        """The objects in the list that stands at `key`."""
+        inner = self.value.get(key)
+        for index, item in enumerate(inner if isinstance(inner, list) else ()):
+            if isinstance(item, dict):
+                yield Placed(f"{self.pointer}{step(key)}/{index}", item)
+
+    def members(self, key: str) -> Iterator[Placed]:
+        """The objects that are members of the object at `key`."""
+        inner = self.value.get(key)
+        for name, item in inner.items() if isinstance(inner, dict) else ():
+            if isinstance(item, dict):
+                yield Placed(self.pointer + step(key) + step(name), item)
+
+    def texts(self, key: str) -> Iterator[tuple[str, str]]:
+        """(pointer, text) of the texts in the list at `key`."""
+        inner = self.value.get(key)
+        for index, item in enumerate(inner if isinstance(inner, list) else ()):
+            if isinstance(item, str):
+                yield f"{self.pointer}{step(key)}/{index}", item
+
+    def text(self, key: str) -> str:
+        """The text at `key`, lines joined; empty when there is none."""
+        inner = self.value.get(key)
+        if isinstance(inner, list) and all(isinstance(line, str) for line in inner):
+            return "\n".join(inner)
+        return inner if isinstance(inner, str) else ""
+
+
+@dataclass(frozen=True, slots=True)
+class Arc:
+    """One transition as it can be taken: global ones once for each state that offers them.
+
+    `conditions` are the placed condition objects; `is_global` tells where the transition stands.
+    """
+
+    source: str
+    target: str
+    placed: Placed
+    is_global: bool
+
+    @property
+    def priority(self) -> int:
+        """Lower comes first; 100 where none, or none that is a number, is given."""
+        value = self.placed.value.get("priority", 100)
+        return value if isinstance(value, int) and not isinstance(value, bool) else 100
+
+    @property
+    def auto(self) -> bool:
+        """True when it is taken without asking."""
+        return self.placed.value.get("auto") is True
+
+    @property
+    def conditions(self) -> tuple[Placed, ...]:
+        """The condition objects."""
+        return tuple(self.placed.items("conditions"))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A document and what is known about it. States, arcs and keys that have the wrong shape are left out."""
+
+    root: Placed
+    file: str | None = None
+
+    @cached_property
+    def states(self) -> Mapping[str, Placed]:
+        """State id to state object, in order of the file."""
+        return {placed.name: placed for placed in self.root.members("states")}
+
+    @property
+    def initial(self) -> str | None:
+        """The initial state's id, if it names a state."""
+        value = self.root.value.get("initial_state")
+        return value if isinstance(value, str) and value in self.states else None
+
+    @cached_property
+    def keys(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """Declared context keys with their schemas; None without a `context_schema`."""
+        schema = self.root.value.get("context_schema")
+        if not isinstance(schema, dict):
+            return None
+        properties = schema.get("properties")
+        found = properties if isinstance(properties, dict) else {}
+        return {key: item if isinstance(item, dict) else {} for key, item in found.items()}
+
+    def source_of(self, key: str) -> str:
+        """Who may write a declared key: model, host, tool or answer."""
+        value = (self.keys or {}).get(key, {}).get("x-source", "model")
+        return value if isinstance(value, str) else "model"
+
+    def kind_of(self, state: str) -> str:
+        """The effective kind: a converse state without transitions of its own is final."""
+        placed = self.states[state]
+        kind = placed.value.get("kind") or "converse"
+        if kind == "converse" and not placed.value.get("transitions"):
+            return "final"
+        return kind if isinstance(kind, str) else "converse"
+
+    @cached_property
+    def arcs(self) -> tuple[Arc, ...]:
+        """Every transition that can be taken, in order of the file; targets may be unknown."""
+        found: list[Arc] = []
+        shared = list(self.root.items("global_transitions"))
+        for name, state in self.states.items():
+            kind = self.kind_of(name)
+            if kind == "final":
+                continue
+            for placed in state.items("transitions"):
+                target = placed.value.get("target_state")
+                if isinstance(target, str):
+                    found.append(Arc(name, target, placed, False))
+            if kind == "converse":
+                for placed in shared:
+                    target = placed.value.get("target_state")
+                    if isinstance(target, str) and target != name:
+                        found.append(Arc(name, target, placed, True))
+        return tuple(found)
+
+    @cached_property
+    def arcs_from(self) -> Mapping[str, tuple[Arc, ...]]:
+        """State id to its arcs in order of priority, as the engine tries them."""
+        found: dict[str, list[Arc]] = {name: [] for name in self.states}
+        for arc in self.arcs:
+            found[arc.source].append(arc)
+        return {name: tuple(sorted(arcs, key=lambda arc: arc.priority)) for name, arcs in found.items()}
+
+    @cached_property
+    def graph(self) -> Mapping[str, tuple[str, ...]]:
+        """State id to the known states it may lead to directly, time-outs and exhaustion included."""
+        return {name: tuple(dict.fromkeys(self._targets(name))) for name in self.states}
+
+    def _targets(self, name: str) -> Iterator[str]:
+        for arc in self.arcs_from[name]:
+            if arc.target in self.states:
+                yield arc.target
+        for key in ("on_timeout", "on_exhausted"):
+            value = self.states[name].value.get(key)
+            if isinstance(value, str) and value in self.states:
+                yield value
+
+    @cached_property
+    def reached(self) -> frozenset[str]:
+        """States on some path from the initial one; all of them when the initial state is unknown."""
+        return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial]))
+
+    @cached_property
+    def rules(self) -> Mapping[str, Rule]:
+        """Pointer of a condition's `logic` to the compiled rule; faulty ones are left out."""
+        found: dict[str, Rule] = {}
+        for pointer, logic in self.logics():
+            try:
+                found[pointer] = compile_rule(logic)
+            except ConditionError:
+                continue
+        return found
+
+    def transitions(self) -> Iterator[tuple[str | None, Placed]]:
+        """(state id or None for a global one, transition object) of every transition as it stands."""
+        for name, state in self.states.items():
+            for placed in state.items("transitions"):
+                yield name, placed
+        for placed in self.root.items("global_transitions"):
+            yield None, placed
+
+    def logics(self) -> Iterator[tuple[str, Any]]:
+        """(pointer, rule as written) of every condition that has logic."""
+        for _, transition in self.transitions():
+            for condition in transition.items("conditions"):
+                logic = condition.value.get("logic")
+                if logic is not None:
+                    yield condition.pointer + "/logic", logic

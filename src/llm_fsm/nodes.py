@@ -1,0 +1,149 @@
+"""The compiled parts of a rule and how they are put together.
+
+A part is a closure over the data in scope (the element inside a loop's body) and the meter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from llm_fsm.coercion import Fault, Meter
+from llm_fsm.operators import ABSENT, OPERATIONS, SLOT
+
+Run = Callable[[Any, Meter], Any]
+
+
+class ConditionError(ValueError):
+    """A rule that cannot be compiled, or cannot be evaluated for some data.
+
+    `pointer`: JSON pointer, inside the rule, of what is at fault ("" is the rule itself); for an
+    operator it ends in the operator's key. `hint`: what would be right, if that can be guessed.
+    """
+
+    def __init__(self, reason: str, pointer: str = "", hint: str | None = None) -> None:
+        self.reason = reason
+        self.pointer = pointer
+        self.hint = hint
+        place = f" (at {pointer})" if pointer else ""
+        super().__init__(f"{reason}{place}" if hint is None else f"{reason}{place}; {hint}")
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class Node:
+    """One compiled part of a rule.
+
+    `operator` is "" for literals and lists. `name`: what a `var` with a literal name reads. `size`:
+    operators in it. `reads`, `reads_unknown`: as `Rule` has them.
+    """
+
+    run: Run
+    operator: str = ""
+    arguments: tuple[Node, ...] = ()
+    literal: Any = ABSENT
+    name: str | None = None
+    size: int = 0
+    reads: frozenset[str] = frozenset()
+    reads_unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the compiler is. `inside`: in the body of a loop, where names read the element."""
+
+    pointer: str = ""
+    depth: int = 1
+    inside: bool = False
+
+    def under(self, step: str | int) -> Place:
+        """One level down: in an operator, a list or an object."""
+        return Place(f"{self.pointer}/{escaped(step)}", self.depth + 1, self.inside)
+
+    def argument(self, index: int | None, *, inside: bool) -> Place:
+        """An operator's argument, on the operator's level; None: the one that stands without a list."""
+        pointer = self.pointer if index is None else f"{self.pointer}/{index}"
+        return Place(pointer, self.depth, self.inside or inside)
+
+
+def escaped(step: str | int) -> str:
+    return str(step).replace("~", "~0").replace("/", "~1")
+
+
+def constant(value: Any) -> Node:
+    """What is a literal."""
+
+    def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
+        return value
+
+    return Node(run=run, literal=value)
+
+
+NULL: Final = constant(None)
+
+
+def joined(run: Run, operator: str, nodes: tuple[Node, ...], **changes: Any) -> Node:
+    """A node that reads what its arguments read, and what `changes` say."""
+    reads = frozenset[str]().union(*(node.reads for node in nodes), changes.pop("reads", ()))
+    unknown = changes.pop("reads_unknown", False) or any(node.reads_unknown for node in nodes)
+    size = sum(node.size for node in nodes) + 1
+    return Node(
+        run=run, operator=operator, arguments=nodes, size=size, reads=reads, reads_unknown=unknown, **changes
+    )
+
+
+def guarded(compute: Run, operator: str, place: Place) -> Run:
+    """The same closure, with faults raised as errors that say where."""
+
+    def run(data: Any, meter: Meter) -> Any:
+        try:
+            return compute(data, meter)
+        except Fault as fault:
+            raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
+
+    return run
+
+
+def list_of(nodes: tuple[Node, ...], place: Place) -> Node:
+    """A list, whose elements may be operations."""
+    if all(node.literal is not ABSENT for node in nodes):
+        return constant([node.literal for node in nodes])
+    runs = [node.run for node in nodes]
+
+    def run(data: Any, meter: Meter) -> Any:
+        meter.build(SLOT * len(runs))
+        return [part(data, meter) for part in runs]
+
+    return joined(guarded(run, "[]", place), "", nodes)
+
+
+def call_of(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
+    """An operator of the table."""
+    operation = OPERATIONS[operator]
+    return joined(_applied(operation.call, nodes[: operation.most], operator, place), operator, nodes)
+
+
+def _applied(call: Callable[..., Any], nodes: tuple[Node, ...], operator: str, place: Place) -> Run:
+    runs = [node.run for node in nodes]
+    if len(nodes) == 2:
+        first, second = runs
+        fixed = nodes[1].literal
+
+        def run(data: Any, meter: Meter) -> Any:
+            try:
+                return call(meter, first(data, meter), second(data, meter))
+            except Fault as fault:
+                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
+
+        def run_fixed(data: Any, meter: Meter) -> Any:
+            try:
+                return call(meter, first(data, meter), fixed)
+            except Fault as fault:
+                raise ConditionError(f'"{operator}": {fault.reason}', place.pointer) from fault
+
+        return run if fixed is ABSENT else run_fixed
+
+    def run_any(data: Any, meter: Meter) -> Any:
+        return call(meter, *[part(data, meter) for part in runs])
+
+    return guarded(run_any, operator, place)

@@ -1,0 +1,56 @@
+"""Graphs against networkx, which says the same by other means."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import networkx as nx
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.graph import components, reachable, reversed_graph, shortest_path
+
+NODES = [f"n{number}" for number in range(7)]
+GRAPHS = st.fixed_dictionaries({node: st.lists(st.sampled_from(NODES), max_size=4) for node in NODES})
+
+
+def oracle(graph: dict[str, list[str]]) -> nx.DiGraph:
+    made = nx.DiGraph()
+    made.add_nodes_from(graph)
+    made.add_edges_from((node, target) for node, targets in graph.items() for target in targets)
+    return made
+
+
+@given(GRAPHS)
+def test_reachable_nodes_are_those_with_a_path(graph: dict[str, list[str]]) -> None:
+    assert reachable(graph, ["n0"]) == {"n0"} | nx.descendants(oracle(graph), "n0")
+    assert reachable(reversed_graph(graph), ["n0"]) == {"n0"} | nx.ancestors(oracle(graph), "n0")
+
+
+@given(GRAPHS)
+def test_components_are_strongly_connected(graph: dict[str, list[str]]) -> None:
+    expected = {frozenset(found) for found in nx.strongly_connected_components(oracle(graph))}
+    found = components(graph)
+    assert {frozenset(members) for members in found} == expected
+    assert sum(map(len, found)) == len(NODES)
+
+
+@given(GRAPHS, st.sampled_from(NODES), st.sets(st.sampled_from(NODES), max_size=3))
+def test_shortest_path_is_shortest_and_avoids_what_it_must(
+    graph: dict[str, list[str]], goal: str, avoid: set[str]
+) -> None:
+    made = oracle(graph)
+    made.remove_nodes_from(avoid)
+    path = shortest_path(graph, "n0", [goal], avoid)
+    if "n0" in made and goal in made and nx.has_path(made, "n0", goal):
+        assert len(path) == len(nx.shortest_path(made, "n0", goal))
+        assert (path[0], path[-1]) == ("n0", goal)
+        assert all(target in graph[node] for node, target in pairwise(path))
+    else:
+        assert path == ()
+
+
+def test_long_chains_need_no_recursion() -> None:
+    chain = {str(number): [str(number + 1)] for number in range(20_000)}
+    assert len(components(chain)) == 20_001
+    assert len(shortest_path(chain, "0", ["20000"])) == 20_001
