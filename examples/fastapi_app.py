@@ -1,0 +1,101 @@
+"""A REST service around a machine, with FastAPI.
+
+Run:  pip install fastapi uvicorn
+      LLM_FSM_MODEL=offline uvicorn --app-dir examples --factory fastapi_app:create_app
+
+      curl -X POST localhost:8000/conversations
+      curl -X POST localhost:8000/conversations/ID/messages -H 'Content-Type: application/json' \\
+           -d '{"text": "I am Ada", "request_id": "msg-1"}'
+
+A client that got no answer sends the same message with the same `request_id` again: it gets the recorded
+answer, and the machine does not move twice. LLM_FSM_STORE names another place for the conversations than
+`sqlite:///conversations.db`, and LLM_FSM_DEFINITION another definition.
+"""
+
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse
+from pydantic import BaseModel, Field
+
+from llm_fsm import (
+    AsyncMachine,
+    ConversationConflict,
+    ConversationEnded,
+    ConversationNotFound,
+    ModelError,
+    StoreError,
+)
+
+DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "registration.json"
+
+
+class Start(BaseModel):
+    """What a new conversation may be told: values that the program knows already."""
+
+    context: dict[str, Any] = {}
+
+
+class Said(BaseModel):
+    """A message of the user. `request_id`: the client's own id for it, the same when it is sent again."""
+
+    text: str = Field(min_length=1, max_length=20_000)
+    request_id: str | None = Field(default=None, min_length=1, max_length=200)
+
+
+class Answer(BaseModel):
+    """What the machine answered, and where the conversation stands."""
+
+    conversation_id: str
+    text: str
+    state: str
+    ended: bool
+
+
+STATUS: dict[type[Exception], int] = {
+    ConversationNotFound: 404,
+    ConversationConflict: 409,
+    ConversationEnded: 410,
+    ValueError: 422,
+    ModelError: 503,
+    StoreError: 503,
+}
+
+
+def create_app(machine: AsyncMachine | None = None) -> FastAPI:
+    """The application; without a machine it makes its own from the environment."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        made = machine or AsyncMachine.from_file(
+            os.environ.get("LLM_FSM_DEFINITION", DEFINITION),
+            store=os.environ.get("LLM_FSM_STORE", "sqlite:///conversations.db"),
+        )
+        async with made:
+            app.state.machine = made
+            yield
+
+    app = FastAPI(title="A machine you can talk to", lifespan=lifespan)
+
+    @app.post("/conversations", status_code=201)
+    async def start(request: Request, body: Start | None = None) -> Answer:
+        chat = await request.app.state.machine.start(context=body.context if body else None)
+        return Answer(conversation_id=chat.id, text=chat.greeting, state=chat.state, ended=chat.ended)
+
+    @app.post("/conversations/{conversation_id}/messages")
+    async def send(request: Request, conversation_id: str, body: Said) -> Answer:
+        chat = await request.app.state.machine.resume(conversation_id)
+        turn = await chat.send(body.text, request_id=body.request_id)
+        return Answer(conversation_id=chat.id, text=turn.text, state=turn.state, ended=turn.ended)
+
+    async def explain(_: Request, error: Exception) -> JSONResponse:
+        status = next(status for kind, status in STATUS.items() if isinstance(error, kind))
+        return JSONResponse({"detail": str(error)}, status_code=status)
+
+    for kind in STATUS:
+        app.add_exception_handler(kind, explain)
+    return app
