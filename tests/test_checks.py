@@ -239,6 +239,12 @@ def test_what_has_the_wrong_shape_is_left_to_the_form(document):
     assert examine(document) == []
 
 
+def test_a_hopeless_file_gets_every_finding_and_hints_for_the_first_ones():
+    found = examine(machine({"b": {"transitions": [{"target_state": f"t{i}"} for i in range(300)]}}))
+    assert len(found) == 300
+    assert (found[0].hint, found[-1].hint) == ("the states are a, b", None)
+
+
 def test_codes_are_unique():
     codes = [code.code for code in CODES.values()]
     assert len(set(codes)) == len(codes)

@@ -61,6 +61,26 @@ class _Placed:
         return steps(self.pointer)[-1]
 
 
+class _Speller:
+    """Guesses what an unknown name was meant to be, for as many names as are worth the time."""
+
+    def __init__(self) -> None:
+        self.left = _HINTED
+
+    def hint(self, name: str, candidates: Iterable[str], what: str) -> str | None:
+        self.left -= 1
+        if self.left < 0:
+            return None
+        names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
+        meant = nearest(name, names)
+        if meant is not None:
+            return f"did you mean {_quoted(meant)}?"
+        if not names:
+            return f"there are no {what}"
+        more = ", …" if len(names) > 8 else ""
+        return f"the {what} are {', '.join(names[:8])}{more}"
+
+
 @dataclass(frozen=True, slots=True)
 class _Machine:
     """The parts of a document that the checks look at."""
@@ -72,6 +92,7 @@ class _Machine:
     keys: Mapping[str, Any] | None
     """Declared context keys with their schemas; None without a `context_schema`."""
     template_fault: TemplateFault
+    speller: _Speller
 
     def transitions(self) -> Iterator[tuple[_Placed | None, _Placed]]:
         """(state, transition) of all transitions; the state of a global one is None."""
@@ -98,23 +119,13 @@ def examine(document: Mapping[str, Any], template: TemplateFault = template_faul
         tools=_names(document.get("tools")),
         keys=(properties if isinstance(properties, dict) else {}) if isinstance(schema, dict) else None,
         template_fault=template,
+        speller=_Speller(),
     )
     return [found for check in _CHECKS for found in check(machine)]
 
 
 def _quoted(name: str) -> str:
     return json.dumps(name if len(name) <= 80 else name[:80] + "…", ensure_ascii=False)
-
-
-def _suggestion(name: str, candidates: Iterable[str], what: str) -> str:
-    names = list(candidates)
-    meant = nearest(name, names)
-    if meant is not None:
-        return f"did you mean {_quoted(meant)}?"
-    if not names:
-        return f"there are no {what}"
-    more = ", …" if len(names) > 8 else ""
-    return f"the {what} are {', '.join(names[:8])}{more}"
 
 
 def _targets(machine: _Machine) -> Iterator[tuple[str, object]]:
@@ -130,18 +141,16 @@ def _targets(machine: _Machine) -> Iterator[tuple[str, object]]:
 
 def _unknown_states(machine: _Machine) -> Iterator[Finding]:
     order = list(machine.root.value.get("states") or ()) if machine.ids else []
-    count = 0
     for pointer, target in _targets(machine):
         if isinstance(target, str) and target not in machine.ids:
-            count += 1
-            hint = _suggestion(target, order, "states") if count <= _HINTED else None
+            hint = machine.speller.hint(target, order, "states")
             way = "transition" if pointer.endswith("/target_state") else _quoted(steps(pointer)[-1])
             message = f"{way} to unknown state {_quoted(target)}"
             yield finding("unknown-target", message, pointer=pointer, hint=hint)
     initial = machine.root.value.get("initial_state")
     if machine.ids and isinstance(initial, str) and initial not in machine.ids:
         message = f"initial state {_quoted(initial)} is not among the states"
-        hint = _suggestion(initial, order, "states")
+        hint = machine.speller.hint(initial, order, "states")
         yield finding("unknown-initial-state", message, pointer="/initial_state", hint=hint)
 
 
@@ -219,18 +228,18 @@ def _tools(machine: _Machine) -> Iterator[Finding]:
         elif bound == ["mcp"] and tool.value.get("tool") is None:
             message = f'tool {_quoted(tool.name)} does not name its "tool" on the MCP server'
         if message is not None:
-            hint = 'write either {"registered": "name"} or {"mcp": "server alias", "tool": "name"}'
-            yield finding("bad-tool", message, pointer=tool.pointer, hint=hint)
+            way = 'write either {"registered": "name"} or {"mcp": "server alias", "tool": "name"}'
+            yield finding("bad-tool", message, pointer=tool.pointer, hint=way)
         for pointer, state in tool.texts("scope"):
             if state not in machine.ids:
                 message = f"tool {_quoted(tool.name)} is offered in unknown state {_quoted(state)}"
-                hint = _suggestion(state, sorted(machine.ids), "states")
+                hint = machine.speller.hint(state, machine.ids, "states")
                 yield finding("unknown-state", message, pointer=pointer, hint=hint)
     for placed in machine.states:
         for pointer, name in placed.texts("tools"):
             if name not in machine.tools:
                 message = f"state {_quoted(placed.name)} uses the unknown tool {_quoted(name)}"
-                hint = _suggestion(name, sorted(machine.tools), 'tools under "tools"')
+                hint = machine.speller.hint(name, machine.tools, 'tools under "tools"')
                 yield finding("unknown-tool", message, pointer=pointer, hint=hint)
 
 
@@ -267,7 +276,7 @@ def _keys(machine: _Machine) -> Iterator[Finding]:
                 continue
             root = name if name in machine.keys else name.split(".", 1)[0]
             if root not in machine.keys:
-                hint = _suggestion(name, machine.keys, "declared keys")
+                hint = machine.speller.hint(name, machine.keys, "declared keys")
                 message = f'{_quoted(name)} cannot be collected: "context_schema" does not declare it'
                 yield finding("undeclared-key", message, pointer=pointer, hint=hint)
                 continue
