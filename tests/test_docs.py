@@ -1,0 +1,247 @@
+"""What the documents show is true: every block is run, every table of names is held against the code.
+
+Blocks of one document run in order, in one folder that holds a copy of the checkout, Python blocks in one
+namespace. A comment on the line before a block says more about it:
+
+    <!-- file: NAME -->   the block is the content of a file, which is written
+    <!-- output -->       the block is what the block before it prints
+    <!-- same: NAME -->   the block is the code of a file, which has a test of its own
+
+Of `console` blocks, lines with `$ ` are commands, lines with `> ` what is typed, the others what is printed.
+In `bash` blocks `make` and `pip install` say only what they would do; `.ci/run` does it.
+`docs/LLM_GUIDE.md` has tests of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_fsm import __version__, errors, events
+from llm_fsm.cli.group import COMMANDS
+from llm_fsm.effects import AskModel, RunHandlers
+from llm_fsm.shipped import definition_paths
+
+ROOT = Path(__file__).resolve().parent.parent
+DOCUMENTS = [
+    ROOT / "README.md",
+    *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "LLM_GUIDE.md"),
+]
+COPIED = (
+    "src",
+    "prompts",
+    "fsm_definitions",
+    "examples",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "Makefile",
+)
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<role>file|output|same)(?:: (?P<name>\S+))? -->\n)?"
+    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+HARMLESS = """
+set -euo pipefail
+make() { command make --dry-run "$@" > /dev/null; }
+pip() { python -m pip --quiet "$@" --dry-run --no-deps --no-build-isolation --no-index; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: where it begins, its language and text, and what the comment before it says."""
+
+    place: str
+    language: str
+    text: str
+    role: str = ""
+    name: str = ""
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    text = path.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield Block(
+            place=f"{path.name}:{line}",
+            language=found["language"],
+            text=found["text"],
+            role=found["role"] or "",
+            name=found["name"] or "",
+        )
+
+
+def code_of(path: Path) -> str:
+    """A module without its docstring."""
+    text = path.read_text(encoding="utf-8")
+    first = ast.parse(text).body[0]
+    return "".join(text.splitlines(keepends=True)[first.end_lineno :]).lstrip("\n")
+
+
+@dataclass(slots=True)
+class Reader:
+    """Does what a document says, block by block, in `folder`."""
+
+    folder: Path
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    printed: str = ""
+
+    def take(self, block: Block) -> None:
+        if block.role == "output":
+            assert self.printed.split("\n") == block.text.split("\n"), block.place
+        elif block.role == "same":
+            assert block.text == code_of(self.folder / block.name), block.place
+        elif block.role == "file":
+            (self.folder / block.name).write_text(block.text, encoding="utf-8")
+        else:
+            kinds = {
+                "bash": self.bash,
+                "console": self.console,
+                "json": self.json,
+                "python": self.python,
+                "text": self.tree,
+            }
+            assert block.language in kinds, f"{block.place}: nothing is known of {block.language!r} blocks"
+            kinds[block.language](block)
+
+    def shell(self, command: str, place: str, typed: str = "") -> str:
+        binaries = Path(sys.executable).parent
+        environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+        done = subprocess.run(
+            ("bash", "-c", HARMLESS + command),
+            check=False,
+            cwd=self.folder,
+            env=environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{place}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def bash(self, block: Block) -> None:
+        self.printed = self.shell(block.text, block.place)
+
+    def console(self, block: Block) -> None:
+        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            command, *lines = part.splitlines()
+            typed = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
+            shown = [line for line in lines if line and not line.startswith("> ")]
+            printed = self.shell(command, block.place, "".join(f"{line}\n" for line in typed))
+            assert [line for line in printed.splitlines() if line] == shown, f"{block.place}: {command}"
+
+    def json(self, block: Block) -> None:
+        json.loads(block.text)
+        self.printed = ""
+
+    def python(self, block: Block) -> None:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(block.text, block.place, "exec"), self.names)
+        self.printed = output.getvalue()
+
+    def tree(self, block: Block) -> None:
+        assert block.text.strip() in (errors.__doc__ or "").replace("\n    ", "\n"), block.place
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    skip = shutil.ignore_patterns("__pycache__")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=skip)
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("LLM_FSM_MODEL", "offline")
+    reader = Reader(folder)
+    for block in blocks(path):
+        reader.take(block)
+
+
+@pytest.mark.parametrize(
+    "path", [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "docs" / "LLM_GUIDE.md"], ids=lambda path: path.name
+)
+def test_every_link_inside_the_repository_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#]+)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def rows(document: str, header: str) -> list[list[str]]:
+    """The cells of the table below a header line, without backticks."""
+    lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
+    found = []
+    for line in lines[lines.index(header) + 2 :]:
+        if not line.startswith("|"):
+            break
+        found.append([cell.strip().replace("`", "") for cell in line.strip("|").split(" | ")])
+    return found
+
+
+def project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        found: dict[str, Any] = tomllib.load(file)["project"]
+    return found
+
+
+def test_the_map_names_every_event_and_effect() -> None:
+    shown = [name for name, _ in rows("docs/architecture.md", "| event | happened |")]
+    assert sorted(shown) == sorted({kind.__name__ for kind in events.Event.__subclasses__()})
+    effects = rows("docs/architecture.md", "| effect | result | performed by |")
+    assert [row[0] for row in effects] == [AskModel.__name__, RunHandlers.__name__]
+
+
+def test_every_dependency_has_its_reason() -> None:
+    header = "| package | floor | what for | imported by | ms |"
+    shown = {name + floor for name, floor, *_ in rows("docs/dependencies.md", header)}
+    assert shown == set(project()["dependencies"])
+
+
+def test_every_extra_is_listed_with_its_packages() -> None:
+    shown = {
+        name: packages.split(", ") for name, packages in rows("docs/dependencies.md", "| extra | packages |")
+    }
+    declared = project()["optional-dependencies"]
+    assert sorted(shown) == sorted(declared)
+    for name in shown.keys() - {"all", "litellm"}:
+        assert shown[name] == declared[name]
+
+
+def test_the_readme_names_every_command() -> None:
+    shown = [row[0].split()[0] for row in rows("README.md", "| command | what it does | exit codes |")]
+    assert sorted(set(shown)) == sorted(COMMANDS)
+
+
+def test_the_readme_names_every_shipped_definition() -> None:
+    shown = [row[0] for row in rows("README.md", "| definition | a conversation about |")]
+    assert sorted(shown) == sorted(definition_paths())
+
+
+def test_the_chatbot_of_the_readme_has_ten_lines() -> None:
+    (shown,) = [block for block in blocks(ROOT / "README.md") if block.role == "same"]
+    assert shown.name == "examples/ten_lines.py"
+    assert len([line for line in shown.text.splitlines() if line]) <= 10
+
+
+def test_there_is_one_version() -> None:
+    assert __version__ == project()["version"]
+    assert f"## {__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
