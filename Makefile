@@ -28,7 +28,7 @@ test: $(VENV)/.dev
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	$(BIN)/llm-fsm validate fsm_definitions examples
+	$(BIN)/llm-fsm validate fsm_definitions
 
 bench: $(VENV)/.dev
 	$(BIN)/python -m benchmarks $(ARGS)
