@@ -67,6 +67,10 @@ def update(user: str, wanted: dict, context: dict | None = None, others: dict | 
         ("that is not correct", BOOLEAN, False),
         ("no thanks", BOOLEAN, False),
         ("maybe", BOOLEAN, None),
+        ("ok, sounds good to me", BOOLEAN, True),
+        ("that's fine, thank you", BOOLEAN, True),
+        ("great service", BOOLEAN, None),
+        ("no problem at all", BOOLEAN, False),
         ("Medium please", SIZE, "medium"),
         ("an extra-large one", SIZE, "extra large"),
         ("not small, medium", SIZE, "medium"),
@@ -75,6 +79,11 @@ def update(user: str, wanted: dict, context: dict | None = None, others: dict | 
         ("7", SIZE, None),
         ("huge", SIZE, None),
         ("not small", SIZE, None),
+        ("two pizzas", SIZE, None),
+        ("I'll take number 2", SIZE, "medium"),
+        ("the wifi does not work", {"enum": ["no connection", "wifi only"]}, "wifi only"),
+        ("at 3 pm", SIZE, None),
+        ("no", {"enum": ["no connection", "wifi only"]}, None),
         ("ok", {"enum": [True, False]}, True),
         ("two", {"enum": [1, 2, 3]}, 2),
         ("my code is ab-1234.", CODE, "AB-1234"),
@@ -137,6 +146,23 @@ def test_several_values_are_taken_from_one_message():
 def test_a_number_belongs_to_the_key_named_beside_it():
     wanted = {"children": NUMBER, "adults": NUMBER}
     assert update("2 adults and 3 children", wanted) == {"adults": 2, "children": 3}
+
+
+@pytest.mark.parametrize(
+    ("user", "others", "taken"),
+    [
+        (
+            "a table for 4 tomorrow at 3 pm",
+            {"day": DATE, "time": HOUR},
+            {"guests": 4, "day": "2026-11-21", "time": "15:00"},
+        ),
+        ("4, tomorrow", {"day": DATE, "birthday": DATE}, {"guests": 4}),
+        ("4, small", {"size": SIZE, "note": TEXT}, {"guests": 4}),
+        ("is it open tomorrow?", {"day": DATE}, {}),
+    ],
+)
+def test_a_value_that_nobody_asked_for_is_taken_where_it_is_unmistakable(user, others, taken):
+    assert update(user, {"guests": NUMBER}, others=others) == taken
 
 
 def test_a_free_text_that_is_stated_needs_no_whole_message():
@@ -221,8 +247,38 @@ CANCEL = choice("cancelled", description="The user cancels")
         ("what is my name?", {}, {"name": "Ada"}, (NEXT,), "here"),
         ("Ada", {"name": TEXT}, {}, (choice("x", logic=({"nonsense": []},), judged=False),), "here"),
         ("", {}, {}, (choice("next"),), "next"),
+        ("yes", {"name": TEXT}, {}, (YES, NO), "here"),
+        ("I want to return my shoes", {}, {}, (choice("x", description="Cancel the return"),), "here"),
         ("green", {}, {}, (choice("next"), CANCEL), "next"),
         ("green", {}, {}, (CANCEL,), "here"),
+        ("green", {}, {}, (choice("x", description="The user gives up"),), "here"),
+        ("a table for 4", {}, {}, (choice("stopped", description="Wants no table"),), "here"),
+        (
+            "a table",
+            {},
+            {},
+            (choice("x", description="The guest does not want a table any more"),),
+            "here",
+        ),
+        (
+            "I don't want it any more",
+            {},
+            {},
+            (choice("x", description="The guest does not want a table"), YES),
+            "x",
+        ),
+        ("no", {"phone": TEXT}, {"name": "Ada"}, (NEXT,), "next"),
+        ("skip that", {"phone": TEXT}, {}, (choice("next"), CANCEL), "next"),
+        ("Bob", {"day": DATE}, {"name": "Ada"}, (NEXT,), "here"),
+        (
+            "blue",
+            {},
+            {"name": "Ada"},
+            (choice("end", description="The user stops", requires=("name",)),),
+            "here",
+        ),
+        ("0170 5550188", {}, {}, (YES,), "here"),
+        ("I give up", {}, {}, (choice("x", description="The user gives up"), YES), "x"),
         ("yes", {}, {}, (NO,), "here"),
     ],
 )
@@ -243,6 +299,27 @@ def test_the_greeting_says_that_there_is_no_model():
         wanted={"name": {"description": "The user's name"}},
     )
     assert said == f"{NOTICE} Welcome to Ada's. Please tell me: your name."
+
+
+def test_words_that_ask_are_not_followed_by_another_question():
+    said = words(user=None, speak=True, own_words="Who are you?", wanted={"name": {}})
+    assert said == f"{NOTICE} Who are you?"
+
+
+@pytest.mark.parametrize(
+    ("key", "schema", "asked"),
+    [
+        ("deliveryDate", {}, "delivery Date"),
+        ("email_address", {"title": "E-mail"}, "E-mail"),
+        ("size", {"description": "small 26 cm, large 36 cm"}, "size"),
+        ("city", {"description": "The customer's home town."}, "your home town"),
+        ("ok", {"type": "boolean"}, "ok (yes or no)"),
+        ("postcode", {"description": "Five digits"}, "postcode (Five digits)"),
+        ("street", {"description": "Street and house number."}, "Street and house number"),
+    ],
+)
+def test_a_key_is_asked_for_by_a_readable_name(key, schema, asked):
+    assert words(speak=True, wanted={key: schema}) == f"Please tell me: {asked}."
 
 
 def test_words_alone_are_the_states_own():

@@ -16,13 +16,14 @@ from llm_fsm.context import has
 from llm_fsm.errors import ModelError
 from llm_fsm.llm import offline_wording as wording
 from llm_fsm.llm.offline_update import MAX_CHARS, read_update
-from llm_fsm.llm.offline_vocabulary import is_question, meanings, polarity
+from llm_fsm.llm.offline_vocabulary import is_question, meanings, polarity, words_of
 from llm_fsm.messages import Choice, LLMRequest, ModelReply, TurnView
 
 _GROUP_WEIGHT, _WORD_WEIGHT, _ARRIVAL_WEIGHT = 2.0, 1.0, 0.5
-_ASIDE = frozenset({"@cancel", "@help", "@human", "@back", "@change", "@no"})
+_ASIDE = frozenset({"@yes", "@no", "@cancel", "@help", "@human", "@back", "@change"})
 """What is taken only when it is said."""
 
+_SKIP = frozenset({"skip", "none", "later", "nothing"})
 _CLEAR = 2.0
 """The likeness from which on a choice is meant although something is still wanted."""
 
@@ -44,7 +45,7 @@ def answer(view: TurnView) -> dict[str, Any]:
     """A reply in the form that is asked of models: {"transition": {…}, "message": …}."""
     if view.speak or view.user is None:
         notice = wording.NOTICE if view.user is None else ""
-        words = wording.join(notice, view.own_words, wording.request(view.wanted)) or "Please go on."
+        words = wording.join(notice, wording.opening(view.own_words, view.wanted)) or "Please go on."
         return _reply(view.state, {}, words)
     if view.refused:
         words = wording.join("That is not possible now", wording.request(view.wanted) or _options(view, {}))
@@ -54,30 +55,40 @@ def answer(view: TurnView) -> dict[str, Any]:
     if choice is None:
         return _reply(view.state, update, _stay_words(view, update))
     wanted = {key: schema for key, schema in choice.wanted.items() if key not in update}
-    arrival = "" if choice.fixed else wording.join(choice.arrival, wording.request(wanted))
+    arrival = "" if choice.fixed else wording.opening(choice.arrival, wanted)
     return _reply(choice.target_state, update, arrival)
 
 
 def pick(view: TurnView, update: Mapping[str, Any]) -> Choice | None:
-    """The choice to take after the update; None to stay."""
+    """The choice to take after the update; None to stay.
+
+    What the message clearly names comes first, then what the update made possible. Otherwise it goes on when
+    all that is wanted is known, or the user declines to tell it.
+    """
     text = (view.user or "")[:MAX_CHARS]
     after = {**view.context, **update, **view.system}
-    standing = [choice for choice in view.choices if _holds(choice, after)]
-    guarded = [choice for choice in standing if choice.requires or choice.logic]
-    judged = [choice for choice in standing if choice not in guarded]
-    missing = [key for key in view.wanted if key not in update]
-    meant, likeness = _most_like(text, standing)
-    if meant is not None and (likeness >= _CLEAR or not missing):
-        return meant
     before = {**view.context, **view.system}
-    hesitates = is_question(text) or polarity(text) is False
-    for choice in guarded:
-        if not hesitates or not _holds(choice, before):
+    standing = [choice for choice in view.choices if _holds(choice, after)]
+    missing = [key for key in view.wanted if key not in update]
+    meant = _most_like(text, standing, _CLEAR if missing else _WORD_WEIGHT)
+    if meant is not None:
+        return meant
+    for choice in standing:
+        if not _holds(choice, before):
             return choice
-    onward = [choice for choice in judged if not _ASIDE & _named(choice)]
-    if len(onward) == 1 and not guarded and not missing and not hesitates:
-        return onward[0]
-    return None
+    declines = polarity(text) is False or bool(_SKIP.intersection(words_of(text)))
+    if is_question(text) or declines is not bool(missing):
+        return None
+    return _onward(standing, alone=bool(missing))
+
+
+def _onward(standing: Sequence[Choice], *, alone: bool) -> Choice | None:
+    """Where it goes on when nothing points elsewhere: the first choice with conditions, else the only one."""
+    onward = [choice for choice in standing if not _ASIDE & _named(choice)]
+    guarded = [choice for choice in onward if choice.requires or choice.logic]
+    if guarded and not alone:
+        return guarded[0]
+    return onward[0] if len(onward) == 1 else None
 
 
 def _holds(choice: Choice, data: Mapping[str, Any]) -> bool:
@@ -93,24 +104,29 @@ def _is_true(rule: Any, data: Mapping[str, Any]) -> bool:
         return False
 
 
-def _most_like(text: str, choices: Sequence[Choice]) -> tuple[Choice | None, float]:
-    """The choice that shares the most telling words with the message, if one stands out."""
-    said = meanings(text)
+def _most_like(text: str, choices: Sequence[Choice], least: float) -> Choice | None:
+    """The choice that shares the most telling words with the message, if one stands out.
+
+    A bare yes or no is clear only where nothing is wanted.
+    """
+    said = meanings(text) - {"@yes", "@no"}
     agreed = polarity(text)
-    if agreed is not None:
-        said = (said - {"@yes", "@no"}) | {"@yes" if agreed else "@no"}
-    scores = [(_likeness(said, choice), choice) for choice in choices]
-    scores.sort(key=lambda item: -item[0])
-    if not scores or scores[0][0] < _WORD_WEIGHT:
-        return None, 0.0
-    best, rest = scores[0], [item for item in scores[1:] if item[1].target_state != scores[0][1].target_state]
-    return (best[1], best[0]) if not rest or rest[0][0] < best[0] else (None, 0.0)
+    if agreed is not None and least < _CLEAR:
+        said.add("@yes" if agreed else "@no")
+    scores = sorted(((_likeness(said, choice), choice) for choice in choices), key=lambda item: -item[0])
+    if not scores or scores[0][0] < least:
+        return None
+    best, meant = scores[0]
+    rivals = [score for score, choice in scores if choice.target_state != meant.target_state]
+    return meant if not rivals or rivals[0] < best else None
 
 
 def _likeness(said: set[str], choice: Choice) -> float:
     named = _named(choice)
     arrival = meanings(choice.arrival) - named
     groups = {meaning for meaning in said & named if meaning.startswith("@")}
+    if named & _ASIDE and not groups:
+        return 0.0
     likeness = _GROUP_WEIGHT * len(groups) + _WORD_WEIGHT * len((said & named) - groups)
     return likeness + _ARRIVAL_WEIGHT * len({word for word in said & arrival if not word.startswith("@")})
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from llm_fsm.llm.offline_values import (
@@ -12,6 +12,7 @@ from llm_fsm.llm.offline_values import (
     accepts,
     is_free_text,
     is_self_evident,
+    is_unmistakable,
     key_words,
     options_of,
     rank,
@@ -42,8 +43,12 @@ def read_update(view: TurnView) -> dict[str, Any]:
     )
     reading.take(sorted(view.wanted, key=lambda key: rank(key, view.wanted[key])))
     reading.take(key for key in view.writable if _decides(key, view))
+    known = [key for key in view.writable if view.context.get(key) is not None]
     if CORRECTING.intersection(words_of(text)):
-        reading.correct()
+        reading.take_alone(known, is_self_evident)
+    if not is_question(text):
+        unasked = [key for key in view.writable if key not in known and key not in view.wanted]
+        reading.take_alone(unasked, is_unmistakable)
     if not reading.update:
         reading.take_whole()
     return reading.update
@@ -70,13 +75,12 @@ class _Reading:
                 places = _places(key, schema, self._text)
                 self._set(key, *min(found, key=lambda item: _distance(item[1], item[2], places)))
 
-    def correct(self) -> None:
-        """Replace a known value by one that looks the same, where only one key can be meant."""
-        known = [key for key in self._view.writable if self._view.context.get(key) is not None]
-        for key in known:
+    def take_alone(self, keys: Sequence[str], sure: Callable[[str, Schema], bool]) -> None:
+        """Set the keys that are not named, where `sure` says so and no other of them looks the same."""
+        for key in keys:
             schema = self._schema(key)
-            alike = [other for other in known if rank(other, self._schema(other)) == rank(key, schema)]
-            if key not in self.update and is_self_evident(key, schema) and alike == [key]:
+            alike = [other for other in keys if rank(other, self._schema(other)) == rank(key, schema)]
+            if key not in self.update and sure(key, schema) and alike == [key]:
                 for found in read_values(key, schema, self._text, self._now):
                     self._set(key, *found)
                     break
@@ -121,7 +125,7 @@ def _mentioned(view: TurnView, text: str) -> list[str]:
     return [
         key
         for key, schema in view.writable.items()
-        if ({stem(word) for word in key_words(key, schema)} - taken) & said
+        if ({stem(word) for word in key_words(key, schema) if word.isalpha()} - taken) & said
     ]
 
 

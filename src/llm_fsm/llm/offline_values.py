@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from llm_fsm.llm.offline_moments import COUNTS, ISO_DATE, clock_times, dates
-from llm_fsm.llm.offline_vocabulary import GREETINGS, NO, YES, polarity, stem, words, words_of
+from llm_fsm.llm.offline_vocabulary import GREETINGS, NO, YES, polarity, stem, stems, words, words_of
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
 
 Schema: TypeAlias = Mapping[str, Any]
@@ -37,6 +37,11 @@ _MOMENT = re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\
 _PHONE = re.compile(r"\+?\(?\d[\d\s()./-]{4,24}\d")
 _NUMBER = re.compile(
     r"(?<![\w.])[-−]?\d{1,3}(?:,\d{3})+(?:\.\d+)?(?![\w])|(?<![\w.])[-−]?\d+(?:\.\d+)?(?!\w)"
+)
+_NUMBERED = re.compile(
+    rf"(?:(?:i'?ll take|i take|take|the|option|number|no\.?|choice|#)\s*)*"
+    rf"(?:\d+|{'|'.join((*COUNTS, *_ORDINALS))})(?:\s+(?:one|option|please))*[.!]?",
+    re.IGNORECASE,
 )
 _SURE_NAME = re.compile(
     r"\b(?:my (?:full |first |last )?name(?:'s| is)|the name(?:'s| is)|name is|name:|call me|i am called|i'm called"
@@ -101,7 +106,12 @@ def key_words(key: str, schema: Schema) -> list[str]:
 
 def is_self_evident(key: str, schema: Schema) -> bool:
     """Whether a value of this key is known by its look alone."""
-    return any(_RANK[reader] <= _RANK[_phones] for reader in _readers(key, schema))
+    return rank(key, schema) <= _RANK[_options]
+
+
+def is_unmistakable(key: str, schema: Schema) -> bool:
+    """Whether it is known so surely that the key may be set although nobody asked for it."""
+    return rank(key, schema) <= _RANK[_times]
 
 
 def rank(key: str, schema: Schema) -> int:
@@ -184,7 +194,7 @@ def _booleans(heard: Heard) -> Iterator[Candidate]:
 
 
 def _options(heard: Heard) -> Iterator[Candidate]:
-    """The listed values that the text names, the longest first; else the one that it numbers."""
+    """The listed values that the text names, the longest first; else the one that it numbers or hints at."""
     options = options_of(heard.schema)
     numeric = any(isinstance(option, int | float) for option in options)
     found = [item for item in _numbers(heard) if item[0] in options] if numeric else []
@@ -193,10 +203,16 @@ def _options(heard: Heard) -> Iterator[Candidate]:
     for option in sorted(options, key=lambda option: -len(str(option))):
         found += _named(str(option), option, spoken)
     yield from found
-    if not found and not numeric and len(spoken) <= 4:
+    if found or numeric:
+        return
+    if _NUMBERED.fullmatch(heard.text.strip()):
         for number, start, end in (*_ordinals(heard.text), *_numbers(heard)):
             if isinstance(number, int) and 1 <= number <= len(options):
                 yield options[number - 1], start, end
+    said = stems([heard.text]) - YES - NO
+    hints = [option for option in options if len(words_of(str(option))) > 1 and stems([str(option)]) & said]
+    if len(hints) == 1:
+        yield hints[0], 0, 0
 
 
 def _named(name: str, option: Any, spoken: Sequence[tuple[str, re.Match[str]]]) -> Iterator[Candidate]:
@@ -304,22 +320,18 @@ _BY_NAME: tuple[tuple[frozenset[str], Reader], ...] = (
     (frozenset({"time"}), _times),
     (frozenset({"name", "firstname", "lastname", "surname", "fullname"}), _names),
 )
-_RANK: Mapping[Reader, int] = {
-    reader: position
-    for position, reader in enumerate(
-        (
-            _emails,
-            _uris,
-            _uuids,
-            _options,
-            _moments,
-            _dates,
-            _times,
-            _phones,
-            _tokens,
-            _numbers,
-            _names,
-            _booleans,
-        )
-    )
-}
+_ORDER = (
+    _emails,
+    _uris,
+    _uuids,
+    _moments,
+    _dates,
+    _times,
+    _phones,
+    _options,
+    _tokens,
+    _numbers,
+    _names,
+    _booleans,
+)
+_RANK: Mapping[Reader, int] = {reader: position for position, reader in enumerate(_ORDER)}

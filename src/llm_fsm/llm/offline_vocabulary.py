@@ -13,9 +13,13 @@ def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-YES = words(
-    "yes yeah yep yup ya sure ok okay k correct right confirm confirmed confirming absolutely definitely agreed agree "
-    "true exactly fine perfect great accept approved approve ready y"
+SURE_YES = words("yes yeah yep yup ya correct confirm confirmed absolutely definitely agreed agree exactly")
+YES = SURE_YES | words(
+    "sure ok okay k right confirming true fine perfect great good accept approved approve ready y"
+)
+_AROUND_YES = words(
+    "that that's is it it's this all of course sounds looks seems by to for with me i i'm am thanks thank you very "
+    "much go ahead do so we are"
 )
 NO = words(
     "no nope nah never wrong incorrect false not don't dont doesn't isn't wasn't won't decline declined reject n"
@@ -36,7 +40,7 @@ _GROUPS = {
     "@yes": "yes confirm accept agree approve correct",
     "@no": "no decline refuse reject deny disagree",
     "@cancel": "cancel abort nevermind discard quit stop exit leave end finish bye goodbye",
-    "@back": "back previous return undo",
+    "@back": "back previous undo",
     "@help": "help assist assistance stuck confuse",
     "@change": "change edit modify update fix amend",
     "@again": "again restart retry repeat another",
@@ -63,10 +67,16 @@ def stem(word: str) -> str:
     bare = word.removesuffix("'s")
     for suffix in _ENDINGS:
         if bare.endswith(suffix) and len(bare) - len(suffix) >= 3:
-            return bare[: -len(suffix)]
-    return bare
+            bare = bare[: -len(suffix)]
+            break
+    return bare[:-1] if len(bare) > 3 and bare[-1] == bare[-2] else bare
 
 
+_GIVE_UP = re.compile(
+    r"\b(?:gives?|gave|giving) up\b|\bnever mind\b"
+    r"|\b(?:not|don't|doesn't|dont|no longer) (?:\w+ ){0,2}?(?:wants?|wish(?:es)?|needs?|like)\b",
+    re.IGNORECASE,
+)
 _MEANINGS = {stem(word): group for group, members in _GROUPS.items() for word in members.split()}
 _OPPOSITE = {"@yes": "@no", "@no": "@yes"}
 
@@ -74,7 +84,7 @@ _OPPOSITE = {"@yes": "@no", "@no": "@yes"}
 def meanings(text: str) -> set[str]:
     """The stems of a text's telling words; words like "confirm" become a group such as @yes, "not confirm" @no."""
     found: set[str] = set()
-    words = words_of(text)
+    words = words_of(_GIVE_UP.sub("abort", text))
     for position, word in enumerate(words):
         if word in _STOP or word in _NEGATIONS - {"no"}:
             continue
@@ -95,15 +105,16 @@ def polarity(text: str) -> bool | None:
     words = [word for word in words_of(text) if word not in _FILLERS]
     if not words:
         return None
-    if words[0] in YES or words[:2] == ["of", "course"]:
-        return True
     if words[0] in NO:
         return False
+    if words[0] in SURE_YES or words[:2] == ["of", "course"]:
+        return True
     if len(words) > 6:
         return None
     if NO.intersection(words):
         return False
-    return True if YES.intersection(words) or words[-1:] == ["good"] else None
+    rest = [word for word in words if word not in _AROUND_YES]
+    return True if (rest and all(word in YES for word in rest)) or SURE_YES.intersection(words) else None
 
 
 def is_question(text: str) -> bool:

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llm_fsm.llm.offline_values import Schema, options_of, type_of
+from llm_fsm.llm.offline_values import Schema, key_words, options_of, type_of
+from llm_fsm.llm.offline_vocabulary import stems
 from llm_fsm.messages import Choice
 
 NOTICE = "(offline: no language model is used; I follow the definition's own words and simple patterns.)"
 _MAX_DESCRIPTION = 70
+_THEIRS = re.compile(r"^(?:the )?(?:user|customer|caller|guest|client|patient)['’]s\b", re.IGNORECASE)
 _HINTS = {
     "date": "a date such as 2026-03-14",
     "time": "a time such as 15:30",
@@ -32,30 +34,48 @@ def join(*parts: str) -> str:
 
 
 def label(key: str, schema: Schema) -> str:
-    """What to call a key: its title, a short description, or its name made readable."""
-    title, description = schema.get("title"), schema.get("description")
+    """What to call a key: its title, a description that says the same, or its name made readable."""
+    title = schema.get("title")
     if isinstance(title, str) and title.strip():
         return title.strip()
-    if isinstance(description, str) and 0 < len(description.strip()) <= _MAX_DESCRIPTION:
-        plain = description.strip().rstrip(".")
-        return re.sub(
-            r"^(?:the )?(?:user|customer|caller|guest|client)['’]s\b", "your", plain, flags=re.IGNORECASE
-        )
+    described = _short_description(schema)
+    yours = _THEIRS.sub("your", described)
+    if yours != described or stems([described]) & stems(key_words(key, {})):
+        return yours
     return re.sub(r"(?<=[a-z])(?=[A-Z])|[_.]+", " ", key).strip()
+
+
+def _short_description(schema: Schema) -> str:
+    """The description where it is short and lists nothing, else ""."""
+    description = schema.get("description")
+    if not isinstance(description, str) or len(description) > _MAX_DESCRIPTION or options_of(schema):
+        return ""
+    plain = description.strip().rstrip(".")
+    return "" if re.search(r"[,:;?]", plain) else plain
+
+
+def _hint(key: str, schema: Schema) -> str:
+    options = options_of(schema)
+    if options:
+        return ", ".join(_plain(option) for option in options)
+    if type_of(schema) == "boolean":
+        return "yes or no"
+    described = _short_description(schema)
+    unsaid = described if _THEIRS.sub("your", described) != label(key, schema) else ""
+    return _HINTS.get(str(schema.get("format")), unsaid)
 
 
 def request(wanted: Mapping[str, Schema]) -> str:
     """A request for the first of the keys that are missing, with its options or form; "" when there is none."""
     for key, schema in wanted.items():
-        options = options_of(schema)
-        if options:
-            hint = ", ".join(_plain(option) for option in options)
-        elif type_of(schema) == "boolean":
-            hint = "yes or no"
-        else:
-            hint = _HINTS.get(str(schema.get("format")), "")
+        hint = _hint(key, schema)
         return f"Please tell me: {label(key, schema)}{f' ({hint})' if hint else ''}."
     return ""
+
+
+def opening(words: str, wanted: Mapping[str, Schema]) -> str:
+    """A state's own words, and a request for what is missing where they ask nothing themselves."""
+    return join(words, "" if "?" in words else request(wanted))
 
 
 def noted(update: Mapping[str, Any], schemas: Mapping[str, Schema]) -> str:
