@@ -170,13 +170,13 @@ def _ends_open(text: str) -> bool:
 
 def _find(text: str) -> Any:
     """The JSON value that a text means. Raises ReplyError."""
-    if text.startswith("{"):
+    if text.startswith(("{", '"')):
         try:
-            return _decode(text)
-        except ReplyError:
-            raise
+            value = _decode(text)
         except ValueError:
             pass
+        else:
+            return _find(value) if isinstance(value, str) and value.startswith("{") else value
     body = _THINKING.sub("", text)
     for candidate in (*_FENCE.findall(body)[:5], body):
         chosen = _chosen(_objects(candidate))

@@ -1,0 +1,106 @@
+"""The context: JSON values of Python values, and what an update may write."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime as dt
+import decimal
+import enum
+import json
+import uuid
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from llm_fsm.context import ValueFault, accept_host, has, to_json_value
+from llm_fsm.records import dump_session, parse_session
+from machines import GREETER, machine, program, reply, say, start, talk
+
+BLNS = json.loads((Path(__file__).parent / "data" / "blns" / "blns.json").read_text(encoding="utf-8"))
+
+
+class Size(enum.Enum):
+    SMALL = "s"
+
+
+class Model(BaseModel):
+    day: dt.date
+
+
+@dataclasses.dataclass
+class Point:
+    x: int
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (dt.date(2026, 1, 2), "2026-01-02"),
+        (dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC), "2026-01-02T03:04:00+00:00"),
+        (dt.timedelta(seconds=90), 90.0),
+        (decimal.Decimal("1.5"), 1.5),
+        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
+        (Size.SMALL, "s"),
+        ({"b", "a"}, ["a", "b"]),
+        ((1, [True, None]), [1, [True, None]]),
+        (Point(1), {"x": 1}),
+        (Model(day=dt.date(2026, 1, 2)), {"day": "2026-01-02"}),
+    ],
+)
+def test_python_values_become_json(value: object, plain: Any) -> None:
+    assert to_json_value(value) == plain
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), 2**64, object(), {1: 2}, b"x", [[[]] * 2, lambda: 0]]
+)
+def test_values_without_a_json_form_say_why(value: object) -> None:
+    with pytest.raises(ValueFault):
+        to_json_value(value)
+
+
+def test_deep_values_are_refused() -> None:
+    deep: list[Any] = []
+    for _ in range(40):
+        deep = [deep]
+    with pytest.raises(ValueFault, match="deeper than 32"):
+        to_json_value(deep)
+
+
+def test_dotted_names_look_into_objects_and_an_exact_key_wins() -> None:
+    data = {"a": {"b": 1, "c": None}, "a.c": 2}
+    assert [has(data, name) for name in ("a", "a.b", "a.c", "a.d", "x")] == [True, True, True, False, False]
+
+
+def test_changes_of_the_host_are_checked_by_the_schema_and_recorded() -> None:
+    keys = program(GREETER, context_schema={"properties": {"n": {"type": "integer"}}}).keys
+    events = accept_host(keys, {"old": 1}, {"n": "x", "free": (1,), "old": None, "_turn": 2})
+    assert [(type(event).__name__, getattr(event, "key", None)) for event in events] == [
+        ("ContextSet", None),
+        ("ContextRefused", "n"),
+        ("ContextRefused", "_turn"),
+    ]
+    assert (events[0].values, events[0].removed) == ({"free": [1]}, ("old",))  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("text", BLNS)
+def test_hostile_strings_survive_as_values_keys_and_messages(text: str) -> None:
+    made = machine({"a": {"purpose": "x", "transitions": [{"target_state": "a"}]}})
+    begun = start(made, context={"value": text}).session
+    update = {"again": text, "_extra": {text or "x": text}}
+    played = say(made, begun, text or "x", reply("a", text or "x", **update))
+    session = played.session
+    assert (session.context["value"], session.context["again"]) == (text, text)
+    assert parse_session(dump_session(session)) == session
+    for message in played.requests[0].messages:
+        message.content.encode()
+    if text and not text.startswith("_") and len(text) <= 200:
+        assert session.context["_extra"] == {text: text}
+
+
+def test_thousand_keys_are_the_most() -> None:
+    made = program(GREETER)
+    first = talk(made, "m", reply("hello", **{f"k{n}": n for n in range(1200)}))
+    assert len(first.session.context) == 1000

@@ -1,0 +1,46 @@
+"""Which exchanges are shown: blocks, and a token budget that is the harder bound."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.definition import HistorySettings
+from llm_fsm.history import surplus
+from llm_fsm.tokens import estimate
+
+
+def window(*sizes: int) -> list[tuple[str | None, str]]:
+    return [("u" * size, "s" * size) for size in sizes]
+
+
+@pytest.mark.parametrize(("count", "dropped"), [(0, 0), (5, 0), (10, 0), (11, 6), (12, 7)])
+def test_the_window_is_cut_in_one_block_when_it_is_twice_as_long(count: int, dropped: int) -> None:
+    assert surplus(window(*[4] * count), HistorySettings()) == dropped
+
+
+def test_the_token_budget_cuts_to_the_block_and_below_it_if_it_must() -> None:
+    assert surplus(window(*[1000] * 8), HistorySettings(max_tokens=3000)) == 3
+    assert surplus(window(*[1000] * 8), HistorySettings(max_tokens=1200)) == 6
+    assert surplus(window(10_000), HistorySettings(max_tokens=100)) == 1
+
+
+def test_no_exchanges_means_none() -> None:
+    assert surplus(window(1), HistorySettings(max_exchanges=0)) == 1
+
+
+@given(st.lists(st.integers(0, 2000), max_size=30), st.integers(0, 6), st.integers(1, 4000))
+def test_what_is_kept_fits_and_is_never_cut_without_need(sizes: list[int], most: int, tokens: int) -> None:
+    settings = HistorySettings(max_exchanges=most, max_tokens=tokens)
+    shown = window(*sizes)
+    kept = shown[surplus(shown, settings) :]
+    assert len(kept) <= 2 * most
+    assert sum(estimate(user or "") + estimate(system) + 12 for user, system in kept) <= tokens or not kept
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("word", 1), ("hello world", 3), ("日本語", 3), ("привет", 3)]
+)
+def test_tokens_are_estimated_by_script(text: str, tokens: int) -> None:
+    assert estimate(text) == tokens

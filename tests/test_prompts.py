@@ -1,0 +1,157 @@
+"""Prompts: what stands in them, in which order, and how what is foreign is escaped."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.prompts import escaped, sections
+from machines import GREETER, machine, program, reply, say, start, talk
+
+RICH = {
+    "name": "booking",
+    "description": "Books a table",
+    "persona": "Friendly & brief",
+    "initial_state": "ask",
+    "context_schema": {
+        "properties": {
+            "time": {"type": "string", "pattern": "^[0-2][0-9]:[0-5][0-9]$", "description": "Time as HH:MM"},
+            "vip": {"type": "boolean", "x-source": "host"},
+            "pin": {"type": "string", "x-secret": True},
+        }
+    },
+    "states": {
+        "ask": {
+            "description": "Asking",
+            "purpose": "Ask for the time",
+            "instructions": ["One.", "Two."],
+            "extraction_instructions": "Round to quarters.",
+            "example_dialogue": [{"user": "half seven"}, {"system": "19:30?"}],
+            "required_context_keys": ["time", "vip"],
+            "transitions": [
+                {
+                    "target_state": "done",
+                    "description": "Time known",
+                    "priority": 5,
+                    "conditions": [{"description": "has a time", "requires_context_keys": ["time"]}],
+                },
+                {"target_state": "done", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}]},
+            ],
+        },
+        "done": {"purpose": "Confirm", "response_instructions": "Repeat the time.", "reply": None},
+    },
+}
+
+
+def test_system_message_is_the_same_in_every_turn_of_every_state() -> None:
+    made = program(RICH)
+    first = talk(made, "m", reply("ask"))
+    second = say(made, first.session, "n", reply("ask", time="19:30"))
+    assert first.requests[0].messages[0] == second.requests[0].messages[0]
+    names = [section.name for section in sections(first.requests[0].messages[0].content)]
+    assert names == ["task", "fsm", "persona", "context_keys", "response", "guidelines", "format_rules"]
+
+
+def test_types_formats_and_descriptions_of_keys_are_passed_on_and_host_keys_are_not() -> None:
+    system = talk(program(RICH), "m", reply("ask")).requests[0].messages[0].content
+    assert (
+        '{"key":"time","type":"string","pattern":"^[0-2][0-9]:[0-5][0-9]$","description":"Time as HH:MM"}'
+        in system
+    )
+    assert '"vip"' not in system
+
+
+def test_user_message_begins_with_the_history_and_ends_with_the_input() -> None:
+    prompt = talk(program(RICH), "half seven", reply("ask")).prompt
+    names = [section.name for section in sections(prompt)]
+    assert names == [
+        "conversation_history",
+        "current_state",
+        "current_context",
+        "valid_states",
+        "transitions",
+        "user_input",
+    ]
+    assert prompt.index("<id>ask</id>") < prompt.index("<purpose>Ask for the time</purpose>")
+    assert "One.\nTwo.\nRound to quarters." in prompt
+    assert '[{"user":"half seven"},{"system":"19:30?"}]' in prompt
+    assert "<information_to_collect>time</information_to_collect>" in prompt
+    assert prompt.endswith('<user_input>\n"half seven"\n</user_input>\n')
+
+
+def test_transitions_show_conditions_and_what_lies_behind_them() -> None:
+    prompt = talk(program(RICH), "m", reply("ask")).prompt
+    items = json.loads(prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
+    assert items == [
+        {
+            "to": "done",
+            "desc": "Time known",
+            "priority": 5,
+            "conditions": [{"desc": "has a time", "keys": ["time"]}],
+            "there": {"purpose": "Confirm", "instructions": "Repeat the time.", "final": True},
+        },
+        {"to": "done", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}], "open": False},
+    ]
+
+
+def test_what_is_known_is_no_longer_to_be_collected() -> None:
+    made = program(RICH)
+    first = talk(made, "m", reply("ask", time="19:30"))
+    prompt = say(made, first.session, "m", reply("ask")).prompt
+    assert "<information_to_collect>" not in prompt
+    assert '<current_context>\n{"time":"19:30"}\n</current_context>' in prompt
+
+
+def test_history_is_append_only_between_trims() -> None:
+    made = program(GREETER)
+    session = start(made, reply("hello", "Hi"), greet=True).session
+    histories = []
+    for number in range(4):
+        played = say(made, session, f"m{number}", reply("hello", f"r{number}"))
+        session = played.session
+        histories.append(
+            played.prompt.split("<conversation_history>\n")[1].split("\n</conversation_history>")[0]
+        )
+    for before, after in pairwise(histories):
+        assert after.startswith(before[:-1])
+    assert histories[1] == '[{"system":"Hi"},{"user":"m0"},{"system":"r0"}]'
+
+
+def test_long_messages_are_cut_in_the_history_and_not_in_the_input() -> None:
+    made = program(GREETER, history={"max_message_chars": 10})
+    first = talk(made, "x" * 50, reply("hello", "y" * 50))
+    assert "x" * 50 in first.prompt
+    second = say(made, first.session, "m", reply("hello"))
+    assert f'"user":"{"x" * 10}... [truncated]"' in second.prompt
+    assert f'"system":"{"y" * 10}... [truncated]"' in second.prompt
+
+
+@given(st.text())
+def test_escaped_json_holds_nothing_that_markup_or_transport_could_trip_over(text: str) -> None:
+    shown = escaped({"k": text})
+    assert not set("<>&\u2028\u2029") & set(shown)
+    shown.encode()
+    assert json.loads(shown) == {"k": text}
+
+
+@pytest.mark.parametrize("reasoning", ["first", "last", "none"])
+def test_reasoning_is_asked_for_only_if_the_definition_says_so(reasoning: str) -> None:
+    made = program({**GREETER, "model": {"reasoning": reasoning}})
+    played = talk(made, "m", reply("hello"))
+    asked = reasoning != "none"
+    assert ('"reasoning"' in played.requests[0].messages[0].content) is asked
+    assert ('"reasoning"' in (played.requests[0].schema.text if played.requests[0].schema else "")) is asked
+
+
+def test_words_of_the_author_survive_half_surrogates() -> None:
+    made = machine({"a": {"purpose": "x\ud800y", "transitions": [{"target_state": "a"}]}})
+    talk(made, "m", reply("a")).prompt.encode()
+
+
+def test_sections_have_sizes() -> None:
+    found = sections("<a>\nabc\n</a>\n<b>x</b>\n")
+    assert [(s.name, s.chars, s.tokens) for s in found] == [("a", 12, 3), ("b", 8, 2)]

@@ -1,0 +1,129 @@
+"""From text to a reply, or to one named fault."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.errors import ReplyError
+from llm_fsm.reply import Reply, parse, parse_words
+
+GOOD = '{"transition":{"target_state":"bye","context_update":{"name":"Ada"}},"message":"Hi \\"x\\""}'
+READ = Reply(target="bye", update={"name": "Ada"}, message='Hi "x"')
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        GOOD,
+        f"  \ufeff{GOOD}\n",
+        f"```json\n{GOOD}\n```",
+        f"Sure, here it is:\n{GOOD}\nAnything else?",
+        f'<think>{{"transition": {{"target_state": "z"}}}} or not</think>\n{GOOD}',
+        GOOD + GOOD,
+        f'{{"thought": 1}} {GOOD}',
+        json.dumps(GOOD),
+        GOOD[:-1],
+        GOOD.replace("}}", "}, // done\n}").replace('x\\""}', 'x\\"",}'),
+    ],
+    ids=["plain", "space", "fence", "prose", "thinking", "twice", "beside", "as-a-string", "unclosed", "comments"],
+)
+def test_a_reply_is_found_whatever_stands_around_it(text: str) -> None:
+    assert parse(text) == READ
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (GOOD.replace('"', "'").replace("\\'", '"'), 'Hi "x"'),
+        ('{transition:{target_state:"bye",context_update:{name:"Ada"}},message:"Hi"}', "Hi"),
+        (GOOD.replace("Hi ", "Hi\n"), 'Hi\n"x"'),
+        (GOOD[: GOOD.rindex("x") - 3], "Hi"),
+    ],
+    ids=["single-quotes", "bare-keys", "raw-newline", "cut-off-in-the-message"],
+)
+def test_faulty_json_is_repaired(text: str, message: str) -> None:
+    found = parse(text)
+    assert (found.target, found.update, found.message) == ("bye", {"name": "Ada"}, message)
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("", "empty"),
+        (" \n\t", "empty"),
+        ("I would say bye", "not-json"),
+        ("<html><body>502</body></html>", "not-json"),
+        ("null", "not-json"),
+        ("[1, 2]", "not-json"),
+        ("{}", "no-target"),
+        ('{"message": "hi"}', "no-target"),
+        ('{"transition": null, "message": "hi"}', "no-target"),
+        ('{"transition": "bye"}', "no-target"),
+        ('{"transition": {"target_state": 7}}', "no-target"),
+        ('{"transition": {"target_state": " "}}', "no-target"),
+        ('{"transition": {"target_state": "a", "target_state": "b"}}', "duplicate-key"),
+        (GOOD + GOOD.replace("bye", "stay"), "several-objects"),
+        (GOOD[:52], "cut-off"),
+        (GOOD[:66], "cut-off"),
+        ('{"a":' * 100_000, "too-deep"),
+        ("{" * 900_000, "not-json"),
+        ("x" * 1_000_001, "too-long"),
+        ('"just words"', "not-object"),
+    ],
+)
+def test_everything_else_is_one_named_fault(text: str, fault: str) -> None:
+    with pytest.raises(ReplyError) as caught:
+        parse(text)
+    assert caught.value.fault == fault
+
+
+def test_equal_duplicates_are_no_fault() -> None:
+    assert parse('{"transition": {"target_state": "a", "target_state": "a"}, "message": "m"}').target == "a"
+
+
+@pytest.mark.parametrize("message", ["null", "7", "[]", '{"a": 1}', '"  "'])
+def test_message_that_is_no_text_is_empty(message: str) -> None:
+    assert parse('{"transition": {"target_state": "a"}, "message": %s}' % message).message == ""  # noqa: UP031
+
+
+def test_update_that_is_no_object_is_named() -> None:
+    found = parse('{"transition": {"target_state": "a", "context_update": [1]}, "message": "m"}')
+    assert (found.update, found.update_fault) == ({}, "context_update must be an object")
+
+
+@pytest.mark.parametrize(
+    "text", [GOOD, '{"message": "Hi \\"x\\""}', '{"transition": 5, "message": "Hi \\"x\\""}']
+)
+def test_words_need_only_a_message(text: str) -> None:
+    assert parse_words(text) == 'Hi "x"'
+
+
+@pytest.mark.parametrize("text", ["{}", '{"message": ""}', '{"message": 3}'])
+def test_words_without_a_message_are_a_fault(text: str) -> None:
+    with pytest.raises(ReplyError, match="lacks"):
+        parse_words(text)
+
+
+@given(st.text() | st.binary().map(lambda data: data.decode("utf-8", "surrogateescape")))
+def test_any_text_is_a_reply_or_a_fault(text: str) -> None:
+    for read in (parse, parse_words):
+        with contextlib.suppress(ReplyError):
+            read(text)
+
+
+@given(st.data())
+def test_any_damage_to_a_reply_is_a_reply_or_a_fault(data: st.DataObject) -> None:
+    start = data.draw(st.integers(0, len(GOOD)))
+    end = data.draw(st.integers(start, len(GOOD)))
+    damaged = GOOD[:start] + data.draw(st.text('{}[]",:\\\n abc0', max_size=4)) + GOOD[end:]
+    try:
+        found = parse(damaged)
+    except ReplyError:
+        return
+    assert isinstance(found.target, str)
+    assert found.target

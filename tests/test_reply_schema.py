@@ -1,0 +1,114 @@
+"""Schemas of replies: inside what strict modes accept, the same bytes each time, and read back as meant."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.reply_schema import from_strict, pairs, reply_schema, strict
+from llm_fsm.shapes import compile_shape
+
+NAMES = st.text("abcdef", min_size=1, max_size=4)
+SCHEMAS = st.recursive(
+    st.fixed_dictionaries({"type": st.sampled_from(["string", "integer", "number", "boolean"])})
+    | st.just({})
+    | st.fixed_dictionaries({"enum": st.lists(st.sampled_from(["a", "b", 1, True]), min_size=1, unique=True)})
+    | st.fixed_dictionaries(
+        {"type": st.just("string"), "format": st.just("date"), "minLength": st.integers(0, 3)}
+    )
+    | st.fixed_dictionaries(
+        {"type": st.lists(st.sampled_from(["string", "null", "array"]), min_size=1, unique=True)}
+    )
+    | st.fixed_dictionaries({"$ref": st.just("#/$defs/x")}),
+    lambda inner: (
+        st.fixed_dictionaries({"type": st.just("array"), "items": inner})
+        | st.fixed_dictionaries(
+            {"type": st.just("object"), "properties": st.dictionaries(NAMES, inner, max_size=3)}
+        )
+    ),
+    max_leaves=6,
+)
+ALLOWED = {"type", "properties", "required", "additionalProperties", "items", "enum", "description"}
+
+
+def check_strict(schema: Any) -> None:
+    assert set(schema) <= ALLOWED
+    kinds = schema["type"] if isinstance(schema["type"], list) else [schema["type"]]
+    if "object" in kinds:
+        assert schema["additionalProperties"] is False
+        assert schema["required"] == list(schema["properties"])
+        for item in schema["properties"].values():
+            check_strict(item)
+    if "array" in kinds:
+        check_strict(schema["items"])
+
+
+@given(st.dictionaries(NAMES, SCHEMAS, max_size=4), st.sampled_from(["none", "first", "last"]))
+def test_any_context_schema_gives_a_strict_reply_schema(keys: dict[str, Any], reasoning: str) -> None:
+    made = reply_schema(state="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning)
+    check_strict(json.loads(made.text))
+    assert made.text == reply_schema(state="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning).text
+    compile_shape(json.loads(made.text))
+
+
+def test_order_of_a_reply_names_the_move_before_the_words() -> None:
+    def order(reasoning: str) -> list[str]:
+        schema = json.loads(reply_schema(state="a", targets=["a"], keys={}, reasoning=reasoning).text)
+        return list(schema["properties"])
+
+    assert order("none") == ["transition", "message"]
+    assert order("first") == ["reasoning", "transition", "message"]
+    assert order("last") == ["transition", "message", "reasoning"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "expected"),
+    [
+        ({"type": "string"}, {"type": ["string", "null"]}),
+        ({}, {"type": ["string", "number", "boolean", "null"]}),
+        ({"enum": ["s", "m"]}, {"type": ["string", "null"], "enum": ["s", "m", None]}),
+        ({"enum": ["s", 1]}, {"type": ["string", "number", "boolean", "null"]}),
+        (
+            {"type": "string", "format": "date", "description": "The day"},
+            {"type": ["string", "null"], "description": "The day; format date"},
+        ),
+        ({"type": "integer", "minimum": 1}, {"type": ["integer", "null"], "description": "minimum 1"}),
+    ],
+)
+def test_key_schemas_become_nullable_and_bounds_become_words(
+    schema: dict[str, Any], expected: dict[str, Any]
+) -> None:
+    assert strict(schema) == expected
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "meant"),
+    [
+        ({"type": "object"}, [{"key": "a", "value": "1"}], {"a": "1"}),
+        ({"type": "object"}, {"a": 1}, {"a": 1}),
+        ({"type": "object"}, [1], [1]),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}},
+            {"a": None, "b": None},
+            {"b": None},
+        ),
+        (
+            {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            [{"a": None}, {"a": "x"}],
+            [{}, {"a": "x"}],
+        ),
+        ({"type": "string"}, "x", "x"),
+    ],
+)
+def test_strict_forms_are_read_back(schema: dict[str, Any], sent: Any, meant: Any) -> None:
+    assert from_strict(schema, sent) == meant
+
+
+def test_pairs_are_lists_of_key_and_value_only() -> None:
+    assert pairs([{"key": "a", "value": 1}, {"key": "b"}]) == {"a": 1, "b": None}
+    assert pairs([{"value": 1}]) is None
+    assert pairs("x") is None

@@ -1,0 +1,44 @@
+"""Logging for those who ask: names and numbers, never what people, models or tools wrote."""
+
+from __future__ import annotations
+
+from llm_fsm import enable_logging
+from llm_fsm.testing import play
+from machines import GREETER, reply
+
+
+def test_logging_shows_events_without_anybodys_words() -> None:
+    from loguru import logger
+
+    lines: list[str] = []
+    logger.remove()
+    sink = logger.add(lambda message: lines.append(str(message).strip()), format="{level} {message}", level=0)
+    stop = enable_logging("debug")
+    try:
+        play(GREETER, ["my name is SECRETNAME"], replies=[reply("bye", "Bye SECRETNAME", name="SECRETNAME")])
+    finally:
+        stop()
+    heard = len(lines)
+    play(GREETER, ["m"], replies=[reply("hello")])
+    logger.remove(sink)
+    assert len(lines) == heard
+    text = "\n".join(lines)
+    assert "SECRETNAME" not in text
+    assert "StateEntered previous=hello state=bye by=model" in text
+    assert "ContextSet keys=['name']" in text
+    assert [line.split()[0] for line in lines][:2] == ["INFO", "DEBUG"]
+
+
+def test_level_is_the_least_that_is_logged() -> None:
+    from loguru import logger
+
+    lines: list[str] = []
+    sink = logger.add(lambda message: lines.append(str(message)), level=0)
+    stop = enable_logging("WARNING")
+    try:
+        play(GREETER, ["m"], replies=[reply("bye"), reply("hello")])
+    finally:
+        stop()
+        logger.remove(sink)
+    assert len([line for line in lines if "MoveRefused" in line]) == 1
+    assert not [line for line in lines if "StateEntered" in line or "UserSaid" in line]

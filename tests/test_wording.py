@@ -1,0 +1,68 @@
+"""Fixed replies: rendered, bounded and harmless."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_fsm.wording import WordingError, compile_reply, own_question, sentence
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("Hello", "Hello"),
+        ("Hello {{ name }}!", "Hello Ada!"),
+        ("[{{ nothing }}{{ nothing.at.all }}]", "[]"),
+        ("{{ n + 1 }} {{ name | upper }} {{ items | join(', ') }}", "3 ADA a, b"),
+        ("{% if n > 1 %}many{% else %}one{% endif %}", "many"),
+        ("<b>{{ name }}</b>", "<b>Ada</b>"),
+    ],
+)
+def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> None:
+    assert compile_reply(source).render({"name": "Ada", "n": 2, "items": ["a", "b"]}) == text
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "{{ 'x' * 1000000000 }}",
+        "{{ [1] * 99999999 }}",
+        "{{ 10 ** 10 ** 10 }}",
+        "{{ '%1000000000d' % 1 }}",
+        "{{ name.__class__.__mro__[1].__subclasses__() }}",
+        "{{ items.append(1) }}",
+        "{{ range(100000000) | list }}",
+        "{{ nothing + 1 }}",
+        "{{ 1 / 0 }}",
+        "{{ name | center(1000000000) }}",
+        "{% for a in items %}{% for b in items %}{{ long }}{% endfor %}{% endfor %}",
+        "{{ '{0.__class__}'.format(1) }}{{ name() }}",
+    ],
+)
+def test_hostile_templates_are_errors_and_cost_little(source: str) -> None:
+    with pytest.raises(WordingError):
+        compile_reply(source).render({"name": "Ada", "items": ["a"] * 20, "long": "x" * 16_000})
+
+
+@pytest.mark.parametrize("source", ["{{ x", "{% if %}", "{{ }}", "{% include 'x' %}{{"])
+def test_broken_templates_are_errors_at_load(source: str) -> None:
+    with pytest.raises(WordingError, match="not a valid template"):
+        compile_reply(source)
+
+
+@pytest.mark.parametrize(
+    ("purpose", "wanted", "text"),
+    [
+        ("Ask the name", {"full_name": {}}, "Ask the name. Still needed: full name."),
+        ("What is it?", {"x": {"title": "The thing"}}, "What is it? Still needed: The thing."),
+        ("", {}, "Please go on."),
+    ],
+)
+def test_a_state_without_words_has_a_plain_sentence(
+    purpose: str, wanted: dict[str, dict[str, str]], text: str
+) -> None:
+    assert own_question(purpose, wanted) == text
+
+
+def test_sentences_end() -> None:
+    assert [sentence(text) for text in ("a  b\nc", "a!", "")] == ["a b c.", "a!", ""]
