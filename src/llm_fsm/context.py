@@ -19,14 +19,14 @@ from typing import Any
 from uuid import UUID
 
 from llm_fsm.conditions import look_up
-from llm_fsm.definition import Definition
+from llm_fsm.definition import KEY_PATTERN, Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.reply_schema import from_strict, pairs
 from llm_fsm.shapes import Shape, compile_shape
 
 EXTRA = "_extra"
 CLEAR = "_clear"
-KEY = re.compile(r"[A-Za-z][A-Za-z0-9_.-]{0,63}")
+KEY = re.compile(KEY_PATTERN)
 MAX_EXTRA_KEYS = 50
 MAX_KEYS = 1000
 MAX_VALUE_CHARS = 16_384
