@@ -45,6 +45,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "graph",
         "legacy",
         "lint",
+        "lint",
         "loader",
         "places",
         "schema",
