@@ -33,6 +33,21 @@ EXPECTED = {
     "troubleshooting",
 }
 PINS = {"R-204518": "4711"}
+OFFLINE = {
+    "appointment": (["a check-up", "2099-11-24 at 9:30", "Ada Lovelace, 030 555 0188", "yes"], "booked"),
+    "feedback": (["9", "the cake", "yes", "ada@example.com"], "thanks"),
+    "greeting": (["I'm Ada", "to see the house"], "goodbye"),
+    "interview": (["I agree", "I am a baker", "daily", "It did not print my label", "speed"], "thanks"),
+    "order": (["two large diavola", "pickup", "yes"], "placed"),
+    "product_advice": (["commuting", "no", "yes please", "Ada, 2099-05-01"], "noted"),
+    "quiz": (["yes", "Canberra", "the Volga", "nine", "pass", "count"], "good"),
+    "registration": (["Ada Lovelace", "ada@example.com", "no thanks", "yes"], "done"),
+    "reservation": (["four", "2099-06-05 at 7 pm", "Ada Lovelace", "yes"], "reserved"),
+    "returns": (["R-204518 and 4711", "the lamp", "it is damaged", "a refund", "yes"], "registered"),
+    "support_desk": (["my order", "AB123456", "It has not arrived", "ada@example.com", "yes"], "sent"),
+    "troubleshooting": (["it is slow", "no", "030 555 0188 in the evening"], "arranged"),
+}
+"""What somebody says who talks to a definition without a model, and where that ends."""
 
 
 @pytest.fixture
@@ -106,6 +121,17 @@ async def play(script: Mapping[str, Any]) -> AsyncConversation:
 @pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
 async def test_a_conversation_goes_as_its_script_says(path: Path) -> None:
     await play(json.loads(path.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+async def test_a_shipped_definition_can_be_talked_to_without_a_model(name: str) -> None:
+    said, ends_in = OFFLINE[name]
+    machine = AsyncMachine.from_file(
+        definition_paths()[name], model="offline", handlers=handlers_of(name), store="memory"
+    )
+    chat = await machine.start()
+    assert [turn.text for turn in [await chat.send(text) for text in said] if not turn.text] == []
+    assert (chat.state, chat.ended) == (ends_in, True)
 
 
 def every_transition(name: str) -> Iterator[str]:
