@@ -38,13 +38,11 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "wording",
     ),
     "documents": (
-        "checks",
         "codes",
         "foreign",
         "form",
         "graph",
         "legacy",
-        "lint",
         "lint",
         "loader",
         "places",

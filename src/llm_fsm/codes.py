@@ -1,6 +1,7 @@
-"""The catalogue of findings: every name with its code and level, and how one is made.
+"""The findings that are made while a document is read: name, code and level, and how one is made.
 
-Families: E reading and JSON, S shape, F graph, C conditions, K context keys, M older forms.
+All others belong to rules, which know their own codes (`llm_fsm.lint`). Families: E reading and JSON, S form,
+F graph, C decision, K data flow, W words, T work, P properties, M older forms, R running.
 """
 
 from __future__ import annotations
@@ -37,28 +38,14 @@ CODES: Mapping[str, Code] = {
     "missing-key": Code("S103", "error"),
     "bad-value": Code("S104", "error"),
     "duplicate-key": Code("S105", "error", at_key=True),
-    "mismatched-id": Code("S106", "error"),
     "bad-state-id": Code("S107", "error", at_key=True),
-    "bad-tool": Code("S108", "error", at_key=True),
-    "bad-context-schema": Code("S109", "error"),
-    "bad-template": Code("S110", "error"),
-    "bad-answer-schema": Code("S111", "error"),
-    "unknown-target": Code("F101", "error"),
-    "unknown-initial-state": Code("F102", "error"),
-    "unknown-tool": Code("F103", "error"),
-    "unknown-state": Code("F104", "warning"),
-    "final-with-transitions": Code("F110", "warning", at_key=True),
-    "self-transition": Code("F111", "warning"),
-    "return-without-effect": Code("F112", "warning", at_key=True),
-    "bad-condition": Code("C201", "error"),
-    "bad-check": Code("C202", "error"),
-    "bad-key": Code("K301", "error"),
-    "undeclared-key": Code("K302", "warning"),
-    "unwritable-key": Code("K303", "warning"),
-    "no-keys": Code("K304", "warning"),
-    "older-form": Code("M401", "info"),
-    "not-mapped": Code("M402", "warning", at_key=True),
-    "no-effect": Code("M403", "info", at_key=True),
+    "unknown-rule": Code("S117", "warning"),
+    "ignore-without-reason": Code("S118", "info"),
+    "unused-ignore": Code("S119", "info"),
+    "older-form": Code("M701", "info"),
+    "not-mapped": Code("M702", "warning", at_key=True),
+    "no-effect": Code("M703", "info", at_key=True),
+    "not-runnable-yet": Code("R901", "error"),
 }
 
 

@@ -1,8 +1,9 @@
 """From a file, a text or a mapping to a definition, with everything that is wrong with it said at once.
 
 A document is parsed, put into today's form (`foreign`, `legacy`), held against the models (`form`) and
-checked (`checks`). Loading runs nothing, imports nothing and fetches nothing; `read` is the only
-function here that opens a file.
+judged by rules (`lint`): by all of them when it is checked, by those that find errors when it is loaded.
+Loading runs nothing, imports nothing and fetches nothing; `read` is the only function here that opens a
+file.
 """
 
 from __future__ import annotations
@@ -11,20 +12,22 @@ import codecs
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from llm_fsm import checks, form, source
-from llm_fsm.checks import TemplateFault
-from llm_fsm.codes import CODES, finding, step, steps
+from llm_fsm import form, source
+from llm_fsm.codes import finding, step, steps
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.foreign import rewrite
-from llm_fsm.legacy import upgrade
+from llm_fsm.legacy import Upgraded, upgrade
+from llm_fsm.lint.ignores import read_ignores
+from llm_fsm.lint.rules import BY_NAME, RULES
+from llm_fsm.lint.subject import FlowReader, Placed, Subject, TemplateFault
 from llm_fsm.source import MAX_DEPTH
 from llm_fsm.templates import template_fault
 
@@ -42,10 +45,24 @@ _WIDE = (
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A definition that can be used, and what there is to say about it (warnings and notes), in file order."""
+    """A definition that can be used, and what was noticed on the way (warnings and notes), in file order.
+
+    `check` says more: loading runs only the rules that find errors.
+    """
 
     definition: Definition
     findings: tuple[Finding, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Court:
+    """How a document is judged. `loading`: for use, so that rules which find no errors may be left out."""
+
+    file: str | None = None
+    template: TemplateFault = template_fault
+    token_budget: int | None = None
+    flow: FlowReader | None = None
+    loading: bool = False
 
 
 def load(path: str | os.PathLike[str]) -> Definition:
@@ -59,27 +76,44 @@ def load_text(text: str, *, file: str | None = None, template: TemplateFault = t
     `file` is the name that findings carry. `template` tells why a fixed reply does not compile.
     Raises DefinitionError with all findings if one of them is an error.
     """
-    return _loaded(*_examine_text(text, file, template))
+    return _loaded(*_examine_text(text, _Court(file=file, template=template, loading=True)))
 
 
 def load_dict(
     document: Mapping[str, Any], *, file: str | None = None, template: TemplateFault = template_fault
 ) -> Loaded:
     """The definition of a mapping, as `load_text`; findings have pointers and no positions."""
-    return _loaded(*_examine_value(document, file, template))
+    return _loaded(*_examine_value(document, _Court(file=file, template=template, loading=True)))
 
 
 def check(
-    what: str | os.PathLike[str] | Mapping[str, Any], *, template: TemplateFault = template_fault
+    what: str | os.PathLike[str] | Mapping[str, Any],
+    *,
+    template: TemplateFault = template_fault,
+    token_budget: int | None = None,
 ) -> list[Finding]:
-    """Everything there is to say about a file (given by its path) or a mapping, sorted by position."""
+    """Everything there is to say about a file (given by its path) or a mapping, sorted by position.
+
+    `token_budget`: the most that a state's prompt may take, in tokens, where the document sets none.
+    """
     if not isinstance(what, str | os.PathLike):
-        return _examine_value(what, None, template)[1]
+        return _examine_value(what, _Court(template=template, token_budget=token_budget))[1]
+    name = os.fspath(what)
     try:
         text = read(what)
     except DefinitionError as error:
         return list(error.findings)
-    return _examine_text(text, os.fspath(what), template)[1]
+    flow = partial(_read_flow, name)
+    return _examine_text(text, _Court(file=name, template=template, token_budget=token_budget, flow=flow))[1]
+
+
+def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> list[Finding]:
+    """As `check`, for the bytes of a file that stands nowhere; other files that it names are not looked at."""
+    try:
+        text = _decoded(data, file)
+    except DefinitionError as error:
+        return list(error.findings)
+    return _examine_text(text, _Court(file=file, token_budget=token_budget))[1]
 
 
 def read(path: str | os.PathLike[str]) -> str:
@@ -93,13 +127,23 @@ def read(path: str | os.PathLike[str]) -> str:
     except (OSError, ValueError) as error:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise _refused(name, "unreadable-file", f"the file cannot be read: {reason}") from error
-    if len(data) > MAX_BYTES:
-        message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a definition may be"
-        raise _refused(name, "too-large", message)
     return _decoded(data, name)
 
 
+def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping[str, Any] | None]:
+    """The document that a subflow names, by a path relative to the file that names it."""
+    place = os.path.normpath(Path(named_in or file).parent / path)
+    try:
+        document = source.parse(read(place))
+    except (DefinitionError, source.SourceError):
+        return place, None
+    return place, document if isinstance(document, dict) else None
+
+
 def _decoded(data: bytes, name: str) -> str:
+    if len(data) > MAX_BYTES:
+        message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a definition may be"
+        raise _refused(name, "too-large", message)
     for mark, encoding in _WIDE:
         if data.startswith(mark):
             raise _refused(name, "not-utf8", f"the file is encoded in {encoding}", "save it as UTF-8")
@@ -128,7 +172,8 @@ def _loaded(definition: Definition | None, findings: Sequence[Finding]) -> Loade
 Examined = tuple[Definition | None, list[Finding]]
 
 
-def _examine_text(text: str, file: str | None, template: TemplateFault) -> Examined:
+def _examine_text(text: str, court: _Court) -> Examined:
+    file = court.file
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
         return None, [replace(empty, file=file)]
@@ -137,7 +182,7 @@ def _examine_text(text: str, file: str | None, template: TemplateFault) -> Exami
     except source.SourceError as error:
         bad = finding("bad-json", error.message, hint=error.hint)
         return None, [replace(bad, file=file, line=error.line, column=error.column)]
-    definition, findings = _examine(scan.value, file, template)
+    definition, findings = _examine(scan.value, court)
     duplicates = [_duplicate(found) for found in scan.duplicates]
     placed = [*duplicates, *(_placed(found, scan) for found in findings)]
     placed = [replace(found, file=file) for found in placed]
@@ -153,18 +198,18 @@ def _duplicate(found: source.Duplicate) -> Finding:
 
 
 def _placed(found: Finding, scan: source.Scan) -> Finding:
-    at_key = CODES[found.name].at_key
+    at_key = BY_NAME[found.name].at_key
     place = scan.key_position(found.pointer) if at_key else scan.position(found.pointer)
     return replace(found, line=place.line, column=place.column)
 
 
-def _examine_value(document: object, file: str | None, template: TemplateFault) -> Examined:
-    definition, findings = _examine(document, file, template)
-    placed = [replace(found, file=file) for found in findings]
+def _examine_value(document: object, court: _Court) -> Examined:
+    definition, findings = _examine(document, court)
+    placed = [replace(found, file=court.file) for found in findings]
     return definition, sorted(placed, key=lambda found: _order(document, found.pointer))
 
 
-def _examine(value: object, file: str | None, template: TemplateFault) -> Examined:
+def _examine(value: object, court: _Court) -> Examined:
     """The definition, if the form allows one, and all findings; pointers are those of `value`."""
     try:
         plain = _Plain([]).of(value)
@@ -173,11 +218,30 @@ def _examine(value: object, file: str | None, template: TemplateFault) -> Examin
     if not isinstance(plain, dict):
         message = f"a definition is one JSON object, not {form.describe(plain)}"
         return None, [finding("not-a-definition", message)]
-    upgraded = upgrade(plain, partial(rewrite, stem=Path(file).stem if file else None))
+    stem = Path(court.file).stem if court.file else None
+    upgraded = upgrade(plain, partial(rewrite, stem=stem))
     formed = form.examine(upgraded.document)
-    meant = checks.examine(formed.document, template)
-    written = [replace(found, pointer=upgraded.origin(found.pointer)) for found in (*formed.findings, *meant)]
-    return formed.definition, [*upgraded.findings, *written]
+    found = [*upgraded.findings, *_written(formed.findings, upgraded)]
+    subject = Subject(Placed("", formed.document), court.file, court.template, court.token_budget, court.flow)
+    sound = formed.definition is not None
+    found += _written(_judged(subject, sound, grave=True), upgraded)
+    ignores = read_ignores(plain)
+    if court.loading and not any(one.level == "error" for one in found):
+        return formed.definition, ignores.kept(found)
+    found += _written(_judged(subject, sound, grave=False), upgraded)
+    return formed.definition, [*ignores.kept(found), *ignores.remarks(found)]
+
+
+def _judged(subject: Subject, sound: bool, *, grave: bool) -> Iterator[Finding]:
+    """The findings of the rules that find errors, or of the others. `sound`: the form has no errors."""
+    for rule in RULES:
+        if (rule.level == "error") == grave and (sound or not rule.needs_form):
+            yield from rule.check(subject)
+
+
+def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
+    """Findings about today's form, with the pointers of the document as written."""
+    return [replace(found, pointer=upgraded.origin(found.pointer)) for found in findings]
 
 
 class _NotPlainError(Exception):

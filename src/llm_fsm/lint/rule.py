@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from llm_fsm.codes import CODES
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.subject import Subject
 
@@ -18,7 +19,8 @@ from llm_fsm.lint.subject import Subject
 class Rule:
     """One rule. `at_key`: its findings stand at the key of their pointer, not at the value.
 
-    `needs_form`: it is run only on documents without errors of form.
+    `level` is the gravest that its findings have: only rules of level error are run when a machine is
+    loaded. `needs_form`: it is run only on documents without errors of form.
     """
 
     name: str
@@ -47,3 +49,13 @@ class Rule:
             pointer=pointer,
             path=path,
         )
+
+
+def told(name: str) -> Rule:
+    """The rule of a finding that is made while a document is read; its module holds the page alone."""
+    entry = CODES[name]
+    return Rule(name=name, code=entry.code, level=entry.level, check=_nothing, at_key=entry.at_key)
+
+
+def _nothing(subject: Subject) -> Iterable[Finding]:  # noqa: ARG001
+    return ()

@@ -6,14 +6,16 @@ a file are found in one go even when it does not load.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, TypeVar
 
 from llm_fsm.codes import step, steps
 from llm_fsm.conditions import ConditionError, Rule, compile_rule
 from llm_fsm.graph import reachable
+from llm_fsm.lint.spelling import Speller
+from llm_fsm.templates import template_fault
 
 SYSTEM_NAMES = frozenset(
     {
@@ -21,6 +23,15 @@ SYSTEM_NAMES = frozenset(
         *("_turn", "_turns_in_state", "_timestamp"),
     }
 )
+
+
+T = TypeVar("T")
+
+TemplateFault = Callable[[str], str | None]
+"""Why a text is not a template; None when it is one."""
+
+FlowReader = Callable[[str, str | None], tuple[str, Mapping[str, Any] | None]]
+"""(relative path, file that names it; None for the one that is checked) to (file, its document or None)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,15 +106,44 @@ class Arc:
 
 @dataclass(frozen=True)
 class Subject:
-    """A document and what is known about it. States, arcs and keys that have the wrong shape are left out."""
+    """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
+
+    `template` judges fixed replies. `token_budget`: what a state's prompt may take, if not 4,000 tokens.
+    `flow` reads the documents that subflows name; without it they are not looked at.
+    """
 
     root: Placed
     file: str | None = None
+    template: TemplateFault = template_fault
+    token_budget: int | None = None
+    flow: FlowReader | None = None
+
+    @cached_property
+    def speller(self) -> Speller:
+        """Guesses what unknown names were meant to be."""
+        return Speller()
+
+    @cached_property
+    def _made(self) -> dict[Callable[[Subject], Any], Any]:
+        return {}
+
+    def once(self, make: Callable[[Subject], T]) -> T:
+        """What `make` makes of this document, made only at the first call."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
 
     @cached_property
     def states(self) -> Mapping[str, Placed]:
         """State id to state object, in order of the file."""
         return {placed.name: placed for placed in self.root.members("states")}
+
+    @cached_property
+    def ids(self) -> frozenset[str]:
+        """Every key under `states`, whatever it holds."""
+        states = self.root.value.get("states")
+        return frozenset(states) if isinstance(states, dict) else frozenset()
 
     @property
     def initial(self) -> str | None:

@@ -1,0 +1,132 @@
+"""What a file says about its own checking, under `x-lint`: findings that its author has looked at.
+
+    "x-lint": {"ignore": ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}],
+               "token_budget": 6000}
+
+A rule is given by its name, its code or the beginning of a code; `at` is a JSON pointer, and everything
+below it counts. Errors cannot be left out: what cannot work has to be mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.codes import finding, step
+from llm_fsm.findings import Finding, nearest
+from llm_fsm.lint.naming import matches, names_a_rule, near_rule
+from llm_fsm.lint.spelling import quoted
+
+_PLACE = "/x-lint"
+_SETTINGS = ("ignore", "token_budget")
+_FORM = 'write ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}]'
+_TOLD = frozenset({"unknown-rule", "ignore-without-reason", "unused-ignore"})
+
+
+@dataclass(frozen=True, slots=True)
+class Ignore:
+    """One entry: which rule's findings, below which pointer, are left out, and why."""
+
+    pointer: str
+    rule: str
+    at: str
+    reason: str
+
+    def covers(self, found: Finding) -> bool:
+        """True for a finding that this entry leaves out, if it is no error."""
+        inside = not self.at or found.pointer == self.at or found.pointer.startswith(self.at + "/")
+        return inside and found.name not in _TOLD and matches(self.rule, found.name, found.code)
+
+
+@dataclass(frozen=True, slots=True)
+class Ignores:
+    """The entries of a file, and what is wrong with how they are written."""
+
+    entries: tuple[Ignore, ...]
+    faults: tuple[Finding, ...]
+
+    def kept(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings that no entry leaves out."""
+        return [
+            found
+            for found in findings
+            if found.level == "error" or not any(entry.covers(found) for entry in self.entries)
+        ]
+
+    def remarks(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """What there is to say about the entries themselves; `findings` are all that were made."""
+        yield from self.faults
+        every = tuple(findings)
+        for entry in self.entries:
+            covered = [found.level for found in every if entry.covers(found)]
+            if not covered:
+                where = f" at {quoted(entry.at)}" if entry.at else ""
+                message = f"{quoted(entry.rule)} finds nothing{where}: this entry is not needed"
+                yield finding("unused-ignore", message, pointer=entry.pointer, hint="remove it")
+            elif all(level == "error" for level in covered):
+                message = f"{quoted(entry.rule)} is an error here, and errors cannot be left out"
+                yield finding("unused-ignore", message, pointer=entry.pointer, hint="mend it instead")
+            elif not entry.reason:
+                message = f"{quoted(entry.rule)} is left out without a reason"
+                hint = f'write {{"rule": {quoted(entry.rule)}, "reason": "…"}}'
+                yield finding("ignore-without-reason", message, pointer=entry.pointer, hint=hint)
+
+
+def read_ignores(document: Mapping[str, Any]) -> Ignores:
+    """The entries of a document; everything is read tolerantly."""
+    settings = document.get("x-lint")
+    if not isinstance(settings, dict):
+        return Ignores((), ())
+    entries: list[Ignore] = []
+    faults = [_unknown_setting(name) for name in settings if name not in _SETTINGS]
+    listed = settings.get("ignore")
+    if listed is not None and not isinstance(listed, list):
+        fault = finding("unknown-rule", '"ignore" is a list of rules', pointer=f"{_PLACE}/ignore", hint=_FORM)
+        return Ignores((), (*faults, fault))
+    for index, item in enumerate(listed or ()):
+        pointer = f"{_PLACE}/ignore/{index}"
+        entry = _entry(item, pointer)
+        if entry is None:
+            message = "this entry names no rule"
+            faults.append(finding("unknown-rule", message, pointer=pointer, hint=_FORM))
+        elif not names_a_rule(entry.rule):
+            meant = near_rule(entry.rule)
+            hint = "docs/rules.md lists the rules" if meant is None else f"did you mean {quoted(meant)}?"
+            message = f"there is no rule {quoted(entry.rule)}"
+            faults.append(finding("unknown-rule", message, pointer=pointer, hint=hint))
+        else:
+            entries.append(entry)
+    budget = settings.get("token_budget")
+    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
+        message = '"token_budget" is a whole number of tokens, at least 1'
+        faults.append(finding("unknown-rule", message, pointer=f"{_PLACE}/token_budget"))
+    return Ignores(tuple(entries), tuple(faults))
+
+
+def token_budget(document: Mapping[str, Any]) -> int | None:
+    """The budget that a document sets for the prompt of each state, if it sets one."""
+    settings = document.get("x-lint")
+    value = settings.get("token_budget") if isinstance(settings, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def _entry(item: object, pointer: str) -> Ignore | None:
+    if isinstance(item, str):
+        return Ignore(pointer, item, "", "")
+    if not isinstance(item, dict) or not isinstance(item.get("rule"), str):
+        return None
+    at, reason = item.get("at"), item.get("reason")
+    return Ignore(
+        pointer,
+        item["rule"],
+        at.rstrip("/") if isinstance(at, str) else "",
+        reason.strip() if isinstance(reason, str) else "",
+    )
+
+
+def _unknown_setting(name: str) -> Finding:
+    meant = nearest(name, _SETTINGS)
+    hint = f"the settings are {', '.join(_SETTINGS)}" if meant is None else f"did you mean {quoted(meant)}?"
+    message = f'"x-lint" has no setting {quoted(name)}'
+    return finding("unknown-rule", message, pointer=_PLACE + step(name), hint=hint)

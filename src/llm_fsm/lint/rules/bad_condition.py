@@ -1,0 +1,33 @@
+"""The logic of a condition is not JsonLogic that this program knows.
+
+Why it is bad:
+The condition can never be evaluated, so the machine cannot be started.
+
+Example:
+    "states": {"hello": {"purpose": "Ask for the age", "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"===>": [{"var": "age"}, 18]}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`, `contains`,
+`matches`, `len`, `count`, `lower`, `now`, `date`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.conditions import collect_faults
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.subject import Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compile each rule."""
+    for pointer, logic in subject.logics():
+        for fault in collect_faults(logic):
+            yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
+
+
+RULE = Rule(name="bad-condition", code="C201", level="error", check=check)

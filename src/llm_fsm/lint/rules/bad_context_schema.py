@@ -1,0 +1,43 @@
+"""The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
+
+Why it is bad:
+No value can be checked against it, so the machine cannot be started.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
+    "states": {"hello": {"purpose": "Ask for the age"}}
+
+Fix:
+Correct the place that the message names; types are string, number, integer, boolean, array, object, null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.codes import step
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.schemas import schema_faults
+from llm_fsm.lint.subject import Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compile the schema of each key, and the whole where no key is at fault."""
+    whole = subject.root.value.get("context_schema")
+    if not isinstance(whole, dict):
+        return
+    faulty = False
+    properties = whole.get("properties")
+    for name, schema in properties.items() if isinstance(properties, dict) else ():
+        if isinstance(schema, dict):
+            place = "/context_schema/properties" + step(name)
+            for pointer, message, hint in schema_faults(schema, whole.get("$defs"), place):
+                faulty = True
+                yield RULE.finding(message, pointer=pointer, hint=hint)
+    if not faulty:
+        for pointer, message, hint in schema_faults(whole, None, "/context_schema"):
+            yield RULE.finding(message, pointer=pointer, hint=hint)
+
+
+RULE = Rule(name="bad-context-schema", code="S109", level="error", check=check)

@@ -1,0 +1,43 @@
+"""Names in messages, and guesses at what an unknown one was meant to be."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+from llm_fsm.findings import nearest
+
+_HINTED = 200
+_SHOWN_NAMES = 8
+_SHOWN_CHARS = 80
+
+
+def quoted(name: str) -> str:
+    """A name in double quotes, cut at 80 characters."""
+    return json.dumps(name if len(name) <= _SHOWN_CHARS else name[:_SHOWN_CHARS] + "…", ensure_ascii=False)
+
+
+def route(path: Iterable[str]) -> str:
+    """A way through the machine: `a → b → c`."""
+    return " → ".join(path)
+
+
+class Speller:
+    """Guesses for as many names of one file as are worth the time."""
+
+    def __init__(self) -> None:
+        self.left = _HINTED
+
+    def hint(self, name: str, candidates: Iterable[str], what: str) -> str | None:
+        """`did you mean "greet"?`, or which `what` there are; None once a hopeless file had its share."""
+        self.left -= 1
+        if self.left < 0:
+            return None
+        names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
+        meant = nearest(name, names)
+        if meant is not None:
+            return f"did you mean {quoted(meant)}?"
+        if not names:
+            return f"there are no {what}"
+        more = ", …" if len(names) > _SHOWN_NAMES else ""
+        return f"the {what} are {', '.join(names[:_SHOWN_NAMES])}{more}"
