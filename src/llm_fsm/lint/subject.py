@@ -140,10 +140,10 @@ class Subject:
         return {placed.name: placed for placed in self.root.members("states")}
 
     @cached_property
-    def ids(self) -> frozenset[str]:
-        """Every key under `states`, whatever it holds."""
+    def ids(self) -> Mapping[str, Any]:
+        """Every key under `states`, in order of the file, whatever it holds."""
         states = self.root.value.get("states")
-        return frozenset(states) if isinstance(states, dict) else frozenset()
+        return states if isinstance(states, dict) else {}
 
     @property
     def initial(self) -> str | None:

@@ -27,7 +27,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield RULE.finding(
             f"initial state {quoted(initial)} is not among the states",
             pointer="/initial_state",
-            hint=subject.speller.hint(initial, subject.root.value["states"], "states"),
+            hint=subject.speller.hint(initial, subject.ids, "states"),
         )
 
 

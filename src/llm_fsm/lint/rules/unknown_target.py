@@ -38,7 +38,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for pointer, target in _targets(subject):
         if isinstance(target, str) and target not in subject.ids:
             way = "transition" if pointer.endswith("/target_state") else quoted(steps(pointer)[-1])
-            hint = subject.speller.hint(target, subject.root.value.get("states") or (), "states")
+            hint = subject.speller.hint(target, subject.ids, "states")
             yield RULE.finding(f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint)
 
 
