@@ -1,0 +1,316 @@
+"""Sets of JSON values: what a context key may hold, and what a condition leaves of it.
+
+A set is a union of ranges of numbers, ranges of texts (in the order of code points, as conditions
+compare them) and kinds that are not told apart further: null (which is also a key that is not set),
+true, false, the empty list, other lists, and objects.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
+_SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}
+
+Position = tuple[Any, int]
+"""A value and -1, 0 or 1: just below it, at it, just above it. Ranges hold both their end positions."""
+Range = tuple[Position | None, Position | None]
+"""Lowest and highest position; None where there is no end."""
+Ranges = tuple[Range, ...]
+
+_EVERY: Ranges = ((None, None),)
+_EVERY_TEXT: Ranges = ((("", 0), None),)
+
+
+def _meets(low: Position | None, high: Position | None) -> bool:
+    return low is None or high is None or low <= high
+
+
+def _highest_low(a: Position | None, b: Position | None) -> Position | None:
+    return b if a is None else a if b is None else max(a, b)
+
+
+def _lowest_high(a: Position | None, b: Position | None) -> Position | None:
+    return b if a is None else a if b is None else min(a, b)
+
+
+def _common(first: Ranges, second: Ranges) -> Ranges:
+    if not first or not second:
+        return ()
+    pairs = ((_highest_low(a[0], b[0]), _lowest_high(a[1], b[1])) for a in first for b in second)
+    return tuple(sorted((pair for pair in pairs if _meets(*pair)), key=_by_low))
+
+
+def _by_low(part: Range) -> tuple[bool, Any]:
+    return (part[0] is not None, part[0])
+
+
+def _united(ranges: Iterable[Range]) -> Ranges:
+    joined: list[Range] = []
+    for low, high in sorted(ranges, key=_by_low):
+        if joined and _meets(low, _after(joined[-1][1])):
+            last = joined[-1]
+            ends = None if last[1] is None or high is None else max(last[1], high)
+            joined[-1] = (last[0], ends)
+        else:
+            joined.append((low, high))
+    return tuple(joined)
+
+
+def _after(position: Position | None) -> Position | None:
+    return None if position is None else (position[0], position[1] + 1)
+
+
+def _without(every: Range, ranges: Ranges) -> Ranges:
+    gaps: list[Range] = []
+    low = every[0]
+    for start, end in ranges:
+        before = None if start is None else (start[0], start[1] - 1)
+        if before is not None and _meets(low, before):
+            gaps.append((low, before))
+        if end is None:
+            return tuple(gaps)
+        low = (end[0], end[1] + 1)
+    gaps.append((low, every[1]))
+    return tuple(gaps)
+
+
+def _whole_ends(part: Range) -> tuple[int | None, int | None]:
+    """The least and greatest whole number of a range."""
+    low, high = part
+    least = most = None
+    if low is not None and low[0] != float("-inf"):
+        least = -int(-low[0] // 1)
+        least += 1 if (least, 0) < low else 0
+    if high is not None and high[0] != float("inf"):
+        most = int(high[0] // 1)
+        most -= 1 if (most, 0) > high else 0
+    return least, most
+
+
+def _whole(ranges: Ranges) -> Ranges:
+    """Ranges of whole numbers with whole ends, empty ones left out."""
+    found: list[Range] = []
+    for part in ranges:
+        least, most = _whole_ends(part)
+        if least is None or most is None or least <= most:
+            found.append((None if least is None else (least, 0), None if most is None else (most, 0)))
+    return _united(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ValueSet:
+    """A set of JSON values. `whole`: of the numbers in the ranges only the whole ones."""
+
+    kinds: frozenset[str] = frozenset()
+    numbers: Ranges = ()
+    texts: Ranges = ()
+    whole: bool = False
+
+    @property
+    def empty(self) -> bool:
+        """True when no value is in it."""
+        return not (self.kinds or self.numbers or self.texts)
+
+    @property
+    def has_null(self) -> bool:
+        """True when the key may be unset."""
+        return "null" in self.kinds
+
+    def __and__(self, other: ValueSet) -> ValueSet:
+        if self is other or other is EVERYTHING:
+            return self
+        whole = self.whole or other.whole
+        numbers = _common(self.numbers, other.numbers)
+        return ValueSet(
+            kinds=self.kinds & other.kinds,
+            numbers=_whole(numbers) if whole else numbers,
+            texts=_common(self.texts, other.texts),
+            whole=whole,
+        )
+
+    def __or__(self, other: ValueSet) -> ValueSet:
+        whole = (self.whole or not self.numbers) and (other.whole or not other.numbers)
+        return ValueSet(
+            kinds=self.kinds | other.kinds,
+            numbers=_united((*self.numbers, *other.numbers)),
+            texts=_united((*self.texts, *other.texts)),
+            whole=whole,
+        )
+
+    def __invert__(self) -> ValueSet:
+        """All other values. What it says of numbers is right only where `whole` is not set."""
+        return ValueSet(
+            kinds=KINDS - self.kinds,
+            numbers=_without((None, None), self.numbers),
+            texts=_without(_EVERY_TEXT[0], self.texts),
+        )
+
+    def within(self, other: ValueSet) -> bool:
+        """True when it has no value that `other` lacks; `other` must not be `whole`."""
+        return (self & ~other).empty
+
+    def finite(self, limit: int) -> list[Any] | None:
+        """All its values, when there are at most `limit` and all of them can be written down."""
+        if self.kinds & {"list", "object"}:
+            return None
+        values = [value for kind, value in _SINGLE.items() if kind in self.kinds]
+        for low, high in self.texts:
+            if low is None or low != high:
+                return None
+            values.append(low[0])
+        for low, high in self.numbers:
+            if low is None or high is None:
+                return None
+            if low == high:
+                values.append(low[0])
+            elif not self.whole or high[0] - low[0] >= limit:
+                return None
+            else:
+                values.extend(range(low[0], high[0] + 1))
+        return values if len(values) <= limit else None
+
+    def samples(self) -> list[Any]:
+        """A few of its values, the plainest first and null last; empty lists and objects come late."""
+        found: list[Any] = []
+        for part in self.texts[:8]:
+            found.extend(_sample_texts(part))
+        for part in self.numbers[:8]:
+            found.extend(_sample_numbers(part, whole=self.whole))
+        found.extend(value for kind, value in _SINGLE.items() if kind in self.kinds and kind != "null")
+        found.extend([value for kind, value in (("list", ["a"]), ("object", {})) if kind in self.kinds])
+        return [*found, None] if self.has_null else found
+
+
+def _sample_numbers(part: Range, *, whole: bool) -> Iterator[Any]:
+    least, most = _whole_ends(part)
+    if (least is None or least <= 0) and (most is None or most >= 0):
+        yield 0
+    if least is not None and (most is None or least <= most):
+        yield least
+    if most is not None and (least is None or least <= most):
+        yield most
+    if whole:
+        return
+    low, high = part
+    if low is not None and high is not None and low[0] < high[0]:
+        yield (low[0] + high[0]) / 2
+    elif low is not None and low == high:
+        yield low[0]
+
+
+def _sample_texts(part: Range) -> Iterator[str]:
+    low, high = part
+    if low is not None and low[1] == 0:
+        yield low[0]
+    if high is not None and high[1] == 0 and high != low:
+        yield high[0]
+    start = "" if low is None else low[0]
+    for tail in ("other", "!"):
+        if high is None or (start + tail, 0) <= high:
+            yield start + tail
+
+
+EVERYTHING = ValueSet(kinds=KINDS, numbers=_EVERY, texts=_EVERY_TEXT)
+NOTHING = ValueSet()
+NUMBERS = ValueSet(numbers=_EVERY)
+TEXTS = ValueSet(texts=_EVERY_TEXT)
+UNSET = ValueSet(kinds=frozenset({"null"}))
+SET = ~UNSET
+
+
+def kinds(*names: str) -> ValueSet:
+    """The set of values of these kinds."""
+    return ValueSet(kinds=frozenset(names))
+
+
+def points(values: Iterable[Any]) -> ValueSet:
+    """The set of these values; of lists that are not empty, and of objects, all are taken in."""
+    names: set[str] = set()
+    numbers: list[Range] = []
+    texts: list[Range] = []
+    for value in values:
+        if value is None or isinstance(value, bool):
+            names.add("null" if value is None else "true" if value else "false")
+        elif isinstance(value, str):
+            texts.append(((value, 0), (value, 0)))
+        elif isinstance(value, int | float):
+            numbers.append(((value, 0), (value, 0)))
+        elif isinstance(value, list):
+            names.add("list" if value else "empty")
+        else:
+            names.add("object")
+    return ValueSet(kinds=frozenset(names), numbers=_united(numbers), texts=_united(texts))
+
+
+def ordered(low: Position | None, high: Position | None) -> Ranges:
+    """The range between two positions, none if they cross."""
+    return ((low, high),) if _meets(low, high) else ()
+
+
+_TYPES: Mapping[str, ValueSet] = {
+    "null": UNSET,
+    "boolean": kinds("true", "false"),
+    "integer": ValueSet(numbers=_EVERY, whole=True),
+    "number": NUMBERS,
+    "string": TEXTS,
+    "array": kinds("empty", "list"),
+    "object": kinds("object"),
+}
+
+
+def domain(schema: object, definitions: Mapping[str, Any], depth: int = 0) -> ValueSet:
+    """All values that a JSON Schema accepts, and perhaps more; `definitions` are those of `#/$defs/…`.
+
+    Read are type, enum, const, the bounds of numbers, minLength and minItems from 1 on, anyOf, oneOf,
+    allOf and $ref; other keywords can only narrow and are left out of account.
+    """
+    if schema is False:
+        return NOTHING
+    if not isinstance(schema, dict) or depth > 8:
+        return EVERYTHING
+    found = EVERYTHING
+    types = schema.get("type")
+    listed = [types] if isinstance(types, str) else types if isinstance(types, list) else []
+    if listed and all(isinstance(name, str) and name in _TYPES for name in listed):
+        found = reduce(ValueSet.__or__, (_TYPES[name] for name in listed))
+    if isinstance(schema.get("enum"), list):
+        found &= points(schema["enum"])
+    if "const" in schema:
+        found &= points([schema["const"]])
+    found &= _bounds(schema)
+    reference = schema.get("$ref")
+    if isinstance(reference, str) and reference.startswith("#/$defs/"):
+        found &= domain(definitions.get(reference[8:]), definitions, depth + 1)
+    for choice in ("anyOf", "oneOf"):
+        if isinstance(schema.get(choice), list) and schema[choice]:
+            parts = [domain(part, definitions, depth + 1) for part in schema[choice][:16]]
+            found &= EVERYTHING if len(schema[choice]) > 16 else reduce(ValueSet.__or__, parts)
+    for part in schema["allOf"][:16] if isinstance(schema.get("allOf"), list) else ():
+        found &= domain(part, definitions, depth + 1)
+    return found
+
+
+def _bounds(schema: Mapping[str, Any]) -> ValueSet:
+    low = high = None
+    for key, shift in (("minimum", 0), ("exclusiveMinimum", 1)):
+        if _is_number(schema.get(key)):
+            low = _highest_low(low, (schema[key], shift))
+    for key, shift in (("maximum", 0), ("exclusiveMaximum", -1)):
+        if _is_number(schema.get(key)):
+            high = _lowest_high(high, (schema[key], shift))
+    texts, names = _EVERY_TEXT, KINDS
+    if _is_number(schema.get("minLength")) and schema["minLength"] > 0:
+        texts = ordered(("", 1), None)
+    if _is_number(schema.get("minItems")) and schema["minItems"] > 0:
+        names = KINDS - {"empty"}
+    if low is None and high is None and texts is _EVERY_TEXT and names is KINDS:
+        return EVERYTHING
+    return ValueSet(kinds=names, numbers=ordered(low, high), texts=texts)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
