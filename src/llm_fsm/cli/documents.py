@@ -1,0 +1,94 @@
+"""What the commands about files share: reading one, and writing what was made of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from llm_fsm import source
+from llm_fsm.cli.exits import OUTPUT, Failure
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding
+from llm_fsm.foreign import rewrite
+from llm_fsm.legacy import upgrade
+from llm_fsm.loader import MAX_BYTES, load_text, read
+
+STDIN = "<stdin>"
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A definition as written, however faulty: in today's form, with everything there is to say about it.
+
+    `origin` tells where something of today's form stands in the file.
+    """
+
+    name: str
+    value: Mapping[str, Any]
+    findings: tuple[Finding, ...]
+    origin: Callable[[str], str]
+
+    @property
+    def faulty(self) -> bool:
+        """True when it cannot be loaded."""
+        return any(found.level == "error" for found in self.findings)
+
+
+def text_of(path: str) -> str:
+    """The text of a file, or of standard input for `-`. Raises DefinitionError or Failure."""
+    if path != "-":
+        return read(path)
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    if len(data) > MAX_BYTES:
+        raise Failure(f"{STDIN}: larger than {MAX_BYTES // 1_000_000} MB, the most that is read", 1)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Failure(
+            f"{STDIN}: byte 0x{data[error.start]:02x} at offset {error.start} is not UTF-8", 1
+        ) from error
+
+
+def named(path: str) -> str:
+    """The name of a file in messages."""
+    return STDIN if path == "-" else path
+
+
+def read_document(path: str) -> Document:
+    """A definition, faulty or not. Raises DefinitionError for what is no JSON object."""
+    return document_of(text_of(path), named(path))
+
+
+def document_of(text: str, name: str) -> Document:
+    """As `read_document`, from a text."""
+    try:
+        findings = load_text(text, file=name).findings
+    except DefinitionError as error:
+        findings = error.findings
+    try:
+        value = source.parse(text)
+    except source.SourceError:
+        raise DefinitionError(findings) from None
+    if not isinstance(value, dict) or any(found.code.startswith("E") for found in findings):
+        raise DefinitionError(findings)
+    upgraded = upgrade(value, partial(rewrite, stem=Path(name).stem))
+    return Document(name, upgraded.document, findings, upgraded.origin)
+
+
+def write_output(path: str, data: str | bytes) -> None:
+    """Put a result in a file, all or nothing. Raises Failure."""
+    target = Path(path)
+    fresh = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        fresh.write_bytes(data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
+        fresh.replace(target)
+    except OSError as error:
+        fresh.unlink(missing_ok=True)
+        raise Failure(
+            f"{path}: cannot be written: {(error.strerror or str(error)).lower()}", OUTPUT
+        ) from error

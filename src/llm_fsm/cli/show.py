@@ -1,0 +1,213 @@
+"""`llm-fsm show`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import click
+
+from llm_fsm.cli import documents, exits, printing
+from llm_fsm.cli.exits import Failure
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.draw.boxes import boxes
+from llm_fsm.draw.dot import dot
+from llm_fsm.draw.extract import Details, Picture, extract, faults_of_path, light, mark
+from llm_fsm.draw.mermaid import mermaid
+from llm_fsm.draw.text import listing, outline
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding
+
+TEXTS: Mapping[str, Callable[[Picture], str]] = {
+    "text": listing,
+    "outline": outline,
+    "mermaid": mermaid,
+    "dot": dot,
+}
+IMAGES = ("svg", "png")
+SUFFIXES: Mapping[str, str] = {
+    ".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png",
+}  # fmt: skip
+_PAUSE = 0.3
+_DRAWING_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be drawn, and how."""
+
+    file: str
+    form: str
+    details: Details
+    states: tuple[str, ...]
+    path: tuple[str, ...]
+    findings: bool
+    output: str | None
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option("--fsm", metavar="FILE", help="The same as FILE.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*TEXTS, *IMAGES, "boxes"]),
+    help="What to draw. By default what the name of -o says, else text. svg and png need Graphviz.",
+)
+@click.option("--conditions/--no-conditions", default=False, help="Show the conditions of moves.")
+@click.option("--keys", is_flag=True, help="Show the context keys that states collect.")
+@click.option("--tools", is_flag=True, help="Show the tools of states.")
+@click.option("--state", "states", metavar="ID", multiple=True, help="Highlight a state; may be repeated.")
+@click.option("--path", metavar="A,B,C", help="Highlight states and the moves between them.")
+@click.option("--findings", is_flag=True, help="Mark what the checker found, each place by its worst level.")
+@click.option("-o", "--output", metavar="FILE", help="Write to a file.")
+@click.option("--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C.")
+@verbose_option
+@click.pass_context
+def show(
+    context: click.Context,
+    *,
+    file: str | None,
+    fsm: str | None,
+    form: str | None,
+    conditions: bool,
+    keys: bool,
+    tools: bool,
+    states: tuple[str, ...],
+    path: str | None,
+    findings: bool,
+    output: str | None,
+    watch: bool,
+) -> None:
+    """Draw a definition: text, boxes for the terminal, Mermaid, DOT, SVG or PNG.
+
+    FILE is a definition, or - for standard input. One with errors is drawn as far as it goes, the errors are
+    told, and the exit code is 1.
+    """
+    if (file is None) == (fsm is None):
+        raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
+    suffix = os.path.splitext(output)[1].lower() if output else ""
+    wish = Wish(
+        file=file or fsm or "",
+        form=form or SUFFIXES.get(suffix, "text"),
+        details=Details(conditions=conditions, keys=keys, tools=tools),
+        states=states,
+        path=tuple(step.strip() for step in path.split(",")) if path else (),
+        findings=findings,
+        output=output,
+    )
+    if wish.form == "png" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a PNG does not go to a terminal; name a file with -o", context)
+    if wish.form in IMAGES:
+        graphviz()
+    if not watch:
+        context.exit(draw(wish))
+    if wish.file == "-":
+        raise click.UsageError("--watch needs a file, not standard input", context)
+    _watch(wish)
+
+
+def draw(wish: Wish) -> int:
+    """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and Failure."""
+    document = documents.read_document(wish.file)
+    picture = extract(document.value, wish.details)
+    if not picture.nodes:
+        raise DefinitionError(document.findings)
+    faults = [
+        *faults_of_path(picture, wish.path),
+        *(f for s in wish.states for f in faults_of_path(picture, (s,))),
+    ]
+    if faults:
+        raise Failure(f"{document.name}: {'; '.join(dict.fromkeys(faults))}")
+    picture = light(picture, wish.states, wish.path)
+    if wish.findings:
+        picture = mark(picture, document.findings, document.origin)
+    _give(rendered(picture, wish.form), wish.output)
+    _tell(
+        document.findings
+        if wish.findings
+        else [found for found in document.findings if found.level == "error"]
+    )
+    return exits.AT_FAULT if document.faulty else exits.OK
+
+
+def rendered(picture: Picture, form: str) -> str | bytes:
+    """The picture in one of the forms."""
+    if form == "boxes":
+        return boxes(picture, shutil.get_terminal_size((100, 40)).columns)
+    if form in TEXTS:
+        return TEXTS[form](picture)
+    image = _image(dot(picture), form)
+    return image.decode() if form == "svg" else image
+
+
+def graphviz() -> str:
+    """The path of Graphviz's `dot`. Raises Failure when it is not installed."""
+    found = shutil.which("dot")
+    if found is None:
+        raise Failure(
+            "SVG and PNG are drawn by Graphviz, whose program `dot` is not installed: `apt-get install graphviz` "
+            "(or `brew install graphviz`); --format mermaid, dot and boxes need nothing"
+        )
+    return found
+
+
+def _image(text: str, form: str) -> bytes:
+    try:
+        done = subprocess.run(
+            [graphviz(), f"-T{form}"],
+            input=text.encode(),
+            capture_output=True,
+            timeout=_DRAWING_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"Graphviz took longer than {_DRAWING_SECONDS} seconds; try --format dot") from error
+    if done.returncode != 0 or not done.stdout:
+        raise Failure(f"Graphviz could not draw it: {done.stderr.decode(errors='replace').strip()[:300]}")
+    return done.stdout
+
+
+def _give(drawing: str | bytes, output: str | None) -> None:
+    if output is not None:
+        documents.write_output(output, drawing)
+        printing.note(f"wrote {output}")
+    elif isinstance(drawing, str):
+        printing.out(printing.words(drawing).rstrip("\n"))
+    else:
+        sys.stdout.buffer.write(drawing)
+        sys.stdout.flush()
+
+
+def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
+    for found in findings:
+        printing.err(printing.one_line(str(found)))
+
+
+def _watch(wish: Wish) -> None:
+    """Draw, and again at each change of the file's time or size; a fault is told and the watch goes on."""
+    seen: tuple[int, int] | None = None
+    while True:
+        now = _stamp(wish.file)
+        if now != seen:
+            seen = now
+            if wish.output is None and sys.stdout.isatty():
+                click.clear()
+            try:
+                draw(wish)
+            except (DefinitionError, Failure) as error:
+                exits.end(error, verbose=False)
+        time.sleep(_PAUSE)
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)

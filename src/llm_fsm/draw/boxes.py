@@ -1,0 +1,226 @@
+"""A picture as boxes for a terminal: states one below the other, moves as rails on the right.
+
+Every state that is entered from elsewhere has one rail, which all moves to it join and which ends in its title
+line (`◀`); a move to the next box down is an arrow between the two. Where lines only cross, `┼` is drawn.
+Rails that do not meet share a column (greedy colouring of intervals).
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from llm_fsm.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
+
+_MIN_WIDTH = 24
+_MAX_WIDTH = 64
+_RAIL = 2
+_UP, _DOWN, _LEFT, _RIGHT = 1, 2, 4, 8
+_LINES: Mapping[int, str] = {
+    _UP | _DOWN: "│", _LEFT | _RIGHT: "─", _UP: "│", _DOWN: "│", _LEFT: "─", _RIGHT: "─",
+    _DOWN | _LEFT: "┐", _UP | _LEFT: "┘", _UP | _DOWN | _LEFT: "┤",
+    _UP | _DOWN | _LEFT | _RIGHT: "┼", _DOWN | _LEFT | _RIGHT: "┬", _UP | _LEFT | _RIGHT: "┴",
+}  # fmt: skip
+_MARKS: Mapping[str | None, str] = {None: "", "info": " (i)", "warning": " (!)", "error": " (✖)"}
+_EDGES: Mapping[bool, str] = {False: "┌─┐│└┘├", True: "╔═╗║╚╝╠"}
+
+
+@dataclass(frozen=True, slots=True)
+class _Port:
+    """A line of the drawing from which a move leaves, or at which a rail ends."""
+
+    row: int
+    target: str
+
+
+@dataclass(slots=True)
+class _Sheet:
+    """Lines of text so far, with what is needed to draw rails beside them."""
+
+    width: int
+    lines: list[str] = field(default_factory=list)
+    exits: list[_Port] = field(default_factory=list)
+    entries: dict[str, int] = field(default_factory=dict)
+
+
+def boxes(picture: Picture, width: int = 100) -> str:
+    """The drawing, at most `width` cells wide where its rails leave room for that."""
+    order = _ordered(picture)
+    nodes = {node.id: node for node in picture.nodes}
+    moves: dict[str, list[Edge]] = {name: [] for name in order}
+    for edge in picture.own:
+        moves[edge.source].append(edge)
+    down = _straight(order, moves)
+    railed = {edge.target for name in order for edge in moves[name] if down.get(name) is not edge}
+    room = width - _RAIL * (len(railed) + 2)
+    sheet = _Sheet(width=max(_MIN_WIDTH, min(_MAX_WIDTH, room, _wanted(picture, moves))))
+    for name in order:
+        _box(sheet, nodes[name], moves[name], down.get(name), picture)
+    _everywhere(sheet, picture, width)
+    return "\n".join(line.rstrip() for line in _with_rails(sheet)) + "\n"
+
+
+def _ordered(picture: Picture) -> list[str]:
+    """States in reverse order of leaving them in a depth-first walk: where there is no way back, downwards only."""
+    below: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
+    for edge in picture.own:
+        below[edge.source].append(edge.target)
+    starts = [] if picture.initial is None else [picture.initial]
+    left: list[str] = []
+    seen: set[str] = set()
+    groups: list[str] = []
+    for root in dict.fromkeys((*starts, *below)):
+        if root in seen:
+            continue
+        left.clear()
+        seen.add(root)
+        stack = [(root, iter(reversed(below[root])))]
+        while stack:
+            name, targets = stack[-1]
+            for target in targets:
+                if target not in seen:
+                    seen.add(target)
+                    stack.append((target, iter(reversed(below[target]))))
+                    break
+            else:
+                left.append(name)
+                stack.pop()
+        groups += reversed(left)
+    return groups
+
+
+def _straight(order: Sequence[str], moves: Mapping[str, Sequence[Edge]]) -> dict[str, Edge]:
+    """State id to its move to the box just below, which is drawn as an arrow between them."""
+    found: dict[str, Edge] = {}
+    for name, following in pairwise(order):
+        for edge in moves[name]:
+            if edge.target == following:
+                found[name] = edge
+                break
+    return found
+
+
+def _wanted(picture: Picture, moves: Mapping[str, Sequence[Edge]]) -> int:
+    texts = [len(node.id) + len(node.kind) + 14 for node in picture.nodes]
+    texts += [cells(node.label) + 4 for node in picture.nodes]
+    texts += [cells(_said(edge)) + 6 for edges in moves.values() for edge in edges]
+    return max(texts, default=_MIN_WIDTH)
+
+
+def _box(sheet: _Sheet, node: Node, moves: Sequence[Edge], down: Edge | None, picture: Picture) -> None:
+    left, flat, right, side, low_left, low_right, out = tuple(_EDGES[node.lit])
+    inner = sheet.width - 4
+    kind = "" if node.kind == "converse" else f" ({node.kind})"
+    start = "● " if node.id == picture.initial else ""
+    title = f"{start}{node.id}{kind}{_MARKS[node.level]}"
+    sheet.lines.append(left + flat * (sheet.width - 2) + right)
+    sheet.entries[node.id] = len(sheet.lines)
+    sheet.lines.append(f"{side} {fitted(title, inner)} {side}")
+    extra = [node.label] if node.label else []
+    extra += [f"needs {', '.join(node.keys)}"] if node.keys else []
+    extra += [f"tools {', '.join(node.tools)}"] if node.tools else []
+    sheet.lines += [f"{side} {fitted(text, inner)} {side}" for text in extra]
+    for edge in moves:
+        if edge is not down:
+            sheet.exits.append(_Port(len(sheet.lines), edge.target))
+            sheet.lines.append(f"{side} {fitted(_said(edge), inner - 1, right=True)} ─{out}")
+    sheet.lines.append(low_left + flat * (sheet.width - 2) + low_right)
+    if down is not None:
+        arrow = "║" if down.lit else "│"
+        text = f"  {arrow} {_said(down)}".rstrip()
+        sheet.lines += [fitted(text, sheet.width), fitted("  ▼", sheet.width)]
+    elif node.kind != UNKNOWN:
+        sheet.lines.append(" " * sheet.width)
+
+
+def _said(edge: Edge) -> str:
+    how = "auto: " if edge.how == "auto" else ""
+    return f"{'▶ ' if edge.lit else ''}{how}{edge.text}{_MARKS[edge.level]}"
+
+
+def _everywhere(sheet: _Sheet, picture: Picture, width: int) -> None:
+    """Global transitions, once, below everything."""
+    if not picture.shared:
+        return
+    sheet.lines.append(fitted(f"{EVERYWHERE} in every state that waits for the user:", sheet.width))
+    for edge in picture.shared:
+        text = f"    → {edge.target}" + (f": {_said(edge)}" if _said(edge) else "")
+        sheet.lines.append(fitted(text, max(sheet.width, width)))
+
+
+def _with_rails(sheet: _Sheet) -> list[str]:
+    spans: dict[str, tuple[int, int]] = {}
+    for port in sheet.exits:
+        row = sheet.entries[port.target]
+        low, high = spans.get(port.target, (row, row))
+        spans[port.target] = (min(low, port.row), max(high, port.row))
+    columns = _columns(spans)
+    grid = [dict[int, int]() for _ in sheet.lines]
+    for target, (low, high) in spans.items():
+        at = columns[target]
+        for row in range(low, high + 1):
+            grid[row][at] = grid[row].get(at, 0) | (_UP if row > low else 0) | (_DOWN if row < high else 0)
+        ends = [sheet.entries[target], *(port.row for port in sheet.exits if port.target == target)]
+        for row in dict.fromkeys(ends):
+            for cell in range(at):
+                grid[row][cell] = grid[row].get(cell, 0) | _LEFT | _RIGHT
+            grid[row][at] = grid[row].get(at, 0) | _LEFT
+    arrows = {sheet.entries[target] for target in spans}
+    return [
+        line + _rail(grid[row], row in arrows) if grid[row] else line for row, line in enumerate(sheet.lines)
+    ]
+
+
+def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
+    """Each rail's column, counted from 0; short ones stand nearest to the boxes."""
+    used: list[list[tuple[int, int]]] = []
+    columns: dict[str, int] = {}
+    for target, (low, high) in sorted(spans.items(), key=lambda item: item[1][1] - item[1][0]):
+        column = 0
+        while column < len(used) and any(low <= end and start <= high for start, end in used[column]):
+            column += 1
+        if column == len(used):
+            used.append([])
+        used[column].append((low, high))
+        columns[target] = column
+    return columns
+
+
+def _rail(row: Mapping[int, int], arrow: bool) -> str:
+    """One line of the rails: per column a filler and a crossing."""
+    text = ""
+    for cell in range(max(row) + 1):
+        lines = row.get(cell, 0)
+        filler = "─" if lines & _LEFT else " "
+        if cell == 0 and arrow and lines & _LEFT:
+            filler = "◀"
+        text += filler * (_RAIL - 1) + _LINES.get(lines, " ")
+    return text
+
+
+def cells(text: str) -> int:
+    """How many cells of a terminal a text takes (Unicode standard annex 11)."""
+    return sum(_cells(char) for char in text)
+
+
+def _cells(char: str) -> int:
+    if unicodedata.combining(char) or unicodedata.category(char) in ("Cf", "Me", "Mn"):
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in "WF" else 1
+
+
+def fitted(text: str, width: int, *, right: bool = False) -> str:
+    """A text cut or padded to exactly `width` cells."""
+    total = cells(text)
+    if total > width:
+        kept, total = "", 0
+        for char in text:
+            if total + _cells(char) > width - 1:
+                break
+            kept += char
+            total += _cells(char)
+        text, total = kept + "…", total + 1
+    pad = " " * (width - total)
+    return pad + text if right else text + pad

@@ -1,0 +1,101 @@
+"""A picture as a DOT digraph, which Graphviz draws. All names and texts stand as quoted strings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from textwrap import wrap
+
+from llm_fsm.draw.extract import EVERYWHERE, Edge, Node, Picture
+
+START_ID = "[*]"
+"""The point from which an arrow leads to the initial state."""
+
+_WIDTH = 34
+_LINES = 4
+_SHAPES: Mapping[str, str] = {
+    "decide": 'shape=diamond style="filled" fillcolor="#fff3cd"',
+    "task": 'shape=component style="filled" fillcolor="#e2ecff"',
+    "wait": 'shape=octagon style="filled" fillcolor="#f1e6ff"',
+    "subflow": 'shape=box3d style="filled" fillcolor="#e0f5f2"',
+    "final": 'style="rounded,filled" fillcolor="#e6f4e6" peripheries=2',
+    "unknown": 'style="rounded,dashed" color="#999999"',
+}
+_COLOURS: Mapping[str, str] = {"info": "#2f5fb3", "warning": "#d97700", "error": "#c62828"}
+_MARKS: Mapping[str | None, str] = {None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ "}
+_LIT = "#b36b00"
+
+
+def dot(picture: Picture) -> str:
+    """The text of the digraph, with a line break at its end."""
+    lines = [
+        f"digraph {quoted(picture.name or 'machine')} {{",
+        '  graph [rankdir=TB nodesep=0.35 ranksep=0.45 fontname="Helvetica"]',
+        '  node [shape=box style="rounded,filled" fillcolor="#ffffff" fontname="Helvetica" fontsize=11]',
+        '  edge [fontname="Helvetica" fontsize=9 color="#555555"]',
+    ]
+    if picture.initial is not None:
+        lines.append(f'  {quoted(START_ID)} [shape=point width=0.14 label="" fillcolor="#000000"]')
+    lines += [_node(node) for node in picture.nodes]
+    if picture.shared:
+        lines.append(
+            f'  "{EVERYWHERE}" [label="in every state that waits" style="rounded,dashed" color="#777777"]'
+        )
+    if picture.initial is not None:
+        lines.append(f"  {quoted(START_ID)} -> {quoted(picture.initial)}")
+    lines += [_edge(edge) for edge in picture.edges]
+    return "\n".join((*lines, "}")) + "\n"
+
+
+def quoted(text: str) -> str:
+    """A text as a DOT string."""
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n") + '"'
+
+
+def _shown(text: str) -> str:
+    """A text as a label, in which Graphviz reads entities."""
+    return quoted(text.replace("&", "&amp;"))
+
+
+def _wrapped(text: str) -> str:
+    lines = wrap(text, _WIDTH)
+    if len(lines) > _LINES:
+        lines = [*lines[: _LINES - 1], lines[_LINES - 1][: _WIDTH - 1] + "…"]
+    return "\n".join(lines)
+
+
+def _node(node: Node) -> str:
+    parts = [_MARKS[node.level] + node.id]
+    if node.label:
+        parts.append(_wrapped(node.label))
+    if node.keys:
+        parts.append(_wrapped(f"needs {', '.join(node.keys)}"))
+    if node.tools:
+        parts.append(_wrapped(f"tools {', '.join(node.tools)}"))
+    attributes = [f"label={_shown(chr(10).join(parts))}"]
+    if node.kind in _SHAPES:
+        attributes.append(_SHAPES[node.kind])
+    if node.level is not None:
+        attributes.append(f'color="{_COLOURS[node.level]}" penwidth=2.5')
+    if node.lit:
+        attributes.append(f'fillcolor="#ffe08a" color="{_LIT}" penwidth=2.5')
+    return f"  {quoted(node.id)} [{' '.join(attributes)}]"
+
+
+def _edge(edge: Edge) -> str:
+    attributes = list(_edge_attributes(edge))
+    shown = f" [{' '.join(attributes)}]" if attributes else ""
+    return f"  {quoted(edge.source)} -> {quoted(edge.target)}{shown}"
+
+
+def _edge_attributes(edge: Edge) -> Iterator[str]:
+    text = _wrapped(f"{_MARKS[edge.level]}{edge.text}".strip())
+    if text:
+        yield f"label={_shown(text)}"
+    if edge.everywhere or edge.how in ("timeout", "exhausted"):
+        yield "style=dashed"
+    if edge.how == "auto":
+        yield "arrowhead=vee"
+    if edge.level is not None:
+        yield f'color="{_COLOURS[edge.level]}" penwidth=2'
+    if edge.lit:
+        yield f'color="{_LIT}" penwidth=3'

@@ -1,0 +1,242 @@
+"""From a document to a neutral picture: nodes, edges, and what is marked on them.
+
+The document is one of today's form, read tolerantly, so that a faulty one can be drawn with its faults.
+Renderers decide nothing: what is to be shown is in the picture.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+from llm_fsm.draw import infix
+from llm_fsm.findings import Finding, Level
+from llm_fsm.lint.subject import Placed, Subject
+
+UNKNOWN = "unknown"
+"""The kind of a node that is only the target of a transition."""
+EVERYWHERE = "*"
+"""The source of an edge that every waiting state offers."""
+_RANK: Mapping[Level, int] = {"error": 0, "warning": 1, "info": 2}
+_BLANK = re.compile(r"\s+")
+_UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Details:
+    """What a picture tells beside states and moves."""
+
+    conditions: bool = True
+    keys: bool = False
+    tools: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """A state. `label` is its purpose; `level` is that of its worst finding."""
+
+    id: str
+    kind: str
+    label: str = ""
+    keys: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    pointer: str = ""
+    lit: bool = False
+    level: Level | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edge:
+    """A move, or what a time-out or a failed task does. `guards` are its conditions, in words or as an expression.
+
+    `how`: `picked` by the model, `auto`, or `timeout` and `exhausted`. `source` of a global one is EVERYWHERE.
+    """
+
+    source: str
+    target: str
+    label: str = ""
+    guards: tuple[str, ...] = ()
+    how: str = "picked"
+    pointer: str = ""
+    lit: bool = False
+    level: Level | None = None
+
+    @property
+    def text(self) -> str:
+        """Label and guards in one line: `the name is known [name != null]`."""
+        guards = f"[{' && '.join(self.guards)}]" if self.guards else ""
+        return " ".join(part for part in (self.label, guards) if part)
+
+    @property
+    def everywhere(self) -> bool:
+        """True for a global transition."""
+        return self.source == EVERYWHERE
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Picture:
+    """A machine to be drawn. Edges are in order of the file, global ones last; `level` is that of what is left."""
+
+    name: str
+    initial: str | None
+    nodes: tuple[Node, ...]
+    edges: tuple[Edge, ...]
+    level: Level | None = None
+
+    @property
+    def shared(self) -> tuple[Edge, ...]:
+        """Global transitions."""
+        return tuple(edge for edge in self.edges if edge.everywhere)
+
+    @property
+    def own(self) -> tuple[Edge, ...]:
+        """All other edges."""
+        return tuple(edge for edge in self.edges if not edge.everywhere)
+
+
+def extract(document: Mapping[str, Any], details: Details | None = None) -> Picture:
+    """The picture of a document of today's form, whatever is wrong with it."""
+    shown = details or Details()
+    subject = Subject(Placed("", document))
+    nodes = {_id(name): _node(subject, name, placed, shown) for name, placed in subject.states.items()}
+    edges = [edge for name, placed in subject.states.items() for edge in _edges(name, placed, shown)]
+    edges += [_edge(EVERYWHERE, placed, shown) for placed in subject.root.items("global_transitions")]
+    for edge in edges:
+        nodes.setdefault(edge.target, Node(id=edge.target, kind=UNKNOWN))
+    return Picture(
+        name=one_line(subject.root.text("name")),
+        initial=None if subject.initial is None else _id(subject.initial),
+        nodes=tuple(nodes.values()),
+        edges=tuple(edges),
+    )
+
+
+def one_line(text: str) -> str:
+    """A text as a label: white space is one blank, and what could steer a terminal is left out."""
+    return _UNSAFE.sub("", _BLANK.sub(" ", text)).strip()
+
+
+def _id(name: str) -> str:
+    """A state's id as it is drawn; of a faulty one only what can be shown."""
+    return one_line(name) or "?"
+
+
+def _node(subject: Subject, name: str, placed: Placed, shown: Details) -> Node:
+    label = placed.text("purpose") or placed.text("description")
+    return Node(
+        id=_id(name),
+        kind=subject.kind_of(name),
+        label=one_line(label),
+        keys=_names(placed, "required_context_keys") if shown.keys else (),
+        tools=_names(placed, "tools") if shown.tools else (),
+        pointer=placed.pointer,
+    )
+
+
+def _names(placed: Placed, key: str) -> tuple[str, ...]:
+    return tuple(one_line(text) for _, text in placed.texts(key))
+
+
+def _edges(name: str, placed: Placed, shown: Details) -> Iterator[Edge]:
+    for transition in placed.items("transitions"):
+        yield _edge(name, transition, shown)
+    for key, how in (("on_timeout", "timeout"), ("on_exhausted", "exhausted")):
+        target = placed.value.get(key)
+        if isinstance(target, str) and not (key == "on_exhausted" and target in ("raise", "continue")):
+            yield Edge(
+                source=_id(name), target=_id(target), label=how, how=how, pointer=f"{placed.pointer}/{key}"
+            )
+
+
+def _edge(source: str, placed: Placed, shown: Details) -> Edge:
+    target = placed.value.get("target_state")
+    label = placed.text("description")
+    on = placed.value.get("on")
+    if not label and isinstance(on, str):
+        label = on
+    return Edge(
+        source=_id(source),
+        target=_id(target) if isinstance(target, str) else "?",
+        label=one_line(label),
+        guards=tuple(guards(placed)) if shown.conditions else (),
+        how="auto" if placed.value.get("auto") is True else "picked",
+        pointer=placed.pointer,
+    )
+
+
+def guards(transition: Placed) -> Iterator[str]:
+    """The conditions of a transition as short texts: the author's words, else the rule as an expression."""
+    for condition in transition.items("conditions"):
+        words = one_line(condition.text("description"))
+        if words:
+            yield words
+            continue
+        yield from (f"{key} != null" for key in _names(condition, "requires_context_keys"))
+        logic = condition.value.get("logic")
+        if logic is not None:
+            yield one_line(infix.write(logic, loose=True) or "")
+
+
+def light(picture: Picture, states: Iterable[str] = (), path: Sequence[str] = ()) -> Picture:
+    """The picture with some states and the moves of a path highlighted."""
+    lit = {*states, *path}
+    moves = set(pairwise(path))
+    offered = {(EVERYWHERE, target) for _, target in moves}
+    known = {(edge.source, edge.target) for edge in picture.edges}
+    wanted = (moves & known) | {(EVERYWHERE, target) for source, target in moves - known} & offered
+    return replace(
+        picture,
+        nodes=tuple(replace(node, lit=True) if node.id in lit else node for node in picture.nodes),
+        edges=tuple(
+            replace(edge, lit=True) if (edge.source, edge.target) in wanted else edge
+            for edge in picture.edges
+        ),
+    )
+
+
+def faults_of_path(picture: Picture, path: Sequence[str]) -> list[str]:
+    """What makes a path impossible, one sentence each: unknown states and moves that are not there."""
+    known = {node.id: node.kind for node in picture.nodes if node.kind != UNKNOWN}
+    faults = [f"there is no state {state!r}" for state in dict.fromkeys(path) if state not in known]
+    moves = {(edge.source, edge.target) for edge in picture.edges}
+    for source, target in pairwise(path):
+        shared = known.get(source) == "converse" and (EVERYWHERE, target) in moves
+        if source in known and target in known and (source, target) not in moves and not shared:
+            faults.append(f"no transition leads from {source!r} to {target!r}")
+    return faults
+
+
+def mark(
+    picture: Picture, findings: Iterable[Finding], origin: Callable[[str], str] = lambda pointer: pointer
+) -> Picture:
+    """The picture with each node and edge marked by the worst finding about it.
+
+    `origin` tells where something of today's form stands in the document that the findings are about.
+    """
+    pointers = [*(node.pointer for node in picture.nodes), *(edge.pointer for edge in picture.edges)]
+    places = {origin(pointer): pointer for pointer in pointers if pointer}
+    worst: dict[str, Level] = {}
+    for found in findings:
+        place = _holder(found.pointer, places)
+        if place not in worst or _RANK[found.level] < _RANK[worst[place]]:
+            worst[place] = found.level
+    return replace(
+        picture,
+        nodes=tuple(
+            replace(node, level=worst.get(node.pointer) if node.pointer else None) for node in picture.nodes
+        ),
+        edges=tuple(replace(edge, level=worst.get(edge.pointer)) for edge in picture.edges),
+        level=worst.get(""),
+    )
+
+
+def _holder(pointer: str, places: Mapping[str, str]) -> str:
+    """The pointer of the innermost node or edge that holds a place; "" when none does."""
+    while pointer:
+        if pointer in places:
+            return places[pointer]
+        pointer = pointer.rpartition("/")[0]
+    return ""

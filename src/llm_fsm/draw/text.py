@@ -1,0 +1,138 @@
+"""A picture as text: an outline with one line per state and one per move, widest first from the initial state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from llm_fsm.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
+from llm_fsm.graph import reachable
+
+_MARKS: Mapping[str | None, str] = {None: "", "info": " (info)", "warning": " (warning)", "error": " (error)"}
+
+
+def outline(picture: Picture) -> str:
+    """States as a tree in which each stands once, below the first move that leads to it."""
+    below, order = _tree(picture)
+    nodes = {node.id: node for node in picture.nodes}
+    lines = [picture.name] if picture.name else []
+    for root in order:
+        lines += _branch(root, nodes, below, picture, depth=0)
+    lines += _shared(picture)
+    return "\n".join(lines) + "\n"
+
+
+def listing(picture: Picture) -> str:
+    """States one below the other in order of the file, each with its moves."""
+    lines = [picture.name] if picture.name else []
+    seen = reachable(_graph(picture), [picture.initial]) if picture.initial is not None else set()
+    for node in picture.nodes:
+        if node.kind == UNKNOWN:
+            continue
+        apart = "" if node.id in seen or _offered(picture, node.id) else " (not reached)"
+        lines += ["", _title(node, picture) + apart]
+        lines += [f"  {line}" for line in _about(node)]
+        lines += [f"  {_move(edge)}" for edge in picture.own if edge.source == node.id]
+    return "\n".join((*lines, "", *_shared(picture))).strip("\n") + "\n"
+
+
+def _graph(picture: Picture) -> dict[str, list[str]]:
+    graph: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
+    for edge in picture.own:
+        graph[edge.source].append(edge.target)
+    for node in picture.nodes:
+        if node.kind == "converse":
+            graph[node.id] += [edge.target for edge in picture.shared]
+    return graph
+
+
+def _offered(picture: Picture, state: str) -> bool:
+    return any(edge.target == state for edge in picture.shared)
+
+
+def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
+    """State id to its moves, and the roots: the initial state, then those that nothing leads to."""
+    below: dict[str, list[Edge]] = {node.id: [] for node in picture.nodes}
+    for edge in picture.own:
+        below[edge.source].append(edge)
+    aimed = {edge.target for edge in picture.edges if edge.source != edge.target}
+    roots = [] if picture.initial is None else [picture.initial]
+    shared = [edge.target for edge in picture.shared]
+    loose = [node.id for node in picture.nodes if node.id not in aimed]
+    order = dict.fromkeys((*roots, *shared, *loose, *below))
+    graph = {name: [edge.target for edge in edges] for name, edges in below.items()}
+    kept: list[str] = []
+    covered: set[str] = set()
+    for name in order:
+        if name not in covered:
+            kept.append(name)
+            covered |= reachable(graph, [name])
+    return below, kept
+
+
+def _branch(
+    root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], picture: Picture, depth: int
+) -> Iterator[str]:
+    """One root and what hangs below it: each state is opened where breadth-first search meets it first."""
+    opened: dict[str, Edge | None] = {root: None}
+    queue = [root]
+    for name in queue:
+        for out in below.get(name, ()):
+            if out.target not in opened:
+                opened[out.target] = out
+                queue.append(out.target)
+    stack: list[tuple[int, Edge | None]] = [(depth, None)]
+    while stack:
+        level, edge = stack.pop()
+        name = root if edge is None else edge.target
+        indent = "  " * level
+        if edge is not None and (opened.get(name) is not edge or name not in below):
+            yield f"{indent}{_move(edge, again=True)}"
+            continue
+        if edge is not None:
+            yield f"{indent}{_move(edge)}"
+        else:
+            yield f"{indent}{_title(nodes[name], picture)}"
+        inner = level + 1
+        node = nodes[name]
+        shown = [f"({_kind(node)})"] if edge is not None and _kind(node) else []
+        yield from (f"{'  ' * inner}{line}" for line in (*shown, *_about(node)))
+        stack += [(inner, out) for out in reversed(below.pop(name, []))]
+
+
+def _kind(node: Node) -> str:
+    parts = [] if node.kind == "converse" else [node.kind]
+    parts += ["highlighted"] if node.lit else []
+    parts += [node.level] if node.level else []
+    return ", ".join(parts)
+
+
+def _title(node: Node, picture: Picture) -> str:
+    parts = ["initial"] if node.id == picture.initial else []
+    parts += [_kind(node)] if _kind(node) else []
+    return f"{node.id}" + (f" ({', '.join(parts)})" if parts else "")
+
+
+def _about(node: Node) -> Iterator[str]:
+    if node.label:
+        yield f'"{_cut(node.label)}"'
+    if node.keys:
+        yield f"needs {', '.join(node.keys)}"
+    if node.tools:
+        yield f"tools {', '.join(node.tools)}"
+
+
+def _move(edge: Edge, *, again: bool = False) -> str:
+    lit = "*" if edge.lit else ""
+    how = f" ({edge.how})" if edge.how == "auto" else ""
+    text = f": {_cut(edge.text, 160)}" if edge.text else ""
+    return f"{lit}-> {edge.target}{' ^' if again else ''}{how}{text}{_MARKS[edge.level]}"
+
+
+def _shared(picture: Picture) -> Iterator[str]:
+    if picture.shared:
+        yield f"{EVERYWHERE} (in every state that waits for the user)"
+        yield from (f"  {_move(edge)}" for edge in picture.shared)
+
+
+def _cut(text: str, chars: int = 100) -> str:
+    return text if len(text) <= chars else text[: chars - 1] + "…"
