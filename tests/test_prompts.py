@@ -72,6 +72,7 @@ def test_user_message_begins_with_the_history_and_ends_with_the_input() -> None:
         "conversation_history",
         "current_state",
         "current_context",
+        "now",
         "valid_states",
         "transitions",
         "user_input",
@@ -79,6 +80,7 @@ def test_user_message_begins_with_the_history_and_ends_with_the_input() -> None:
     assert prompt.index("<id>ask</id>") < prompt.index("<purpose>Ask for the time</purpose>")
     assert "One.\nTwo.\nRound to quarters." in prompt
     assert '[{"user":"half seven"},{"system":"19:30?"}]' in prompt
+    assert "<now>1970-01-01T00:33Z, Thursday</now>" in prompt
     assert "<information_to_collect>time</information_to_collect>" in prompt
     assert prompt.endswith('<user_input>\n"half seven"\n</user_input>\n')
 

@@ -388,7 +388,7 @@ def fixed(left: str | None, right: str | None) -> Any:
         (None, "B {{ x }}", "b", "words\n\nB 1"),
         ("A", "B {{ x }}", "b", "B 1"),
         ("A", None, "b", "words"),
-        ("A", None, "a", "A"),
+        ("A", None, "a", "words\n\nA"),
         (None, "B", "a", "words"),
     ],
 )
@@ -526,6 +526,13 @@ def test_secrets_stay_out_of_prompts_and_reasons() -> None:
     text = json.dumps([m.content for r in (*second.requests, *third.requests) for m in r.messages])
     assert "SECRET-1" not in text
     assert '"reason":"its schema refuses the value"' in third.prompt
+
+
+def test_secrets_that_people_typed_do_not_come_back_in_the_history() -> None:
+    first = talk(TYPED, "my pin is 4711, yes 4711", reply("hello", "Noted 4711", pin="4711"))
+    assert first.text == "Noted 4711"
+    second = say(TYPED, first.session, "m", reply("hello"))
+    assert '[{"user":"my pin is •••, yes •••"},{"system":"Noted •••"}]' in second.prompt
 
 
 def test_context_scope_narrows_what_is_shown() -> None:

@@ -60,9 +60,39 @@ _PLACES = {
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
-__all__ = [  # noqa: PLE0604 - the table above is the one list
+__all__ = [
+    "AsyncConversation",
+    "AsyncMachine",
+    "ConfigurationError",
+    "Conversation",
+    "ConversationConflict",
+    "ConversationEnded",
+    "ConversationError",
+    "ConversationNotFound",
+    "Definition",
+    "DefinitionError",
+    "Finding",
+    "Handler",
+    "HandlerError",
+    "LLMFSMError",
+    "LLMMessage",
+    "LLMRequest",
+    "Machine",
+    "Message",
+    "ModelError",
+    "ModelReply",
+    "Occasion",
+    "ReplyError",
+    "StoreError",
+    "Turn",
+    "Usage",
+    "Veto",
     "__version__",
-    *_MODULE_OF,
+    "check",
+    "create_handler",
+    "enable_logging",
+    "load",
+    "observe",
 ]
 
 

@@ -31,6 +31,8 @@ MAX_EXTRA_KEYS = 50
 MAX_KEYS = 1000
 MAX_VALUE_CHARS = 16_384
 MAX_DEPTH = 32
+MIN_SECRET_CHARS = 3
+BLOT = "•••"
 _MAX_INT = 2**63
 _MISSING = object()
 
@@ -319,6 +321,20 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
             raise ValueError(f"context key {key!r}: {reason}")
         accepted[key] = plain
     return accepted
+
+
+def secret_texts(keys: Keys, context: Mapping[str, Any]) -> tuple[str, ...]:
+    """The values of secret keys as they could stand in somebody's words, longest first."""
+    found = {str(context[key]) for key in keys.secrets if isinstance(context.get(key), str | int | float)}
+    return tuple(sorted((text for text in found if len(text) >= MIN_SECRET_CHARS), key=len, reverse=True))
+
+
+def without(secrets: Iterable[str], text: str) -> str | None:
+    """The text with secrets blotted out; None when it holds none."""
+    blotted = text
+    for secret in secrets:
+        blotted = blotted.replace(secret, BLOT)
+    return None if blotted == text else blotted
 
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Literal
 
 from llm_fsm import events as ev
-from llm_fsm.context import accept_host, accept_reply, initial_context, missing
+from llm_fsm.context import accept_host, accept_reply, initial_context, missing, secret_texts, without
 from llm_fsm.effects import AskModel, Effect, HandlerResult, HandlerResults, Point, Result, RunHandlers
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import Outlook, outlook, own_words, turn_view
@@ -120,8 +120,7 @@ class Course:
         if text or self.session.user_input is not None:
             for result in (yield from self.run(Point.POST_PROCESSING, text=text)):
                 text = text if result.text is None else result.text
-            kept = self.program.definition.history.max_message_chars
-            self.note(ev.BotSaid(text=text or _CANNOT_GO_ON, kept_chars=kept, fallback=self.fallback))
+            self.note(self.words_said(text or _CANNOT_GO_ON))
             dropped = surplus(self.session.window, self.program.definition.history)
             if dropped:
                 self.note(ev.HistoryTrimmed(dropped=dropped))
@@ -129,6 +128,18 @@ class Course:
             self.note(ev.Ended(outcome="final"))
         elif self.stopped == "stuck":
             self.note(ev.Ended(outcome="stuck"))
+
+    def words_said(self, text: str) -> ev.BotSaid:
+        """The words of the turn; what the history will show of it holds no value of a secret key."""
+        user = self.session.user_input
+        secrets = secret_texts(self.program.keys, self.session.context)
+        return ev.BotSaid(
+            text=text,
+            kept_chars=self.program.definition.history.max_message_chars,
+            fallback=self.fallback,
+            kept_user=None if user is None else without(secrets, user),
+            kept_text=without(secrets, text),
+        )
 
     # -- handlers
 
@@ -239,7 +250,7 @@ class Course:
         else:
             yield from self.enter(move, by)
             yield from self.settle()
-        if here.fixed is None or self.plan.fixed is None:
+        if move is None or here.fixed is None or self.plan.fixed is None:
             self.said.insert(before, reply.message)
         yield from self.complete_words(look.arrivals.get(reply.target, frozenset()))
         return None
@@ -324,6 +335,7 @@ class Course:
             items=look.items,
             valid=look.valid,
             user=session.user_input,
+            time=session.time,
             words_only=words_only,
         )
         return LLMRequest(

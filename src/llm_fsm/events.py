@@ -146,11 +146,16 @@ class LimitReached(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BotSaid(Event):
-    """The words of the turn. `kept_chars`: how much of each message the prompt's history keeps."""
+    """The words of the turn. `kept_chars`: how much of each message the prompt's history keeps.
+
+    `kept_user`, `kept_text`: what it keeps of the user's message and of these words, where a secret stands in them.
+    """
 
     text: str
     kept_chars: int = 1000
     fallback: bool = False
+    kept_user: str | None = None
+    kept_text: str | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

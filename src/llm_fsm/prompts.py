@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -123,8 +124,8 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
             condition["desc"] = clean(guard.description)
         if guard.keys:
             condition["keys"] = list(guard.keys)
-        if guard.rule is not None and not guard.description:
-            condition["logic"] = guard.logic
+        if guard.rule is not None:
+            condition |= {"checked": True} if guard.description else {"logic": guard.logic}
         if condition:
             conditions.append(condition)
     if conditions:
@@ -181,9 +182,13 @@ def turn_prompt(
     items: Sequence[str],
     valid: Sequence[str],
     user: str | None,
+    time: float,
     words_only: bool,
 ) -> str:
-    """The user message of one call. `items` are entries of <transitions>; `valid` the states that may be named."""
+    """The user message of one call. `items` are entries of <transitions>; `valid` the states that may be named.
+
+    `time`: seconds since the epoch of the turn.
+    """
     return prompts.turn.render(
         history=_history(window),
         state=words,
@@ -193,6 +198,7 @@ def turn_prompt(
         valid=", ".join(valid),
         transitions="[" + ",\n".join(items) + "]",
         user=None if user is None else escaped(user),
+        now=datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%MZ, %A"),
         words_only=words_only,
     )
 

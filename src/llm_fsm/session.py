@@ -105,8 +105,9 @@ def _state_entered(session: Session, event: ev.StateEntered) -> Session:
 
 
 def _bot_said(session: Session, event: ev.BotSaid) -> Session:
-    user = session.user_input
-    exchange = (None if user is None else cut(user, event.kept_chars), cut(event.text, event.kept_chars))
+    user = session.user_input if event.kept_user is None else event.kept_user
+    said = event.text if event.kept_text is None else event.kept_text
+    exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
     return replace(session, window=(*session.window, exchange), user_input=None)
 
 
