@@ -28,6 +28,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "effects",
         "foresight",
         "history",
+        "limits",
         "program",
         "prompts",
         "reply",

@@ -18,6 +18,7 @@ from llm_fsm.effects import AskModel, Effect, HandlerResult, HandlerResults, Poi
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import Outlook, outlook, own_words, turn_view
 from llm_fsm.history import surplus
+from llm_fsm.limits import exceeded
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.prompts import retry_line, turn_prompt
@@ -283,7 +284,9 @@ class Course:
         refused: tuple[str, ...],
     ) -> Generator[Effect, Result, ModelReply | None]:
         """One model call; None when a limit forbids it."""
-        if self.spent():
+        reached = exceeded(self.program.definition.limits, self.usage)
+        if reached is not None:
+            self.note(reached)
             return None
         view = partial(
             turn_view, self.program, self.session, look, speak=asked_for != "turn", refused=refused
@@ -307,20 +310,6 @@ class Course:
             )
         )
         return reply
-
-    def spent(self) -> bool:
-        """True, and noted, when a limit of the definition forbids another call in this turn."""
-        limits, used = self.program.definition.limits, self.usage
-        for name, most, spent in (
-            ("llm_calls", limits.llm_calls, used.calls),
-            ("tokens", limits.tokens, used.input_tokens + used.output_tokens),
-            ("seconds", limits.seconds, used.seconds),
-            ("money", limits.money, used.cost),
-        ):
-            if most is not None and spent >= most:
-                self.note(ev.LimitReached(limit=name, value=most))
-                return True
-        return False
 
     def request(self, look: Outlook, *, words_only: bool) -> LLMRequest:
         program, session, plan = self.program, self.session, self.plan
