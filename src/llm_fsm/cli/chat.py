@@ -140,9 +140,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
-            printing.note(
-                f"interrupted; to go on: {again}" if code == exits.INTERRUPTED else f"to go on: {again}"
-            )
+            printing.note(f"to go on: {again}")
             return code
 
 

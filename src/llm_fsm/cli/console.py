@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 NOTE = "dim"
 FAULT = "red"
+_UNCHANGED = "Nothing has changed; ↑ brings the message back."
 
 
 class Screen:
@@ -116,6 +117,7 @@ def line_editor(folder: Path) -> PromptSession[str]:
         history=history_in(folder),
         completer=_SlashCommands(),
         complete_while_typing=True,
+        reserve_space_for_menu=4,
         auto_suggest=AutoSuggestFromHistory(),
         key_bindings=_keys(),
         prompt_continuation="  ",
@@ -154,7 +156,8 @@ def _send(talk: Talk, screen: Screen, message: str) -> None:
     try:
         turn = screen.while_thinking(lambda: talk.send(message))
     except (ModelError, ConversationConflict) as error:
-        screen.fault(f"{error}; nothing has changed: ↑ brings the message back")
+        screen.fault(str(error))
+        screen.note(_UNCHANGED)
         talk.refresh()
     except ConversationEnded as error:
         screen.fault(str(error))
@@ -162,7 +165,8 @@ def _send(talk: Talk, screen: Screen, message: str) -> None:
     except StoreError as error:
         if not error.retryable:
             raise
-        screen.fault(f"{error}; nothing has changed: ↑ brings the message back")
+        screen.fault(str(error))
+        screen.note(_UNCHANGED)
     except ValueError as error:
         screen.fault(str(error))
     else:

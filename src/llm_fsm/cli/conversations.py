@@ -76,7 +76,8 @@ def delete(conversation_id: str, yes: bool, db: str | None) -> None:
     if store is None:
         raise unknown(conversation_id)
     if not yes and not _confirmed(conversation_id):
-        raise click.Abort
+        printing.note("nothing was deleted")
+        return
     if not asyncio.run(_delete(store, conversation_id)):
         raise unknown(conversation_id)
     printing.note(f"deleted {conversation_id}")

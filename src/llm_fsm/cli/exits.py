@@ -46,11 +46,15 @@ class Failure(click.ClickException):
         self.code = code
 
 
+class PipeClosed(Exception):
+    """Whoever read standard output has stopped reading."""
+
+
 def code_of(error: BaseException) -> int:
     """The exit code for an error."""
     if isinstance(error, KeyboardInterrupt | click.Abort):
         return INTERRUPTED
-    if isinstance(error, BrokenPipeError):
+    if isinstance(error, BrokenPipeError | PipeClosed):
         return PIPE_CLOSED
     if isinstance(error, Failure):
         return error.code

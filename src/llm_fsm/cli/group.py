@@ -6,6 +6,7 @@ need neither the engine nor its dependencies.
 
 from __future__ import annotations
 
+import gc
 import sys
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -24,6 +25,7 @@ COMMANDS: Mapping[str, str] = {
     "conversations": "List, show and delete stored conversations.",
     "new": "Start a definition with a test and a CI file.",
     "schema": "Print the JSON Schema of definition files.",
+    "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
     "validate": "Check definition files and say everything that is wrong.",
 }
 """Command to the first sentence of its help. Its module has the command's name and so has the command in it."""
@@ -40,7 +42,11 @@ class Commands(click.Group):
         """Import the module of a command."""
         if cmd_name not in COMMANDS:
             return None
-        found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
+        gc.disable()  # what an import makes is there to stay: looking for garbage in it costs a tenth of the time
+        try:
+            found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
+        finally:
+            gc.enable()
         return found if isinstance(found, click.Command) else None
 
     def resolve_command(
@@ -53,6 +59,13 @@ class Commands(click.Group):
             known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
             ctx.fail(f"there is no command {name[:50]!r}; {known}")
         return super().resolve_command(ctx, args)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """As click does, which must not see a closed pipe: it would choose the exit code."""
+        try:
+            return super().invoke(ctx)
+        except BrokenPipeError as error:
+            raise exits.PipeClosed from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table as part of the help."""
@@ -85,11 +98,13 @@ def group(context: click.Context) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; `arguments` are those of the process by default."""
-    printing.harden(sys.stdout, sys.stderr)
+    printing.prepare_streams()
     settings = Settings()
     try:
         given = group.main(arguments, prog_name=printing.PROGRAM, standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return exits.end(error, verbose=settings.verbose > 0)
+    finally:
+        gc.freeze()  # the process ends now, and need not look through everything once more
     return given if isinstance(given, int) else exits.OK

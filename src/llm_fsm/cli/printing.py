@@ -7,9 +7,11 @@ escapes that Python and JSON write: `\\x1b`, `\\u202e`. Replies keep their line 
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
-from typing import IO, TextIO
+from pathlib import Path
+from typing import TextIO, cast
 
 PROGRAM = "llm-fsm"
 
@@ -47,12 +49,22 @@ def shortened(text: str, chars: int) -> str:
     return line if len(line) <= chars else f"{line[: chars - 1]}…"
 
 
-def harden(*streams: IO[str]) -> None:
-    """Let characters that a stream's encoding lacks come out as escapes instead of as an exception."""
-    for stream in streams:
+def prepare_streams() -> None:
+    """Make standard input, output and error usable whatever the caller left of them.
+
+    A stream that is closed becomes one that is empty; characters that an encoding lacks come out as escapes.
+    """
+    sys.stdin = sys.stdin or _nowhere("r")
+    sys.stdout = sys.stdout or _nowhere("w")
+    sys.stderr = sys.stderr or _nowhere("w")
+    for stream in (sys.stdout, sys.stderr):
         reconfigure = getattr(stream, "reconfigure", None)
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
+
+
+def _nowhere(mode: str) -> TextIO:
+    return cast(TextIO, Path(os.devnull).open(mode, encoding="utf-8"))
 
 
 def out(text: str) -> None:

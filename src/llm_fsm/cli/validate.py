@@ -8,8 +8,8 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
+from importlib import import_module
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import get_args
 
 import click
@@ -96,7 +96,7 @@ def _each(paths: Iterable[str]) -> Iterator[list[Finding]]:
 def _check_stdin() -> list[Finding]:
     """A file is what the loader checks, so that standard input is judged by the same rules."""
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
-    with TemporaryDirectory(prefix="llm-fsm-") as folder:
+    with import_module("tempfile").TemporaryDirectory(prefix="llm-fsm-") as folder:  # slow to import
         path = Path(folder, "stdin")
         path.write_bytes(data)
         return [replace(finding, file=STDIN) for finding in check(path)]

@@ -1,0 +1,56 @@
+"""`llm-fsm new`."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import click
+
+from llm_fsm.cli import printing, starter
+from llm_fsm.cli.exits import Failure
+from llm_fsm.cli.verbosity import verbose_option
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--dir", "folder", metavar="DIR", default=".", help="Where the new folder goes; here by default."
+)
+@verbose_option
+def new(name: str, folder: str) -> None:
+    """Start a definition with a test and a CI file.
+
+    Makes a folder NAME with a definition that validates, a scripted conversation that a test plays, and a
+    workflow for GitHub that checks both. Nothing is overwritten.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise click.UsageError(
+            f"{name[:50]!r} is no name for a definition: begin with a small letter, go on with small letters, "
+            "digits, - and _, at most 40 in all"
+        )
+    target = Path(folder) / name
+    try:
+        _write(target, starter.files(name))
+    except FileExistsError as error:
+        raise Failure(f"{target}: exists already, and nothing is overwritten: choose another name") from error
+    except OSError as error:
+        raise Failure(
+            f"{error.filename or target}: cannot be made: {(error.strerror or str(error)).lower()}"
+        ) from error
+    printing.out("\n".join(str(target / path) for path in starter.files(name)))
+    printing.err(printing.words(starter.hints(name, target)))
+
+
+def _write(target: Path, files: dict[str, str]) -> None:
+    """The folder with its files; it must not exist yet, unless it is empty."""
+    target.mkdir(parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise FileExistsError(f"{target} is not empty")
+    for name, text in files.items():
+        path = target / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with path.open("x", encoding="utf-8") as stream:
+            stream.write(text)

@@ -1,0 +1,76 @@
+"""Choosing among the shipped definitions: by number, name, or the beginning of a name."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+
+import pytest
+
+from llm_fsm.cli import choice
+from llm_fsm.cli.exits import Failure
+from llm_fsm.shipped import definition_paths
+
+NAMES = ["order", "orders_old", "quiz"]
+
+
+@pytest.mark.parametrize(
+    ("typed", "expected"),
+    [
+        ("1", "order"),
+        ("3", "quiz"),
+        ("0", None),
+        ("4", None),
+        ("99999999", None),
+        ("-1", None),
+        ("²", None),
+        ("order", "order"),
+        ("ord", None),
+        ("orders", "orders_old"),
+        ("Q", "quiz"),
+        ("", None),
+        ("zzz", None),
+    ],
+)
+def test_what_is_picked(typed: str, expected: str | None) -> None:
+    assert choice.picked_from(NAMES, typed) == expected
+
+
+def test_the_menu_names_every_shipped_definition_with_its_description() -> None:
+    shipped = definition_paths()
+    head, *lines = choice.menu(shipped).splitlines()
+    assert head == "Which definition?"
+    assert [line.split()[:2] for line in lines] == [[str(n), name] for n, name in enumerate(shipped, start=1)]
+    assert all(len(line.split()) > 3 for line in lines)
+
+
+def test_a_wrong_choice_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shipped = definition_paths()
+    monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n2\n"))
+    assert choice.chosen(shipped) == list(shipped.values())[1]
+    assert "Please type a number from 1 to" in capsys.readouterr().err
+
+
+def test_the_end_of_input_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert choice.chosen(definition_paths()) is None
+
+
+def test_a_file_wins_over_a_shipped_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shipped = {"quiz": Path("/shipped/quiz.json")}
+    monkeypatch.chdir(tmp_path)
+    assert choice.located("quiz", shipped) == Path("/shipped/quiz.json")
+    Path("quiz").touch()
+    assert choice.located("quiz", shipped) == Path("quiz")
+    with pytest.raises(Failure, match="a shipped definition is named without its ending: quiz"):
+        choice.located("quiz.json", shipped)
+
+
+@pytest.mark.parametrize("name", definition_paths())
+def test_every_shipped_definition_is_found_by_the_name_in_it(name: str) -> None:
+    shipped = definition_paths()
+    inside = choice.opened(shipped[name]).name
+    assert choice.named(inside, shipped) == shipped[name]

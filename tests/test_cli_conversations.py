@@ -1,0 +1,129 @@
+"""`conversations`: list, show, delete."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
+
+__all__ = ["desk"]
+
+
+def talk(desk: Desk, name: str, *replies: object, said: bytes = b"") -> None:
+    assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(*replies), stdin=said).code == 0
+
+
+def test_before_the_first_conversation_there_is_nothing_and_nothing_is_made(desk: Desk) -> None:
+    done = desk.run("conversations", "list")
+    assert (done.code, done.out, done.err) == (0, "", "llm-fsm: there are no conversations yet\n")
+    assert json.loads(desk.run("conversations", "list", "--json").out) == {"conversations": []}
+    assert not Path("home").exists()
+
+
+def test_the_list_begins_with_the_one_used_last(desk: Desk) -> None:
+    talk(desk, "b", HELLO)
+    talk(desk, "a", HELLO, BYE, said=b"Ada\n")
+    talk(desk, "c", HELLO)
+    done = desk.run("conversations", "list")
+    head, *rows = done.out.splitlines()
+    assert head.split() == ["id", "definition", "state", "turns", "last", "used"]
+    assert [row.split()[0] for row in rows] == ["c", "a", "b"]
+    assert "bye (ended)" in rows[1]
+    assert done.err == ""
+
+
+def test_the_limit_is_a_limit_and_the_rest_is_counted(desk: Desk) -> None:
+    for name in "abc":
+        talk(desk, name, HELLO)
+    done = desk.run("conversations", "list", "--json", "--limit", "1")
+    assert [item["id"] for item in json.loads(done.out)["conversations"]] == ["c"]
+    assert done.err == "llm-fsm: 2 more; --limit shows them\n"
+    assert desk.run("conversations", "list", "--limit", "0").code == 2
+
+
+def test_a_listed_conversation_in_json(desk: Desk) -> None:
+    talk(desk, "ä / \u200f", HELLO)
+    [item] = json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
+    assert {name: item[name] for name in ("id", "definition", "state", "ended", "turns")} == {
+        "id": "ä / \u200f",
+        "definition": "greeter",
+        "state": "hello",
+        "ended": False,
+        "turns": 1,
+    }
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\+00:00", item["created"])
+
+
+def test_show_goes_turn_by_turn(desk: Desk) -> None:
+    talk(desk, "x", HELLO, TO_BAR, ASKS, BYE, said="drink\u202e\nAda\n".encode())
+    done = desk.run("conversations", "show", "x")
+    assert done.code == 0
+    assert [line for line in done.out.splitlines() if not line.startswith("turn")] == [
+        "  machine: Hello!",
+        "",
+        "  user: drink\\u202e",
+        "  machine: Your name?",
+        "  set: age, pin",
+        "",
+        "  user: Ada",
+        "  machine: Bye Ada.",
+        "  hello → bye (model)",
+        "  set: name",
+    ]
+    assert "turn 1 · " in done.out
+    assert "2 model calls, 0 tokens in, 0 out" in done.out
+
+
+def test_show_in_json(desk: Desk) -> None:
+    talk(desk, "x", HELLO, BYE, said=b"Ada\n")
+    document = json.loads(desk.run("conversations", "show", "x", "--json").out)
+    assert document["conversation"] == "x"
+    assert [(turn["turn"], turn["kind"], turn["user"], turn["reply"]) for turn in document["turns"]] == [
+        (0, "start", None, "Hello!"),
+        (1, "message", "Ada", "Bye Ada."),
+    ]
+    assert document["turns"][1]["moves"] == [{"from": "hello", "to": "bye", "by": "model"}]
+    assert document["turns"][1]["usage"]["calls"] == 1
+
+
+def test_delete_removes_one_conversation(desk: Desk) -> None:
+    talk(desk, "x", HELLO)
+    talk(desk, "y", HELLO)
+    done = desk.run("conversations", "delete", "x", "--yes")
+    assert (done.code, done.out, done.err) == (0, "", "llm-fsm: deleted x\n")
+    assert [
+        item["id"] for item in json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
+    ] == ["y"]
+
+
+def test_delete_asks_nobody_through_a_pipe(desk: Desk) -> None:
+    talk(desk, "x", HELLO)
+    done = desk.run("conversations", "delete", "x", stdin=b"y\n")
+    assert done.code == 2
+    assert "needs --yes" in done.err
+    assert desk.run("conversations", "show", "x").code == 0
+
+
+@pytest.mark.parametrize("arguments", [["show", "zz\x1b"], ["delete", "zz\x1b", "--yes"]])
+@pytest.mark.parametrize("exists", [True, False])
+def test_an_unknown_id_is_exit_2(desk: Desk, arguments: list[str], exists: bool) -> None:
+    if exists:
+        talk(desk, "x", HELLO)
+    done = desk.run("conversations", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("llm-fsm: error: there is no conversation")
+    assert "\x1b" not in done.err
+
+
+def test_another_store_can_be_named(desk: Desk) -> None:
+    url = "sqlite:///other.db"
+    desk.run("chat", "greeter.json", "--id", "x", *desk.replies(HELLO), "--db", url)
+    assert desk.run("conversations", "show", "x", "--db", url).code == 0
+    assert desk.run("conversations", "show", "x").code == 2
+    missing = desk.run("conversations", "list", "--db", "sqlite:///none.db")
+    assert missing.code == 4
+    assert not Path("none.db").exists()

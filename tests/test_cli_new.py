@@ -1,0 +1,82 @@
+"""`new`: what it writes works as it stands, and nothing is overwritten."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cli_command import Desk, desk
+from llm_fsm import check
+
+__all__ = ["desk"]
+
+FILES = (".github/workflows/llm-fsm.yml", "my-bot.json", "replies.json", "test_my_bot.py")
+
+
+def test_the_definition_has_no_findings_and_the_test_passes(desk: Desk) -> None:
+    done = desk.run("new", "my-bot")
+    assert done.code == 0
+    assert sorted(done.out.splitlines()) == [f"my-bot/{name}" for name in FILES]
+    assert check("my-bot/my-bot.json") == []
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
+    tested = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_bot.py"],
+        cwd="my-bot",
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert tested.returncode == 0, tested.stdout
+    assert "2 passed" in tested.stdout
+
+
+def test_the_workflow_runs_commands_that_exist(desk: Desk) -> None:
+    desk.run("new", "my-bot")
+    workflow = Path("my-bot/.github/workflows/llm-fsm.yml").read_text(encoding="utf-8")
+    commands = [
+        shlex.split(line.partition("run: ")[2]) for line in workflow.splitlines() if "run: llm-fsm" in line
+    ]
+    assert commands == [["llm-fsm", "validate", "my-bot.json"]]
+    desk.patch.chdir("my-bot")
+    assert desk.run(*commands[0][1:]).code == 0
+
+
+def test_another_folder_can_be_named(desk: Desk) -> None:
+    assert desk.run("new", "bot", "--dir", "deep/er").code == 0
+    assert Path("deep/er/bot/bot.json").is_file()
+
+
+def test_nothing_is_overwritten(desk: Desk) -> None:
+    desk.run("new", "bot")
+    Path("bot/bot.json").write_text("mine", encoding="utf-8")
+    done = desk.run("new", "bot")
+    assert (done.code, done.out) == (2, "")
+    assert done.err.startswith("llm-fsm: error: bot: exists already")
+    assert Path("bot/bot.json").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_file_in_the_way_is_said(desk: Desk) -> None:
+    desk.write("bot", "a file")
+    done = desk.run("new", "bot")
+    assert done.code == 2
+    assert done.err.startswith("llm-fsm: error: bot: exists already")
+    assert desk.run("new", "x", "--dir", "bot").err.startswith(
+        "llm-fsm: error: bot/x: cannot be made: not a directory"
+    )
+
+
+@pytest.mark.parametrize(
+    "name", ["", "Bot", "1bot", "a b", "../x", "a/b", "-x", "a" * 41, "ä", "a\x1b", "bot\n"]
+)
+def test_a_name_is_checked(desk: Desk, name: str) -> None:
+    done = desk.run("new", "--", name)
+    assert done.code == 2
+    assert done.err.startswith("llm-fsm: error: ")
+    assert done.err.count("\n") == 1
+    assert sorted(path.name for path in desk.folder.iterdir()) == ["greeter.json"]

@@ -1,0 +1,254 @@
+"""`chat` on a terminal: a pseudo-terminal types, and what the screen shows is read back."""
+
+from __future__ import annotations
+
+import os
+import pty
+import re
+import select
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
+
+__all__ = ["desk"]
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
+_PATIENCE = 20.0
+ENTER = "\r"
+
+
+class Terminal:
+    """The command on a pseudo-terminal. `screen` is everything shown so far, without escape sequences."""
+
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
+        self.raw = ""
+        self._answered = 0
+        self.pid, self._master = pty.fork()
+        if self.pid == 0:
+            os.environ.update({"TERM": "xterm-256color", **(env or {})})
+            os.execv(sys.executable, [sys.executable, "-m", "llm_fsm", *arguments])
+        ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+
+    @property
+    def screen(self) -> str:
+        return _ESCAPES.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Read until the screen has shown a text so many times."""
+        deadline = time.monotonic() + _PATIENCE
+        while self.screen.count(text) < times:
+            if not self._read(deadline):
+                raise AssertionError(f"{text!r} did not appear {times} times on:\n{self.screen}")
+
+    def leave(self) -> int:
+        """Ctrl-D at the next prompt, and the exit code."""
+        self.wait_for_prompt()
+        self.type("\x04")
+        return self.code()
+
+    def wait_for_prompt(self) -> None:
+        """Read until the last thing on the screen is an empty line editor."""
+        deadline = time.monotonic() + _PATIENCE
+        while re.search(r"›[\s\x08]*\Z", self.screen) is None:
+            if not self._read(deadline):
+                raise AssertionError(f"no prompt on:\n{self.screen}")
+
+    def code(self) -> int:
+        """Read to the end and give the exit code."""
+        deadline = time.monotonic() + _PATIENCE
+        while self._read(deadline):
+            pass
+        while (ended := os.waitpid(self.pid, os.WNOHANG))[0] == 0:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the command goes on, after:\n{self.screen}")
+            time.sleep(0.01)
+        self.pid, status = 0, ended[1]
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self._master)
+
+    def _read(self, deadline: float) -> bool:
+        if not select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return False
+        try:
+            data = os.read(self._master, 65_536)
+        except OSError:  # Linux: the other end is closed
+            return False
+        self.raw += data.decode("utf-8", "replace")
+        asked = self.raw.count("\x1b[6n")
+        if asked > self._answered:  # where is the cursor?
+            self._answered = asked
+            self.type("\x1b[1;1R")
+        return bool(data)
+
+
+@pytest.fixture
+def terminals(desk: Desk) -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def opened(terminals: list[Terminal], *arguments: str, env: dict[str, str] | None = None) -> Terminal:
+    terminal = Terminal(*arguments, env=env)
+    terminals.append(terminal)
+    return terminal
+
+
+def test_a_conversation_to_its_end(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS, BYE))
+    terminal.wait_for("to go on another time: llm-fsm chat greeter.json --resume x")
+    terminal.wait_for("Hello!")
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("Your name?")
+    terminal.wait_for_prompt()
+    terminal.type("Ada" + ENTER)
+    terminal.wait_for("Bye Ada.")
+    terminal.wait_for("The conversation has ended.")
+    assert terminal.code() == 0
+
+
+def test_an_interrupt_says_how_to_go_on_and_the_conversation_goes_on(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("Your name?")
+    terminal.wait_for_prompt()
+    terminal.type("half a mess\x03")
+    assert terminal.code() == 130
+    assert "llm-fsm: interrupted" in terminal.screen
+    assert "llm-fsm: to go on: llm-fsm chat greeter.json --resume x" in terminal.screen
+    assert "Traceback" not in terminal.screen
+
+    again = opened(terminals, "chat", "greeter.json", "--resume", "x", *desk.replies(BYE))
+    again.wait_for("Your name?")
+    again.wait_for_prompt()
+    again.type("Ada" + ENTER)
+    again.wait_for("Bye Ada.")
+    assert again.code() == 0
+
+
+def test_the_end_of_input_leaves_and_the_conversation_stays(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
+    terminal.wait_for_prompt()
+    assert terminal.leave() == 0
+    assert desk.run("conversations", "show", "x").code == 0
+
+
+def test_slash_commands_are_answered_without_the_model(desk: Desk, terminals: list[Terminal]) -> None:
+    replies = desk.replies(HELLO, TO_BAR, ASKS)
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *replies)
+    terminal.wait_for_prompt()
+    terminal.type("a drink, pin 4711" + ENTER)
+    terminal.wait_for("Your name?")
+    for typed, shown in (
+        ("/why", "is of age: does not hold (age = 12)"),
+        ("/stat", "did you mean /state?"),
+        ("/context", "pin = •••"),
+        ("/save out.md", "saved to out.md"),
+        ("/undo", "the last turn was taken back; the state is hello again"),
+    ):
+        terminal.wait_for_prompt()
+        terminal.type(typed + ENTER)
+        terminal.wait_for(shown)
+    terminal.wait_for_prompt()
+    terminal.type("/quit" + ENTER)
+    assert terminal.code() == 0
+    assert "a drink" in Path("out.md").read_text(encoding="utf-8")
+
+
+def test_a_pasted_text_is_one_message(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
+    terminal.wait_for_prompt()
+    terminal.type("\x1b[200~first\nsecond\nthird\x1b[201~")
+    terminal.type(ENTER)
+    terminal.wait_for("Your name?")
+    assert terminal.leave() == 0
+    assert "  user: first\n    second\n    third\n" in desk.run("conversations", "show", "x").out
+
+
+def test_a_model_that_fails_leaves_the_conversation_open(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("llm-fsm: error: the script has 1 reply")
+    terminal.wait_for("Nothing has changed; ↑ brings the message back.")
+    terminal.wait_for_prompt()
+    terminal.type("/quit" + ENTER)
+    assert terminal.code() == 0
+
+
+def test_without_a_file_one_of_the_shipped_definitions_is_chosen(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    terminal = opened(terminals, "chat", "--model", "offline")
+    terminal.wait_for("Which definition?")
+    terminal.wait_for("Number or name: ")
+    terminal.type("greeting\n")
+    terminal.wait_for("/help lists the commands")
+    terminal.wait_for_prompt()
+    assert terminal.leave() == 0
+
+
+def test_what_a_model_says_cannot_move_the_cursor(desk: Desk, terminals: list[Terminal]) -> None:
+    evil = {"message": "\x1b]0;title\x07\x1b[2J\x1b[Hgone\u202e"}
+    terminal = opened(terminals, "chat", "greeter.json", *desk.replies(evil))
+    terminal.wait_for("\\x1b]0;title\\x07\\x1b[2J\\x1b[Hgone\\u202e")
+    assert terminal.leave() == 0
+    assert "\x1b]0;title" not in terminal.raw
+    assert "\u202e" not in terminal.raw
+
+
+@pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colours_obey_no_color(
+    desk: Desk, terminals: list[Terminal], env: dict[str, str], coloured: bool
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", *desk.replies(HELLO), env=env)
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("Nothing has changed")
+    assert terminal.leave() == 0
+    assert (re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.raw) is not None) is coloured
+
+
+@pytest.mark.parametrize(("arguments", "env"), [(["--plain"], {}), ([], {"TERM": "dumb"})])
+def test_plain_lines_also_on_a_terminal(
+    desk: Desk, terminals: list[Terminal], arguments: list[str], env: dict[str, str]
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", *arguments, *desk.replies(HELLO, BYE), env=env)
+    terminal.wait_for("Hello!")
+    terminal.type("Ada\n")
+    terminal.wait_for("Bye Ada.")
+    assert terminal.code() == 0
+    assert "\x1b" not in terminal.raw
+
+
+def test_deleting_asks_first(desk: Desk, terminals: list[Terminal]) -> None:
+    desk.run("chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
+    for typed, said in (("n\n", "nothing was deleted"), ("y\n", "deleted x")):
+        terminal = opened(terminals, "conversations", "delete", "x")
+        terminal.wait_for("Delete conversation x for good? [y/N]: ")
+        terminal.type(typed)
+        assert terminal.code() == 0
+        assert f"llm-fsm: {said}" in terminal.screen
+    assert desk.run("conversations", "show", "x").code == 2

@@ -1,0 +1,257 @@
+"""Why a turn went as it did: explained from its events, in agreement with what the machine did."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm.definition import Definition
+from llm_fsm.machine import AsyncMachine
+from llm_fsm.program import Program
+from llm_fsm.records import parse, replay
+from llm_fsm.session import Session
+from llm_fsm.testing import ScriptedLLM
+from llm_fsm.why import (
+    SECRET,
+    Candidate,
+    Changed,
+    Check,
+    Decision,
+    Refused,
+    Replied,
+    Stopped,
+    explain,
+    explain_last,
+)
+from machines import machine
+
+pytestmark = pytest.mark.anyio
+
+AGE = {"description": "is of age", "logic": {">=": [{"var": "age"}, 18]}}
+NAMED = {"description": "named", "requires_context_keys": ["name", "address.city"]}
+SCHEMA = {"type": "object", "properties": {"age": {"type": "integer"}, "name": {}, "pin": {"x-secret": True}}}
+
+
+def to(target: str, *conditions: dict[str, Any], **keys: Any) -> dict[str, Any]:
+    return {"target_state": target, "conditions": list(conditions), **keys}
+
+
+def menu(*transitions: dict[str, Any], **keys: Any) -> Program:
+    states = {"a": {"transitions": list(transitions)}, "b": {}, "c": {}}
+    return machine(states, context_schema=SCHEMA, **keys)
+
+
+def session(state: str = "a", **context: Any) -> Session:
+    return Session(conversation_id="x", state=state, context=context)
+
+
+def said(text: str = "{}") -> ev.ModelReplied:
+    return ev.ModelReplied(asked_for="turn", text=text, model="m")
+
+
+def moved(state: str, pointer: str, by: str = "model", previous: str = "a") -> ev.StateEntered:
+    return ev.StateEntered(state=state, previous=previous, by=by, transition=pointer)
+
+
+HEARD = ev.UserSaid(text="hi", time=1.0)
+WORDS = ev.BotSaid(text="ok")
+
+
+def decisions(program: Program, before: Session, *events: ev.Event) -> list[tuple[str, str, str, str]]:
+    found = explain(program, before, [HEARD, *events, WORDS])
+    return [(n.state, n.by, n.target, n.outcome) for n in found.notes if isinstance(n, Decision)]
+
+
+def candidates(program: Program, before: Session, *events: ev.Event) -> tuple[Candidate, ...]:
+    found = explain(program, before, [HEARD, *events, WORDS])
+    return next(note.candidates for note in found.notes if isinstance(note, Decision))
+
+
+def test_candidates_stand_in_order_of_priority_with_what_their_conditions_read() -> None:
+    program = menu(to("b", AGE), to("c", NAMED, priority=5, description="has a name"))
+    found = candidates(program, session(age=12, name="Ada"), said(), ev.MovePicked(target="a"))
+    assert found == (
+        Candidate(
+            target="c",
+            description="has a name",
+            priority=5,
+            auto=False,
+            holds=False,
+            checks=(
+                Check(description="named", holds=False, values={"name": "Ada"}, unset=("address.city",)),
+            ),
+        ),
+        Candidate(
+            target="b",
+            description="",
+            priority=100,
+            auto=False,
+            holds=False,
+            checks=(Check(description="is of age", holds=False, values={"age": 12}),),
+        ),
+    )
+
+
+@pytest.mark.parametrize(
+    ("condition", "context", "expected"),
+    [
+        (AGE, {"age": 18}, Check(description="is of age", holds=True, values={"age": 18})),
+        (AGE, {}, Check(description="is of age", holds=False, values={}, unset=("age",))),
+        ({"description": "wants it"}, {}, Check(description="wants it", holds=None, values={})),
+        (
+            {"logic": {"==": [{"var": "pin"}, "1"]}},
+            {"pin": "1"},
+            Check(description="", holds=True, values={"pin": SECRET}),
+        ),
+        (
+            {"requires_context_keys": ["name"], "logic": {"==": [1, 1]}},
+            {},
+            Check(description="", holds=False, values={}, unset=("name",)),
+        ),
+        (
+            {"logic": {"==": [{"var": "_user_input"}, "hi"]}},
+            {},
+            Check(description="", holds=True, values={"_user_input": "hi"}),
+        ),
+    ],
+)
+def test_a_condition_is_evaluated_again(
+    condition: dict[str, Any], context: dict[str, Any], expected: Check
+) -> None:
+    program = menu(to("b", condition))
+    [found] = candidates(program, session(**context), said(), ev.MovePicked(target="a"))
+    assert found.checks == (expected,)
+    assert found.holds is (expected.holds is not False)
+
+
+def test_a_condition_that_cannot_be_evaluated_says_why() -> None:
+    program = menu(to("b", {"logic": {"/": [1, {"var": "age"}]}}))
+    [found] = candidates(program, session(age=0), said(), ev.MovePicked(target="a"))
+    assert found.checks[0].holds is False
+    assert found.checks[0].error
+
+
+PICK_B = ev.MovePicked(target="b")
+REFUSED_B = ev.MoveRefused(target="b", reason="closed", by="closed")
+TO_B = "/states/a/transitions/0"
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([said(), ev.MovePicked(target="a")], [("a", "model", "a", "stayed")]),
+        ([said(), PICK_B, moved("b", TO_B)], [("a", "model", "b", "moved")]),
+        (
+            [said(), PICK_B, REFUSED_B, said(), ev.MovePicked(target="a")],
+            [("a", "model", "b", "refused"), ("a", "model", "a", "stayed")],
+        ),
+        ([said(), PICK_B, REFUSED_B, said(), PICK_B, REFUSED_B], [("a", "model", "b", "refused")] * 2),
+        (
+            [said(), ev.ReplyRejected(fault="not-json", reason="no"), said(), ev.MovePicked(target="a")],
+            [("a", "model", "", "unreadable"), ("a", "model", "a", "stayed")],
+        ),
+        ([moved("b", TO_B, "auto")], [("a", "auto", "b", "moved")]),
+        ([said(), ev.MovePicked(target="a"), moved("b", TO_B, "auto")], [("a", "auto", "b", "moved")]),
+        (
+            [said(), PICK_B, moved("b", TO_B), moved("c", "", "decide", "b")],
+            [("a", "model", "b", "moved"), ("b", "decide", "c", "moved")],
+        ),
+        (
+            [ev.MoveRefused(target="c", reason="veto", by="veto"), said(), ev.MovePicked(target="a")],
+            [("a", "auto", "c", "refused"), ("a", "model", "a", "stayed")],
+        ),
+        ([ev.Ended(outcome="stuck")], [("a", "decide", "", "stuck")]),
+    ],
+)
+def test_every_way_a_turn_can_go_is_a_list_of_decisions(
+    events: list[ev.Event], expected: list[tuple[str, str, str, str]]
+) -> None:
+    assert decisions(menu(to("b"), to("c")), session(), *events) == expected
+
+
+def test_the_move_that_was_made_is_marked() -> None:
+    program = menu(to("b", AGE), to("b"))
+    found = candidates(program, session(), said(), PICK_B, moved("b", "/states/a/transitions/1"))
+    assert [candidate.taken for candidate in found] == [False, True]
+
+
+def test_conditions_are_judged_on_what_the_reply_wrote() -> None:
+    wrote = ev.ContextSet(source="model", values={"age": 20})
+    [found] = candidates(menu(to("b", AGE)), session(age=3), said(), PICK_B, wrote, moved("b", TO_B))
+    assert found.holds
+    assert found.checks[0].values == {"age": 20}
+
+
+def test_what_was_set_and_refused_is_told_without_secrets() -> None:
+    events = [
+        HEARD,
+        said('{"pin": "4711", "age": "x"}'),
+        PICK_B,
+        ev.ContextSet(source="model", values={"pin": "4711", "name": "Ada"}, removed=("age",)),
+        ev.ContextRefused(key="age", reason="no number", source="model", kept_in="_extra"),
+        REFUSED_B,
+        ev.LimitReached(limit="llm_calls", value=1),
+        ev.BotSaid(text="sorry", fallback=True),
+    ]
+    found = explain(menu(to("b")), session(), events)
+    assert (found.turn, found.state, found.arrived, found.user, found.fallback) == (1, "a", "a", "hi", True)
+    assert [note for note in found.notes if not isinstance(note, Decision)] == [
+        Replied(asked_for="turn", text='{"pin": "•••", "age": "x"}', model="m"),
+        Changed(source="model", values={"pin": SECRET, "name": "Ada"}, removed=("age",)),
+        Refused(key="age", reason="no number", source="model", kept_in="_extra"),
+        Stopped(limit="llm_calls", value=1),
+    ]
+
+
+def test_a_state_that_the_definition_lost_has_no_candidates() -> None:
+    assert candidates(menu(to("b")), session("gone"), said(), ev.MovePicked(target="gone")) == ()
+
+
+GATE = {
+    "name": "gate",
+    "initial_state": "a",
+    "context_schema": SCHEMA,
+    "states": {
+        "a": {"purpose": "Ask", "transitions": [to("route", {"requires_context_keys": ["name"]})]},
+        "route": {"kind": "decide", "transitions": [to("b", AGE), to("c")]},
+        "b": {"purpose": "In"},
+        "c": {"purpose": "Out"},
+    },
+}
+
+
+async def test_a_real_conversation_explains_itself_and_every_move_that_was_made_holds() -> None:
+    replies = [
+        {"message": "Hello"},
+        {"transition": {"target_state": "route", "context_update": {}}, "message": "In!"},
+        {"transition": {"target_state": "a", "context_update": {"age": 7}}, "message": "Name?"},
+        {"transition": {"target_state": "route", "context_update": {"name": "Ada"}}, "message": "Out."},
+    ]
+    async with AsyncMachine(Definition.model_validate(GATE), model=ScriptedLLM(replies)) as running:
+        chat = await running.start()
+        await chat.send("let me in")
+        await chat.send("Ada")
+        records = [parse(text) for text in await running.store.records(chat.id)]
+    program = machine(GATE["states"], context_schema=SCHEMA)  # type: ignore[arg-type]
+    found = explain_last(program, chat.id, records)
+    assert found is not None
+    assert (found.turn, found.state, found.arrived, found.outcome) == (2, "a", "c", "final")
+    made = [note for note in found.notes if isinstance(note, Decision)]
+    assert [(note.state, note.by, note.target) for note in made] == [
+        ("a", "model", "route"),
+        ("route", "decide", "c"),
+    ]
+    assert all(candidate.holds for note in made for candidate in note.candidates if candidate.taken)
+    assert [candidate.holds for candidate in made[1].candidates] == [False, True]
+
+    first = explain(program, replay(chat.id, records[:1]), records[1].events)
+    assert [note.outcome for note in first.notes if isinstance(note, Decision)] == ["refused", "stayed"]
+    greeting = explain_last(program, chat.id, records[:1])
+    assert greeting is not None
+    assert [type(note) for note in greeting.notes] == [Replied]
+
+
+def test_before_anything_happened_there_is_nothing_to_explain() -> None:
+    assert explain_last(menu(to("b")), "x", []) is None
