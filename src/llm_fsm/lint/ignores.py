@@ -104,13 +104,6 @@ def read_ignores(document: Mapping[str, Any]) -> Ignores:
     return Ignores(tuple(entries), tuple(faults))
 
 
-def token_budget(document: Mapping[str, Any]) -> int | None:
-    """The budget that a document sets for the prompt of each state, if it sets one."""
-    settings = document.get("x-lint")
-    value = settings.get("token_budget") if isinstance(settings, dict) else None
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
-
 def _entry(item: object, pointer: str) -> Ignore | None:
     if isinstance(item, str):
         return Ignore(pointer, item, "", "")

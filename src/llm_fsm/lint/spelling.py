@@ -41,3 +41,22 @@ class Speller:
             return f"there are no {what}"
         more = ", …" if len(names) > _SHOWN_NAMES else ""
         return f"the {what} are {', '.join(names[:_SHOWN_NAMES])}{more}"
+
+
+def slip(name: str, known: str) -> bool:
+    """True when two names differ by one slip of the fingers: a letter too many, missing, wrong, or two swapped.
+
+    Plurals and other numbers are no slips.
+    """
+    longer, shorter = (name, known) if len(name) >= len(known) else (known, name)
+    if name == known or len(longer) - len(shorter) > 1 or longer == shorter + "s":
+        return False
+    first = next((at for at, char in enumerate(shorter) if char != longer[at]), len(shorter))
+    if len(longer) > len(shorter):
+        return not longer[first].isdigit() and longer[first + 1 :] == shorter[first:]
+    if longer[first].isdigit() or shorter[first].isdigit():
+        return False
+    if longer[first + 1 :] == shorter[first + 1 :]:
+        return True
+    swapped = shorter[first : first + 2][::-1]
+    return longer[first : first + 2] == swapped and longer[first + 2 :] == shorter[first + 2 :]

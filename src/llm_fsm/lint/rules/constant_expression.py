@@ -1,0 +1,88 @@
+"""A condition, or a comparison in it, reads no key and so has the same outcome each time.
+
+Why it is bad:
+Mostly a `var` was forgotten: `{"==": ["tier", "gold"]}` compares two texts and never holds.
+
+Example:
+    "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"==": ["tier", "gold"]}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Read the key by `{"var": "tier"}`, or take the condition out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from llm_fsm.conditions import compile_rule, test
+from llm_fsm.findings import Finding
+from llm_fsm.lint.comparisons import parts
+from llm_fsm.lint.guards import operation, operators_in
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
+
+_DECIDING = frozenset(
+    {
+        *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "and", "or", "if", "?:", "in"),
+        *("contains", "matches", "has_context", "all", "some", "none"),
+    }
+)
+
+Constant = tuple[str, str, Any]
+
+
+def constants(subject: Subject) -> tuple[Constant, ...]:
+    """(pointer of the condition, pointer of the part, part) of what reads no key; made once."""
+    return subject.once(_all_constants)
+
+
+def _all_constants(subject: Subject) -> tuple[Constant, ...]:
+    return tuple(
+        (condition.pointer, pointer, rule)
+        for _, transition in subject.transitions()
+        for condition in transition.items("conditions")
+        if condition.pointer + "/logic" in subject.rules
+        for pointer, rule in _constant_parts(condition)
+    )
+
+
+def _constant_parts(condition: Placed) -> Iterator[tuple[str, Any]]:
+    logic, pointer = condition.value["logic"], condition.pointer + "/logic"
+    if operation(logic) is None:
+        yield pointer, logic
+        return
+    outer: str | None = None
+    for rule, place, _ in parts(logic, pointer):
+        if outer is not None and place.startswith(outer + "/"):
+            continue
+        found = operation(rule)
+        if found is not None and found[0] in _DECIDING and "now" not in set(operators_in(rule)):
+            compiled = compile_rule(rule)
+            if not compiled.reads and not compiled.reads_unknown:
+                outer = place
+                yield place, rule
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Evaluate what reads nothing, once."""
+    for _, pointer, rule in constants(subject):
+        outcome = "holds" if test(compile_rule(rule), {}).holds else "never holds"
+        key = _forgotten(subject, rule)
+        hint = None if key is None else f'write {{"var": {quoted(key)}}} where the value of the key is meant'
+        yield RULE.finding(f"this reads no key: it {outcome} in every case", pointer=pointer, hint=hint)
+
+
+def _forgotten(subject: Subject, rule: Any) -> str | None:
+    """A text of the rule that is the name of a key."""
+    found = operation(rule)
+    keys = {key for state in subject.states.values() for _, key in state.texts("required_context_keys")}
+    keys |= set(subject.keys or ()) | SYSTEM_NAMES
+    texts = [rule] if found is None else found[1]
+    return next((text for text in texts if isinstance(text, str) and text in keys), None)
+
+
+RULE = Rule(name="constant-expression", code="C205", level="warning", check=check)

@@ -1,0 +1,56 @@
+"""The model has to choose between transitions, and one of them does not say when it is to be taken.
+
+Why it is bad:
+The model sees the target's id and purpose and guesses when the user wants to go there.
+
+Example:
+    "states": {"menu": {"purpose": "Ask what the user wants", "transitions": [
+        {"target_state": "order", "description": "The user wants to order"}, {"target_state": "help"}]},
+        "order": {"purpose": "Take the order"}, "help": {"purpose": "Help"}}
+
+Fix:
+Write a `description`: when to take it, in words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Arc, Subject
+from llm_fsm.lint.words import has_words
+
+
+def _says_when(arc: Arc) -> bool:
+    return bool(arc.placed.text("description").strip() or arc.placed.value.get("conditions"))
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Transitions without words beside others; it weighs more where the others have words, or the target none."""
+    told: set[str] = set()
+    for name, arcs in subject.arcs_from.items():
+        choices = [arc for arc in arcs if not arc.auto]
+        if subject.kind_of(name) != "converse" or len({arc.target for arc in choices} - {name}) < 2:
+            continue
+        described = any(arc.placed.text("description").strip() for arc in choices if not arc.is_global)
+        for arc in choices:
+            if _says_when(arc) or arc.placed.pointer in told or arc.target not in subject.states:
+                continue
+            told.add(arc.placed.pointer)
+            plain = not described and has_words(subject.states[arc.target])
+            where = (
+                "global transition"
+                if arc.is_global
+                else f"one of several transitions of state {quoted(name)},"
+            )
+            yield RULE.finding(
+                f"{where} to {quoted(arc.target)} does not say when it is to be taken",
+                pointer=arc.placed.pointer,
+                hint='write a "description"',
+                level="info" if plain else "warning",
+            )
+
+
+RULE = Rule(name="missing-description", code="W402", level="warning", check=check)

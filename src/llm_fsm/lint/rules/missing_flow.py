@@ -1,0 +1,45 @@
+"""The file that a subflow names is not there, is no definition, or is not named by a relative path.
+
+Why it is bad:
+The call fails when a conversation comes to it.
+
+Example:
+    "states": {"pay": {"kind": "subflow", "flow": "/tmp/payment.json", "transitions": [{"target_state": "done"}]},
+               "done": {"purpose": "Say goodbye"}}
+
+Fix:
+Correct the path: it is relative to the file that names it. A name without a slash and without `.json` is that of
+a definition which the host registers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.flows import is_absolute, is_path
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for the file of each call."""
+    for state in subject.states.values():
+        flow, pointer = state.value.get("flow"), state.pointer + "/flow"
+        if not isinstance(flow, str) or not is_path(flow):
+            continue
+        if is_absolute(flow):
+            message = f"{quoted(flow)} is not a relative path"
+            yield RULE.finding(message, pointer=pointer, hint="name a file of the same folder tree")
+        elif subject.flow is not None:
+            place, document = subject.flow(flow, None)
+            if document is None:
+                yield RULE.finding(
+                    f"there is no definition in {quoted(place)}",
+                    pointer=pointer,
+                    hint="the path is relative to this file",
+                )
+
+
+RULE = Rule(name="missing-flow", code="F114", level="warning", check=check)

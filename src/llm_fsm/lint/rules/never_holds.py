@@ -1,0 +1,84 @@
+"""The conditions of a transition can never hold, whatever values the keys have.
+
+Why it is bad:
+The transition is never taken. What it was written for does not happen, and no test run shows why.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
+    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+        {"target_state": "large", "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
+        "large": {"purpose": "Pass the party on to a colleague"}}
+
+Fix:
+Correct the condition, or the schema of the key, or take the transition out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.conditions import ConditionError
+from llm_fsm.findings import Finding
+from llm_fsm.lint.guards import guard_of
+from llm_fsm.lint.misfits import misfits
+from llm_fsm.lint.reasoning import Reasoning, reasoning
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rules.constant_expression import constants
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.values import EVERYTHING
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for transitions without a case in which they are open, and for what closes them."""
+    known = reasoning(subject)
+    explained = [misfit.comparison.owner.pointer for misfit in misfits(subject).values()]
+    explained += [owner for owner, _, _ in constants(subject)]
+    for _, transition in subject.transitions():
+        guard = known.guard(transition)
+        if guard is None or not guard.never or any(_inside(transition, owner) for owner in explained):
+            continue
+        yield _finding(known, transition)
+
+
+def _inside(transition: Placed, pointer: str) -> bool:
+    return pointer.startswith(transition.pointer + "/")
+
+
+def _finding(known: Reasoning, transition: Placed) -> Finding:
+    target = transition.value.get("target_state")
+    to = f" to {quoted(target)}" if isinstance(target, str) else ""
+    conditions = list(transition.items("conditions"))
+    for condition in conditions:
+        guard = known.guard_of([condition])
+        if guard is not None and guard.never:
+            names = sorted({*guard.keys, *(name for rule in guard.rules for name in rule.reads)})
+            shown = ", ".join(map(quoted, names))
+            why = (
+                "it contradicts itself"
+                if _is_absurd(condition)
+                else f"no value that {shown} may have fits it"
+            )
+            place = "/logic" if "logic" in condition.value else ""
+            return RULE.finding(
+                f"the transition{to} can never be taken: this condition cannot hold, {why}",
+                pointer=condition.pointer + place,
+            )
+    return RULE.finding(
+        f"the transition{to} can never be taken: its conditions contradict each other",
+        pointer=transition.pointer + "/conditions",
+        hint="all conditions of a transition must hold; write two transitions where one of them is enough",
+    )
+
+
+def _is_absurd(condition: Placed) -> bool:
+    """True when a condition cannot hold even with keys that may have any value."""
+    keys = [name for _, name in condition.texts("requires_context_keys")]
+    logic = condition.value.get("logic")
+    try:
+        return guard_of(keys, [] if logic is None else [logic], lambda _: EVERYTHING).never
+    except ConditionError:
+        return False
+
+
+RULE = Rule(name="never-holds", code="C203", level="warning", check=check)

@@ -1,0 +1,83 @@
+"""A key that may be missing is compared by less or greater, and the comparison goes through without it.
+
+Why it is bad:
+In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`: `{"<=": [{"var": "guests"}, 8]}` holds
+before anybody has said how many guests come.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}},
+    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]}]},
+        "bye": {"purpose": "Confirm the table"}}
+
+Fix:
+Demand the key as well: add it to `requires_context_keys` of the condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.conditions import compile_rule, test
+from llm_fsm.findings import Finding
+from llm_fsm.lint.comparisons import Comparison, comparisons
+from llm_fsm.lint.flow import Flow, flow
+from llm_fsm.lint.guards import operation
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Arc, Subject
+from llm_fsm.lint.values import UNSET
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at orderings that a missing key lets through."""
+    ways = flow(subject)
+    risky: dict[str, list[Comparison]] = {}
+    for comparison in comparisons(subject):
+        if comparison.ordering and _goes_through(comparison) and not ways.is_system(comparison.key):
+            risky.setdefault(comparison.owner.pointer.rsplit("/conditions/", 1)[0], []).append(comparison)
+    if not risky:
+        return
+    seen: set[tuple[str, str]] = set()
+    for arc in subject.arcs:
+        for comparison in risky.get(arc.placed.pointer, ()):
+            mark = (arc.placed.pointer, comparison.key)
+            if mark not in seen and arc.source in subject.reached and _may_miss(ways, arc, comparison.key):
+                seen.add(mark)
+                yield _finding(ways, arc, comparison)
+
+
+def _goes_through(comparison: Comparison) -> bool:
+    found = operation(comparison.rule)
+    if comparison.positive is None or found is None or any(_has_default(side) for side in found[1]):
+        return False
+    return test(compile_rule(comparison.rule), {}).holds is comparison.positive
+
+
+def _has_default(side: object) -> bool:
+    found = operation(side)
+    return found is not None and len(found[1]) > 1
+
+
+def _may_miss(ways: Flow, arc: Arc, key: str) -> bool:
+    if key in ways.must[arc.source]:
+        return False
+    guard = ways.known.guard(arc.placed)
+    if guard is None or guard.holds is None:
+        return False
+    return any(case.having(key, UNSET, ways.known.domain) is not None for case in guard.holds)
+
+
+def _finding(ways: Flow, arc: Arc, comparison: Comparison) -> Finding:
+    declared = ways.subject.keys is not None
+    return RULE.finding(
+        f"{quoted(comparison.key)} may not be set here, and a missing key counts as 0: "
+        f'this "{comparison.operator}" then {"holds" if comparison.positive else "fails"}',
+        pointer=comparison.pointer,
+        hint=f'add "requires_context_keys": [{quoted(comparison.key)}]',
+        level="warning" if declared else "info",
+        path=ways.path_without(arc.source, comparison.key),
+    )
+
+
+RULE = Rule(name="ordering-on-missing-key", code="C209", level="warning", check=check)

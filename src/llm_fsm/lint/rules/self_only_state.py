@@ -1,0 +1,40 @@
+"""Every transition of a state leads back to the state itself.
+
+Why it is bad:
+Staying needs no transition, and nothing else is allowed: the conversation never leaves this state.
+
+Example:
+    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "menu"}]},
+               "menu": {"purpose": "Show the menu", "transitions": [{"target_state": "menu"}]}}
+
+Fix:
+Lead one of them elsewhere; or remove them all, if the conversation is to end here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.graph import shortest_path
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """States whose arcs are all loops; a time-out that leads away is a way out."""
+    for name, arcs in subject.arcs_from.items():
+        leaves = any(target != name for target in subject.graph[name])
+        if not arcs or leaves or any(arc.target != name for arc in arcs):
+            continue
+        path = () if subject.initial is None else shortest_path(subject.graph, subject.initial, [name])
+        yield RULE.finding(
+            f"state {quoted(name)} leads only to itself and is never left",
+            pointer=subject.states[name].pointer,
+            hint="add a transition to another state, or remove them all if this is the end",
+            path=path,
+        )
+
+
+RULE = Rule(name="self-only-state", code="F106", level="warning", check=check, at_key=True)

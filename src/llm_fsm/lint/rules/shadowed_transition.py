@@ -1,0 +1,90 @@
+"""A transition is never taken, because earlier ones hold whenever it does.
+
+Why it is bad:
+Where conditions alone decide, the first transition that holds is taken; one that comes later and adds
+nothing is dead. Of several transitions to one target, a later one cannot demand what an earlier one does not.
+
+Example:
+    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+            {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}]},
+        "sort": {"kind": "decide", "transitions": [
+            {"target_state": "table", "priority": 10},
+            {"target_state": "hall", "priority": 20, "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
+        "table": {"purpose": "Offer a table"}, "hall": {"purpose": "Offer the hall"}}
+
+Fix:
+Give the more special transition the lower priority number, or take it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.guards import both
+from llm_fsm.lint.reasoning import Reasoning, reasoning
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Arc, Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Report what the reasoning found to be covered, and what other moves to the same target cover."""
+    known = reasoning(subject)
+    for state, arcs in known.shadowed.items():
+        for arc in arcs:
+            if not arc.is_global:
+                yield _dead(known, state, arc)
+    for state in subject.states:
+        if subject.kind_of(state) == "converse":
+            yield from _idle(known, state)
+
+
+def _dead(known: Reasoning, state: str, arc: Arc) -> Finding:
+    covering = _covering(known, arc, known.decided(state))
+    what = f"state {quoted(state)}: the transition to {quoted(arc.target)} is never taken"
+    if covering is None:
+        why, hint = "the transitions before it leave no case for it", None
+    elif covering.auto and not arc.auto:
+        why = f"the auto transition to {quoted(covering.target)} holds whenever it does and comes first"
+        hint = "give the auto transition conditions that exclude it"
+    else:
+        first = f"{quoted(covering.target)} (priority {covering.priority})"
+        why = f"the one to {first} comes first and holds whenever it does"
+        hint = "give it the lower priority number, or take it out"
+    return RULE.finding(f"{what}: {why}", pointer=arc.placed.pointer, hint=hint)
+
+
+def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None:
+    guard = known.guard(arc.placed)
+    for other in others:
+        before = known.guard(other.placed)
+        if other == arc:
+            return None
+        if guard is not None and before is not None and both(guard.holds, before.fails) == ():
+            return other
+    return None
+
+
+def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
+    """Moves that the model picks: later ones to a target that demand more than an earlier one does."""
+    seen: dict[str, list[Arc]] = {}
+    for arc in known.subject.arcs_from[state]:
+        earlier = seen.setdefault(arc.target, [])
+        guard = known.guard(arc.placed)
+        if not arc.auto and guard is not None and not guard.judged and not guard.never and not arc.is_global:
+            covering = _covering(known, arc, tuple(earlier[:20]))
+            if covering is not None:
+                free = known.guard(covering.placed)
+                yield RULE.finding(
+                    f"state {quoted(state)}: the conditions of this transition to {quoted(arc.target)} demand "
+                    f"nothing: another one to it, with priority {covering.priority}, holds whenever they do",
+                    pointer=arc.placed.pointer,
+                    hint="take it out, or give the other one conditions as well",
+                    level="info" if free is not None and free.judged else None,
+                )
+        if not arc.auto:
+            earlier.append(arc)
+
+
+RULE = Rule(name="shadowed-transition", code="C207", level="warning", check=check)

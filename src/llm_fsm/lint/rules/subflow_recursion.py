@@ -1,0 +1,75 @@
+"""A subflow calls, directly or through others, the definition that it belongs to.
+
+Why it is bad:
+Each call begins the same machine once more inside itself; unless something in it stops the descent, a run goes
+on until a limit ends it.
+
+Example:
+    "name": "booking",
+    "states": {"again": {"kind": "subflow", "flow": "booking", "transitions": [{"target_state": "done"}]},
+               "done": {"purpose": "Say goodbye"}}
+
+Fix:
+Lead back by a transition instead of calling the machine again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.flows import flow_paths, is_path
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted, route
+from llm_fsm.lint.subject import FlowReader, Subject
+
+_MOST = 200
+"""Files that are looked at in search of a circle."""
+
+
+def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any] | None) -> list[str] | None:
+    """The files from `file` to `home`, both included; None where no call leads there. Breadth first."""
+    before: dict[str, str | None] = {file: None}
+    queue = [(file, document)]
+    for here, content in queue:
+        if here == home:
+            way = [here]
+            while (previous := before[way[-1]]) is not None:
+                way.append(previous)
+            return way[::-1]
+        for path in flow_paths(content):
+            after, inner = read(path, here)
+            if after not in before and len(before) < _MOST:
+                before[after] = here
+                queue.append((after, inner))
+    return None
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Follow each call until it comes home."""
+    own, read = subject.root.value.get("name"), subject.flow
+    home = None if read is None or subject.file is None else read(_basename(subject.file), None)[0]
+    for name, state in subject.states.items():
+        flow = state.value.get("flow")
+        if not isinstance(flow, str) or subject.kind_of(name) != "subflow":
+            continue
+        way = None
+        if not is_path(flow):
+            way = [flow] if flow == own else None
+        elif read is not None and home is not None:
+            way = _way_back(read, home, *read(flow, None))
+        if way is not None:
+            through = f" through {route(way[:-1])}" if way[:-1] else ""
+            yield RULE.finding(
+                f"state {quoted(name)} calls its own machine{through}",
+                pointer=state.pointer + "/flow",
+                hint="lead back by a transition instead",
+            )
+
+
+def _basename(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
+RULE = Rule(name="subflow-recursion", code="F113", level="warning", check=check)

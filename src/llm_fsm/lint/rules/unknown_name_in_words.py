@@ -1,0 +1,56 @@
+"""Words for the model name a key, state or tool that does not exist, but nearly does.
+
+Why it is bad:
+The model writes the value under the name that it is told, where nothing looks for it.
+
+Example:
+    "states": {"hello": {"purpose": "Ask", "instructions": "Store the address as `emial_address`.",
+                         "required_context_keys": ["email_address"], "transitions": [{"target_state": "bye"}]},
+               "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Correct the name.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted, slip
+from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.words import known_names, texts
+
+# Names in back-quotes or braces, and words that look like names because they have an underscore.
+_NAME = re.compile(
+    r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
+)
+_MOST = 500
+"""Unknown names that are looked at in one file."""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for names that differ from a known one by a slip of the fingers."""
+    known: dict[str, str] | None = None
+    seen: dict[str, str | None] = {}
+    for pointer, text in texts(subject):
+        for match in _NAME.finditer(text):
+            name = next(group for group in match.groups() if group)
+            if known is None:
+                known = known_names(subject)
+            if name in known or name.split(".", 1)[0] in known:
+                continue
+            if name not in seen and len(seen) < _MOST:
+                seen[name] = next((other for other in known if slip(name, other)), None)
+            meant = seen.get(name)
+            if meant is not None:
+                yield RULE.finding(
+                    f"{quoted(name)} is no key, state or tool",
+                    pointer=pointer,
+                    hint=f"did you mean the {known[meant]} {quoted(meant)}?",
+                )
+
+
+RULE = Rule(name="unknown-name-in-words", code="W404", level="warning", check=check)

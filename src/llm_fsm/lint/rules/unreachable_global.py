@@ -1,0 +1,39 @@
+"""A global transition is offered by no state that a conversation can be in.
+
+Why it is bad:
+Global transitions belong to `converse` states other than their own target. Where there is none, the way is
+never open.
+
+Example:
+    "initial_state": "help", "states": {"help": {"purpose": "Explain", "transitions": [{"target_state": "bye"}]},
+               "bye": {"purpose": "Say goodbye"}},
+    "global_transitions": [{"target_state": "help", "description": "The user is lost"}]
+
+Fix:
+Remove it, or let a conversation come through a state that offers it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare the global transitions with those that reached states offer."""
+    offered = {arc.placed.pointer for arc in subject.arcs if arc.is_global and arc.source in subject.reached}
+    for placed in subject.root.items("global_transitions"):
+        target = placed.value.get("target_state")
+        if isinstance(target, str) and target in subject.states and placed.pointer not in offered:
+            yield RULE.finding(
+                f"no state offers the global transition to {quoted(target)}",
+                pointer=placed.pointer,
+                hint="it is offered in converse states other than its target; this machine reaches none",
+            )
+
+
+RULE = Rule(name="unreachable-global", code="F115", level="warning", check=check)

@@ -1,0 +1,45 @@
+"""No path from the initial state leads to a state.
+
+Why it is bad:
+What the state does never happens. Mostly a transition to it is missing, or names another state.
+
+Example:
+    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+               "help": {"purpose": "Explain the rules", "transitions": [{"target_state": "bye"}]},
+               "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Lead a transition to it, or remove it. If the host starts conversations in it, say so under `x-lint`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.codes import listed
+from llm_fsm.findings import Finding
+from llm_fsm.graph import reversed_graph
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Every state that is not reached, with who leads to it."""
+    lost = [name for name in subject.states if name not in subject.reached]
+    if not lost:
+        return
+    before = reversed_graph(subject.graph)
+    for name in lost:
+        others = [quoted(other) for other in before[name] if other != name]
+        why = (
+            f"only {listed(others, 4)} lead there, unreachable too" if others else "no transition leads there"
+        )
+        yield RULE.finding(
+            f"state {quoted(name)} is never reached: {why}",
+            pointer=subject.states[name].pointer,
+            hint="add a transition to it, or remove it",
+        )
+
+
+RULE = Rule(name="unreachable-state", code="F103", level="warning", check=check, at_key=True)

@@ -1,0 +1,73 @@
+"""The words of a definition: what only the model reads, what users read, and the names that may stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
+
+_STATE_TEXTS = (
+    *("description", "purpose", "instructions"),
+    *("extraction_instructions", "response_instructions"),
+)
+_FORMAT_NAMES = (
+    "context_update",
+    "target_state",
+    "valid_states",
+    "user_input",
+    "current_context",
+    "_extra",
+    "_clear",
+)
+
+
+def has_words(state: Placed) -> bool:
+    """True for a state that says what it is for, how to go about it, or what is said."""
+    return any(state.text(key).strip() for key in (*_STATE_TEXTS, "reply"))
+
+
+def texts(subject: Subject) -> Iterator[tuple[str, str]]:
+    """(pointer, text) of everything that the model reads and no user."""
+    for key in ("description", "persona"):
+        if text := subject.root.text(key):
+            yield f"/{key}", text
+    for state in subject.states.values():
+        for key in _STATE_TEXTS:
+            if text := state.text(key):
+                yield f"{state.pointer}/{key}", text
+    for _, transition in subject.transitions():
+        for placed in (transition, *transition.items("conditions")):
+            if text := placed.text("description"):
+                yield f"{placed.pointer}/description", text
+
+
+def replies(subject: Subject) -> Iterator[tuple[str, str]]:
+    """(pointer, text) of the fixed replies."""
+    for state in subject.states.values():
+        if text := state.text("reply"):
+            yield f"{state.pointer}/reply", text
+
+
+def known_names(subject: Subject) -> dict[str, str]:
+    """Every name that words may use, and what it is: keys, their fields and values, states, tools."""
+    names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
+    for key, schema in (subject.keys or {}).items():
+        choices, fields = schema.get("enum"), schema.get("properties")
+        names.update(
+            (choice, "value")
+            for choice in choices or ()
+            if isinstance(choices, list) and isinstance(choice, str)
+        )
+        names.update((field, "field") for field in (fields if isinstance(fields, dict) else ()))
+        names[key] = "key"
+    for state in subject.states.values():
+        names.update((key, "key") for _, key in state.texts("required_context_keys"))
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
+    for rule in subject.rules.values():
+        names.update((key, "key") for key in rule.reads)
+    tools = subject.root.value.get("tools")
+    names.update((name, "tool") for name in (tools if isinstance(tools, dict) else ()))
+    names.update((name, "state") for name in subject.states)
+    return names
