@@ -1,0 +1,72 @@
+"""What a change of a definition means: for whoever reads it, and for conversations that are under way.
+
+| change | mark | conversations that it touches |
+|---|---|---|
+| state added; initial state changed | safe | |
+| final state removed or renamed | safe: no conversation under way rests there | |
+| other state removed | strands | those in the state: they cannot be opened any more |
+| other state renamed (guessed, see below) | needs a map | those in the state |
+| state becomes final, or loses its last transition | strands | those in the state: there is no way on |
+| other change of a kind; `wait_for`, `answer_schema`, `flow` changed | needs a map | those in the state |
+| final state becomes another kind | safe | |
+| transition added | safe | |
+| transition removed, an end can still be reached from there | safe | |
+| transition removed, and with it the last way to an end | strands | those in the states that lost it |
+| condition removed or changed | safe | |
+| condition newly asks for a key that the model cannot write | needs a map | those that lack the key |
+| key added; title, description, `x-secret` changed; values widened | safe | |
+| key removed or renamed (guessed) | needs a map | those that have a value for it |
+| key's schema narrowed or its type changed | needs a map | those whose value the new schema refuses |
+| key is no longer written by the model | needs a map | those that lack the key |
+| words (purpose, instructions, replies, descriptions, examples, persona) | safe | |
+| settings (history, model, limits, tools, priorities, `auto`, …) | safe | |
+
+Guesses. A state is taken for renamed when a removed and an added one share at least six tenths of what
+describes them (words of their texts, keys, tools, where they lead, what leads to them; Jaccard 1901), the best
+pairs first. A key is taken for renamed when a removed and an added one have the same schema apart from title and
+description, and similar names (difflib, six tenths) or are collected in the same states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.definition import Definition
+from llm_fsm.diff.change import Change, Subject, from_to
+from llm_fsm.diff.keys import key_changes
+from llm_fsm.diff.renames import renamed, renamed_keys, renamed_states
+from llm_fsm.diff.states import state_changes
+from llm_fsm.diff.transitions import transition_changes
+
+__all__ = ["Change", "diff"]
+
+_TOP = frozenset({"states", "context_schema", "global_transitions", "initial_state"})
+_SPOKEN = frozenset({"description", "persona"})
+
+
+def diff(old: Definition, new: Definition) -> tuple[Change, ...]:
+    """All differences that mean something, the gravest first; none for definitions of the same content."""
+    states = renamed_states(old, new)
+    keys = renamed_keys(old, new, states)
+    before = renamed(old, states, keys)
+    back = {now: was for was, now in states.items()}
+    found = [
+        *_machine(before, new),
+        *state_changes(old, before, new, states),
+        *transition_changes(before, new, back),
+        *key_changes(old, new, keys),
+    ]
+    rank = {"strands": 0, "needs-map": 1, "safe": 2}
+    return tuple(sorted(found, key=lambda change: rank[change.impact]))
+
+
+def _machine(old: Definition, new: Definition) -> Iterator[Change]:
+    if old.initial_state != new.initial_state:
+        text = f'conversations begin in "{new.initial_state}" instead of "{old.initial_state}"'
+        yield Change(subject="machine", how="changed", impact="safe", message=text, pointer="/initial_state")
+    for name, field in Definition.model_fields.items():
+        key = field.alias or name
+        if name not in _TOP and getattr(old, name) != getattr(new, name):
+            subject: Subject = "words" if name in _SPOKEN else "setting"
+            text = f'"{key}" changed{from_to(getattr(old, name), getattr(new, name))}'
+            yield Change(subject=subject, how="changed", impact="safe", message=text, pointer=f"/{key}")

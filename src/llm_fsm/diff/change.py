@@ -1,0 +1,72 @@
+"""One difference between two definitions, and which running conversations it touches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from llm_fsm.shapes import ShapeError, compile_shape
+
+Subject = Literal["machine", "state", "transition", "condition", "key", "words", "setting"]
+How = Literal["added", "removed", "changed", "renamed"]
+Impact = Literal["strands", "needs-map", "safe"]
+When = Literal["set", "unset", "misfit"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """One difference. `pointer` is its place in the new definition, or in the old one of what was removed.
+
+    A conversation is touched when it rests in one of `states` (empty: in whatever state) and its context has
+    `key` set, has it not, or holds a value that `schema` refuses, as `when` says. Safe changes touch none.
+    """
+
+    subject: Subject
+    how: How
+    impact: Impact
+    message: str
+    pointer: str
+    reason: str = ""
+    states: tuple[str, ...] = ()
+    key: str | None = None
+    when: When = "set"
+    schema: Mapping[str, Any] | None = None
+
+    def touches(self, state: str, context: Mapping[str, Any]) -> bool:
+        """True when a running conversation cannot simply go on."""
+        if self.impact == "safe" or (self.states and state not in self.states):
+            return False
+        if self.key is None:
+            return True
+        value = context.get(self.key)
+        if self.when == "misfit":
+            return value is not None and _misfits(self.schema or {}, value)
+        return (value is not None) == (self.when == "set")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as `llm-fsm diff --format json` prints it."""
+        return {
+            "subject": self.subject,
+            "how": self.how,
+            "impact": self.impact,
+            "message": self.message,
+            "reason": self.reason,
+            "pointer": self.pointer,
+            "states": list(self.states),
+            "key": self.key,
+        }
+
+
+def from_to(old: Any, new: Any) -> str:
+    """` from x to y` for short values."""
+    shown = [json.dumps(value, ensure_ascii=False, default=str) for value in (old, new)]
+    return f" from {shown[0]} to {shown[1]}" if all(len(text) <= 60 for text in shown) else ""
+
+
+def _misfits(schema: Mapping[str, Any], value: Any) -> bool:
+    try:
+        return compile_shape(schema).fault(value) is not None
+    except ShapeError:
+        return True

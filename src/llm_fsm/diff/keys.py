@@ -1,0 +1,114 @@
+"""What became of context keys and their schemas."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.codes import step
+from llm_fsm.definition import Definition
+from llm_fsm.diff.change import Change, from_to
+from llm_fsm.diff.renames import bare, collected
+
+_LIFTED = {
+    "minimum": min,
+    "minLength": min,
+    "minItems": min,
+    "maximum": max,
+    "maxLength": max,
+    "maxItems": max,
+}
+
+
+def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Change]:
+    was, now = collected(old), collected(new)
+    for key in was:
+        place = "/context_schema/properties" + step(key)
+        if key in renames:
+            yield Change(
+                subject="key", how="renamed", impact="needs-map", pointer=place, key=key,
+                message=f'key "{key}" is now called "{renames[key]}" (guessed from its schema and place)',
+                reason="stored values stand under the old name",
+            )  # fmt: skip
+        elif key not in now:
+            yield Change(
+                subject="key", how="removed", impact="needs-map", message=f'key "{key}" removed', pointer=place,
+                key=key, reason="stored values stay in the context, where nothing names them",
+            )  # fmt: skip
+        if key in old.key_schemas and (current := renames.get(key, key)) in new.key_schemas:
+            yield from _schema(key, old, new, current)
+    for key in now:
+        if key not in was and key not in renames.values():
+            place = "/context_schema/properties" + step(key)
+            yield Change(
+                subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place
+            )
+
+
+def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Change]:
+    was, now = old.key_schemas[key], new.key_schemas[current]
+    place = "/context_schema/properties" + step(current)
+    if new.source_of(current) != old.source_of(key):
+        text = (
+            f'key "{current}" is written by the {new.source_of(current)} instead of the {old.source_of(key)}'
+        )
+        if new.source_of(current) == "model":
+            yield Change(
+                subject="key", how="changed", impact="safe", message=text, pointer=place + "/x-source"
+            )
+        else:
+            yield Change(
+                subject="key", how="changed", impact="needs-map", message=text, pointer=place + "/x-source",
+                key=key, when="unset", reason="conversations that lack it cannot be asked for it any more",
+            )  # fmt: skip
+    one, other = bare(was), bare(now)
+    if one != other:
+        text = f'schema of key "{current}" changed ({", ".join(_told(one, other))})'
+        if _wider(one, other):
+            yield Change(subject="key", how="changed", impact="safe", message=text, pointer=place)
+        else:
+            yield Change(
+                subject="key", how="changed", impact="needs-map", message=text, pointer=place, key=key, when="misfit",
+                schema={**now, "$defs": (new.context_schema or {}).get("$defs", {})},
+                reason="stored values may not fit any more",
+            )  # fmt: skip
+    elif was != now and new.source_of(current) == old.source_of(key):
+        text = f'words or secrecy of key "{current}" changed'
+        yield Change(subject="words", how="changed", impact="safe", message=text, pointer=place)
+
+
+def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
+    """`maxLength from 3 to 5`, keyword by keyword."""
+    for key in dict.fromkeys((*old, *new)):
+        if key not in new:
+            yield f"{key} dropped"
+        elif key not in old:
+            yield (
+                f"{key} {short}"
+                if len(short := json.dumps(new[key], ensure_ascii=False)) <= 60
+                else f"{key} added"
+            )
+        elif old[key] != new[key]:
+            yield f"{key}{from_to(old[key], new[key])}"
+
+
+def _wider(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
+    """True when every value that fitted is sure to fit: bounds loosened or dropped, types or values added."""
+    return all(key in old and _covers(key, old[key], value) for key, value in new.items())
+
+
+def _covers(key: str, was: Any, now: Any) -> bool:
+    if was == now:
+        return True
+    if key == "type":
+        before, after = _types(was), _types(now)
+        return before <= after or (before - after == {"integer"} and "number" in after)
+    if key == "enum":
+        return isinstance(was, list) and isinstance(now, list) and all(one in now for one in was)
+    numbers = isinstance(was, int | float) and isinstance(now, int | float)
+    return bool(numbers and key in _LIFTED and _LIFTED[key](was, now) == now)
+
+
+def _types(value: Any) -> set[str]:
+    return {str(one) for one in (value if isinstance(value, list) else [value])}

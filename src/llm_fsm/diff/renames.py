@@ -1,0 +1,151 @@
+"""What was probably renamed, and the old definition told in the new names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from difflib import SequenceMatcher
+from typing import Any
+
+from llm_fsm.definition import Condition, Definition, Transition
+
+WORDS = (
+    *("description", "purpose", "instructions", "extraction_instructions", "response_instructions"),
+    *("reply", "example_dialogue"),
+)
+"""Keys of a state that hold words."""
+_ALIKE = 0.6
+_MOST_PAIRS = 40_000
+_NOTHING_SAID = frozenset(
+    {"title", "description", "examples", "$comment", "x-secret", "x-fast", "x-source", "default"}
+)
+
+
+def renamed_states(old: Definition, new: Definition) -> dict[str, str]:
+    """Old state id to new one, where a state was probably renamed."""
+    gone = [name for name in old.states if name not in new.states]
+    come = [name for name in new.states if name not in old.states]
+    if not gone or not come or len(gone) * len(come) > _MOST_PAIRS:
+        return {}
+    traits = [
+        {name: _traits(definition, name) for name in names}
+        for definition, names in ((old, gone), (new, come))
+    ]
+    scores = sorted(
+        ((_overlap(traits[0][was], traits[1][now]), was, now) for was in gone for now in come),
+        key=lambda score: -score[0],
+    )
+    found: dict[str, str] = {}
+    for score, was, now in scores:
+        if score >= _ALIKE and was not in found and now not in found.values():
+            found[was] = now
+    return found
+
+
+def renamed_keys(old: Definition, new: Definition, states: Mapping[str, str]) -> dict[str, str]:
+    """Old context key to new one, where a key was probably renamed."""
+    was_used, is_used = collected(old), collected(new)
+    gone = [key for key in was_used if key not in is_used]
+    come = [key for key in is_used if key not in was_used]
+    if len(gone) * len(come) > _MOST_PAIRS:
+        return {}
+    found: dict[str, str] = {}
+    for was in gone:
+        places = {states.get(name, name) for name in was_used[was]}
+        for now in come:
+            same = bare(old.key_schemas.get(was, {})) == bare(new.key_schemas.get(now, {}))
+            close = SequenceMatcher(a=was, b=now, autojunk=False).ratio() >= _ALIKE
+            if same and now not in found.values() and (close or (places and places == is_used[now])):
+                found[was] = now
+                break
+    return found
+
+
+def _traits(definition: Definition, name: str) -> set[tuple[str, str]]:
+    state = definition.states[name]
+    texts = " ".join(str(getattr(state, key) or "") for key in WORDS if key != "example_dialogue")
+    found = {("word", word.lower()) for word in re.findall(r"\w+", texts)}
+    found |= {("key", key) for key in state.required_context_keys} | {("tool", tool) for tool in state.tools}
+    found |= {("to", transition.target_state) for transition in state.transitions}
+    found |= {
+        ("from", source)
+        for source, other in definition.states.items()
+        if any(transition.target_state == name for transition in other.transitions)
+    }
+    return found
+
+
+def _overlap(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
+    return len(one & other) / len(one | other) if one and other else 0.0
+
+
+def collected(definition: Definition) -> dict[str, set[str]]:
+    """Every key that is declared, collected or asked for, and the states that collect it."""
+    found: dict[str, set[str]] = {key: set() for key in definition.key_schemas}
+    for name, state in definition.states.items():
+        for key in state.required_context_keys:
+            found.setdefault(key, set()).add(name)
+    for _, transition in _moves(definition):
+        for key in asked(transition.conditions):
+            found.setdefault(key, set())
+    return found
+
+
+def _moves(definition: Definition) -> Iterator[tuple[str | None, Transition]]:
+    for name, state in definition.states.items():
+        yield from ((name, transition) for transition in state.transitions)
+    yield from ((None, transition) for transition in definition.global_transitions)
+
+
+def asked(conditions: Iterable[Condition]) -> set[str]:
+    """Keys without which the conditions cannot hold, or that their rules read."""
+    found: set[str] = set()
+    for condition in conditions:
+        found.update(condition.requires_context_keys)
+        if condition.rule is not None:
+            found.update(name.split(".", 1)[0] for name in condition.rule.reads if not name.startswith("_"))
+    return {key for key in found if key}
+
+
+def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str]) -> Definition:
+    """The old definition in the new one's names, so that a new name alone counts once."""
+    if not states and not keys:
+        return old
+    document = old.model_dump(mode="json", by_alias=True)
+    document["initial_state"] = states.get(old.initial_state, old.initial_state)
+    document["states"] = {states.get(name, name): state for name, state in document["states"].items()}
+    for owner in (*document["states"].values(), {"transitions": document["global_transitions"]}):
+        owner["id"] = ""
+        for name in ("on_timeout", "on_exhausted"):
+            if name in owner:
+                owner[name] = states.get(owner[name], owner[name])
+        if "required_context_keys" in owner:
+            owner["required_context_keys"] = [keys.get(key, key) for key in owner["required_context_keys"]]
+        for transition in owner["transitions"]:
+            transition["target_state"] = states.get(transition["target_state"], transition["target_state"])
+            for condition in transition["conditions"]:
+                names = condition["requires_context_keys"]
+                condition["requires_context_keys"] = [keys.get(key, key) for key in names]
+                condition["logic"] = _renamed_rule(condition["logic"], keys)
+    return Definition.model_validate(document)
+
+
+def _renamed_rule(rule: Any, keys: Mapping[str, str]) -> Any:
+    if isinstance(rule, list):
+        return [_renamed_rule(part, keys) for part in rule]
+    if not isinstance(rule, dict):
+        return rule
+    return {name: _renamed_name(name, part, keys) for name, part in rule.items()}
+
+
+def _renamed_name(name: str, part: Any, keys: Mapping[str, str]) -> Any:
+    if name not in ("var", "has_context", "context_length", "missing"):
+        return _renamed_rule(part, keys)
+    parts = part if isinstance(part, list) else [part]
+    mapped = [keys.get(one, one) if isinstance(one, str) else _renamed_rule(one, keys) for one in parts]
+    return mapped if isinstance(part, list) else mapped[0]
+
+
+def bare(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """What a schema says of values, and not of their meaning or source."""
+    return {key: value for key, value in schema.items() if key not in _NOTHING_SAID}

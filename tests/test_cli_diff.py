@@ -1,0 +1,121 @@
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_command import Desk
+from llm_fsm.session import Session, to_dict
+from llm_fsm.stores.base import Commit
+from llm_fsm.stores.resolve import resolve
+from test_diff import SHOP, drop_count, keys
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.chdir(tmp_path)
+    return Desk(tmp_path, capsys, monkeypatch)
+
+
+def changed(edit: Any) -> dict[str, Any]:
+    document = copy.deepcopy(SHOP)
+    edit(document)
+    return document
+
+
+async def filled(url: str, conversations: list[tuple[str, str, dict[str, Any], bool]]) -> None:
+    store = resolve(url)
+    for number, (name, state, context, ended) in enumerate(conversations):
+        session = Session(conversation_id=f"c{number}", state=state, context=context, ended=ended)
+        await store.save(
+            Commit(
+                conversation_id=f"c{number}", expected=0, session=json.dumps(to_dict(session)), record="{}",
+                definition=name, state=state, ended=ended,
+            )
+        )  # fmt: skip
+    await store.close()
+
+
+def test_a_change_is_told_with_its_reason(desk: Desk) -> None:
+    desk.write("old.json", SHOP)
+    desk.write("new.json", changed(drop_count))
+    done = desk.run("diff", "old.json", "new.json")
+    assert done.code == 0
+    assert done.out.splitlines() == [
+        'strands      state "count" removed: conversations in it cannot be opened any more',
+        'safe         transition from "ask" to "count" removed',
+        'safe         transition from "ask" to "done" added',
+        "3 changes: 1 strands, 0 need a map, 2 safe",
+    ]
+
+
+def test_live_conversations_are_counted_by_state_and_by_stored_value(desk: Desk) -> None:
+    def edit(document: dict[str, Any]) -> None:
+        drop_count(document)
+        keys(document)["item"]["maxLength"] = 5
+
+    desk.write("old.json", SHOP)
+    desk.write("new.json", changed(edit))
+    conversations = [
+        ("shop", "count", {"item": "lamp"}, False),
+        ("shop", "count", {"item": "wardrobe"}, False),
+        ("shop", "ask", {"item": "wardrobe"}, False),
+        ("shop", "ask", {}, False),
+        ("shop", "done", {"item": "wardrobe"}, True),
+        ("other", "count", {}, False),
+    ]
+    asyncio.run(filled("sqlite:///bots.db", conversations))
+    done = desk.run(
+        "diff", "old.json", "new.json", "--conversations", "sqlite:///bots.db", "--format", "json"
+    )
+    report = json.loads(done.out)
+    assert report["conversations"] == {"live": 4, "touched": 3}
+    counted = {change["message"][:13]: change["conversations"] for change in report["changes"]}
+    assert counted == {'state "count"': 2, "schema of key": 2, "transition fr": 0}
+    text = desk.run("diff", "old.json", "new.json", "--conversations", "bots.db").out
+    assert "4 conversations under way, 3 of them touched" in text
+    assert "any more (2 conversations)" in text
+
+
+def test_markdown_is_a_table_in_which_nothing_is_markup(desk: Desk) -> None:
+    desk.write("old.json", SHOP)
+    desk.write("new.json", changed(lambda document: document.update(persona="<b>|x|</b>")))
+    done = desk.run("diff", "old.json", "new.json", "--format", "markdown")
+    assert done.out.splitlines() == [
+        "### old.json → new.json",
+        "",
+        "1 change: 0 strand, 0 need a map, 1 safe.",
+        "",
+        "| Mark | Change | Why |",
+        "|---|---|---|",
+        '| safe | "persona" changed from "" to "\\<b\\>\\|x\\|\\</b\\>" |  |',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (("old.json", "old.json", "--exit-code"), 0),
+        (("old.json", "new.json"), 0),
+        (("old.json", "new.json", "--exit-code"), 1),
+        (("old.json", "bad.json"), 1),
+        (("old.json", "none.json"), 2),
+        (("old.json",), 2),
+        (("old.json", "new.json", "--conversations", "none.db"), 4),
+        (("old.json", "new.json", "--conversations", "nonsense://x"), 2),
+    ],
+)
+def test_exit_codes(desk: Desk, arguments: tuple[str, ...], code: int) -> None:
+    desk.write("old.json", SHOP)
+    desk.write("new.json", changed(drop_count))
+    desk.write("bad.json", {"states": 3})
+    assert desk.run("diff", *arguments).code == code
+
+
+def test_the_same_definition_says_so(desk: Desk) -> None:
+    desk.write("old.json", SHOP)
+    assert desk.run("diff", "old.json", "old.json").out == "old.json and old.json mean the same\n"

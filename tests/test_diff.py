@@ -1,0 +1,201 @@
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from llm_fsm.definition import Definition
+from llm_fsm.diff import Change, diff
+from llm_fsm.loader import load, load_dict
+from llm_fsm.shipped import definition_paths
+
+SHOP: dict[str, Any] = {
+    "name": "shop",
+    "initial_state": "ask",
+    "context_schema": {
+        "type": "object",
+        "properties": {
+            "item": {"type": "string", "maxLength": 20},
+            "count": {"type": "integer", "minimum": 1},
+            "tier": {"enum": ["gold", "blue"], "x-source": "host"},
+        },
+    },
+    "states": {
+        "ask": {
+            "purpose": "Learn which article the customer wants",
+            "required_context_keys": ["item"],
+            "transitions": [
+                {
+                    "target_state": "count",
+                    "description": "known",
+                    "conditions": [{"requires_context_keys": ["item"]}],
+                }
+            ],
+        },
+        "count": {
+            "purpose": "Learn how many pieces are wanted",
+            "required_context_keys": ["count"],
+            "transitions": [
+                {"target_state": "done", "description": "all known"},
+                {"target_state": "ask", "description": "another one"},
+            ],
+        },
+        "done": {"purpose": "Thank the customer"},
+    },
+}
+Edit = Callable[[dict[str, Any]], Any]
+
+
+def definition(edit: Edit | None = None) -> Definition:
+    document = copy.deepcopy(SHOP)
+    if edit is not None:
+        edit(document)
+    return load_dict(document).definition
+
+
+def told(edit: Edit) -> list[tuple[str, str, str, tuple[str, ...], str | None]]:
+    return [
+        (change.impact, change.subject, change.how, change.states, change.key)
+        for change in diff(definition(), definition(edit))
+    ]
+
+
+def keys(document: dict[str, Any]) -> dict[str, Any]:
+    found: dict[str, Any] = document["context_schema"]["properties"]
+    return found
+
+
+def drop_count(document: dict[str, Any]) -> None:
+    del document["states"]["count"]
+    document["states"]["ask"]["transitions"] = [{"target_state": "done", "description": "known"}]
+
+
+def rename_count(document: dict[str, Any]) -> None:
+    document["states"]["how_many"] = document["states"].pop("count")
+    document["states"]["ask"]["transitions"][0]["target_state"] = "how_many"
+
+
+def rename_item(document: dict[str, Any]) -> None:
+    keys(document)["article"] = keys(document).pop("item")
+    document["states"]["ask"]["required_context_keys"] = ["article"]
+    document["states"]["ask"]["transitions"][0]["conditions"] = [{"requires_context_keys": ["article"]}]
+
+
+def moves(document: dict[str, Any], state: str) -> list[Any]:
+    found: list[Any] = document["states"][state]["transitions"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("edit", "expected"),
+    [
+        (lambda d: d["states"].update(help={"purpose": "Help"}), [("safe", "state", "added", (), None)]),
+        (
+            drop_count,
+            [
+                ("strands", "state", "removed", ("count",), None),
+                ("safe", "transition", "removed", (), None),
+                ("safe", "transition", "added", (), None),
+            ],
+        ),
+        (rename_count, [("needs-map", "state", "renamed", ("count",), None)]),
+        (lambda d: d["states"]["ask"].pop("transitions"), [
+            ("strands", "state", "changed", ("ask",), None),
+            ("safe", "transition", "removed", (), None),
+        ]),
+        (lambda d: d["states"]["ask"].update(kind="decide"), [("needs-map", "state", "changed", ("ask",), None)]),
+        (lambda d: moves(d, "count").pop(0), [
+            ("strands", "transition", "removed", ("count",), None),
+            ("strands", "machine", "changed", ("ask",), None),
+        ]),
+        (lambda d: moves(d, "count").pop(1), [("safe", "transition", "removed", (), None)]),
+        (lambda d: moves(d, "ask").append({"target_state": "done"}), [("safe", "transition", "added", (), None)]),
+        (lambda d: moves(d, "ask")[0].update(priority=5), [("safe", "setting", "changed", (), None)]),
+        (lambda d: moves(d, "ask")[0].update(description="new"), [("safe", "words", "changed", (), None)]),
+        (lambda d: moves(d, "ask")[0].update(conditions=[]), [("safe", "condition", "changed", (), None)]),
+        (
+            lambda d: moves(d, "count")[0].update(conditions=[{"requires_context_keys": ["tier"]}]),
+            [("needs-map", "condition", "changed", (), "tier")],
+        ),
+        (
+            lambda d: moves(d, "count")[0].update(conditions=[{"requires_context_keys": ["count"]}]),
+            [("safe", "condition", "changed", (), None)],
+        ),
+        (lambda d: keys(d).update(note={"type": "string"}), [("safe", "key", "added", (), None)]),
+        (lambda d: keys(d).pop("tier"), [("needs-map", "key", "removed", (), "tier")]),
+        (rename_item, [("needs-map", "key", "renamed", (), "item")]),
+        (lambda d: keys(d)["item"].update(maxLength=5), [("needs-map", "key", "changed", (), "item")]),
+        (lambda d: keys(d)["item"].update(maxLength=50), [("safe", "key", "changed", (), None)]),
+        (lambda d: keys(d)["item"].pop("maxLength"), [("safe", "key", "changed", (), None)]),
+        (lambda d: keys(d)["count"].update(type="number"), [("safe", "key", "changed", (), None)]),
+        (lambda d: keys(d)["count"].update(type="string"), [("needs-map", "key", "changed", (), "count")]),
+        (lambda d: keys(d)["tier"].update(enum=["blue", "gold", "red"]), [("safe", "key", "changed", (), None)]),
+        (lambda d: keys(d)["tier"].update(enum=["gold"]), [("needs-map", "key", "changed", (), "tier")]),
+        (lambda d: keys(d)["item"].update({"x-source": "host"}), [("needs-map", "key", "changed", (), "item")]),
+        (lambda d: keys(d)["tier"].pop("x-source"), [("safe", "key", "changed", (), None)]),
+        (lambda d: keys(d)["item"].update(title="article"), [("safe", "words", "changed", (), None)]),
+        (lambda d: d["states"]["ask"].update(purpose="Ask"), [("safe", "words", "changed", (), None)]),
+        (lambda d: d.update(persona="Kind"), [("safe", "words", "changed", (), None)]),
+        (lambda d: d.update(limits={"llm_calls": 3}), [("safe", "setting", "changed", (), None)]),
+        (lambda d: d.update(initial_state="count"), [("safe", "machine", "changed", (), None)]),
+    ],
+)  # fmt: skip
+def test_what_a_change_means(edit: Edit, expected: list[Any]) -> None:
+    assert told(edit) == expected
+
+
+def test_a_final_state_strands_nobody() -> None:
+    def without_done(document: dict[str, Any]) -> None:
+        document["states"]["bye"] = {"purpose": "Nothing in common"}
+        del document["states"]["done"]
+        document["states"]["count"]["transitions"][0]["target_state"] = "bye"
+
+    assert {change.impact for change in diff(definition(), definition(without_done))} == {"safe"}
+
+
+def test_messages_say_what_changed_from_what() -> None:
+    [change] = diff(definition(), definition(lambda d: keys(d)["item"].update(maxLength=5)))
+    assert change.message == 'schema of key "item" changed (maxLength from 20 to 5)'
+    assert change.reason == "stored values may not fit any more"
+    assert change.pointer == "/context_schema/properties/item"
+
+
+@pytest.mark.parametrize("name", definition_paths())
+def test_a_definition_does_not_differ_from_itself(name: str) -> None:
+    assert diff(load(definition_paths()[name]), load(definition_paths()[name])) == ()
+
+
+def test_any_two_definitions_can_be_compared() -> None:
+    loaded = [load(path) for path in definition_paths().values()]
+    for old, new in itertools.permutations(loaded[:6], 2):
+        assert diff(old, new)
+
+
+@pytest.mark.parametrize(
+    ("change", "state", "context", "touched"),
+    [
+        ({"states": ("a",)}, "a", {}, True),
+        ({"states": ("a",)}, "b", {}, False),
+        ({"key": "k"}, "a", {"k": 1}, True),
+        ({"key": "k"}, "a", {"k": None}, False),
+        ({"key": "k", "when": "unset"}, "a", {}, True),
+        ({"key": "k", "when": "misfit", "schema": {"type": "string"}}, "a", {"k": 1}, True),
+        ({"key": "k", "when": "misfit", "schema": {"type": "string"}}, "a", {"k": "x"}, False),
+        ({"impact": "safe"}, "a", {}, False),
+    ],
+)
+def test_which_conversations_a_change_touches(
+    change: dict[str, Any], state: str, context: dict[str, Any], touched: bool
+) -> None:
+    values = {
+        "subject": "key",
+        "how": "changed",
+        "impact": "needs-map",
+        "message": "",
+        "pointer": "",
+        **change,
+    }
+    assert Change(**values).touches(state, context) is touched
