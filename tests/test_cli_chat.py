@@ -396,20 +396,31 @@ def wanted(**changes: object) -> Wanted:
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("changes", "file", "expected"),
     [
-        ({"file": "a b.json"}, "llm-fsm chat 'a b.json' --resume x"),
-        ({"file": "quiz"}, "llm-fsm chat quiz --resume x"),
-        ({}, "llm-fsm chat /f.json --resume x"),
+        ({}, "a b.json", "llm-fsm chat 'a b.json' --resume x"),
+        ({}, "quiz", "llm-fsm chat quiz --resume x"),
         (
             {"db": "sqlite:///x.db", "model": "m", "base_url": "http://h/v1"},
-            "llm-fsm chat /f.json --resume x --db sqlite:///x.db --model m --base-url http://h/v1",
+            "f.json",
+            "llm-fsm chat f.json --resume x --db sqlite:///x.db --model m --base-url http://h/v1",
         ),
-        ({"base_url": "http://user:secret@h/v1"}, "llm-fsm chat /f.json --resume x"),
+        ({"base_url": "http://user:secret@h/v1"}, "f.json", "llm-fsm chat f.json --resume x"),
     ],
 )
-def test_the_command_to_go_on_can_be_pasted(changes: dict[str, object], expected: str) -> None:
-    assert resume_command(wanted(**changes), Path("/f.json"), "x") == expected
+def test_the_command_to_go_on_can_be_pasted(changes: dict[str, object], file: str, expected: str) -> None:
+    assert resume_command(wanted(**changes), file, "x") == expected
+
+
+def test_a_disk_that_is_full_is_exit_4_and_nothing_is_lost(desk: Desk) -> None:
+    url = "sqlite:///kept.db"
+    desk.run("chat", "greeter.json", *desk.replies(HELLO), "--id", "x", "--db", url)
+    limited = ["sh", "-c", 'ulimit -f 8; exec "$@"', "sh"]
+    arguments = ("chat", "greeter.json", *desk.replies(HELLO), "--id", "y", "--db", url)
+    done = subprocess.run([*limited, *command(*arguments)], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (4, b"")
+    assert b"the disk is full or the file has reached its size limit" in done.stderr
+    assert desk.run("conversations", "show", "x", "--db", url).code == 0
 
 
 def test_the_context_may_have_comments() -> None:

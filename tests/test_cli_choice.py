@@ -74,3 +74,4 @@ def test_every_shipped_definition_is_found_by_the_name_in_it(name: str) -> None:
     shipped = definition_paths()
     inside = choice.opened(shipped[name]).name
     assert choice.named(inside, shipped) == shipped[name]
+    assert choice.called(shipped[name], shipped) == name

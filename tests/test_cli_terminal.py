@@ -205,7 +205,7 @@ def test_without_a_file_one_of_the_shipped_definitions_is_chosen(
     terminal.wait_for("Which definition?")
     terminal.wait_for("Number or name: ")
     terminal.type("greeting\n")
-    terminal.wait_for("/help lists the commands")
+    terminal.wait_for("Ctrl-D leaves")
     terminal.wait_for_prompt()
     assert terminal.leave() == 0
 

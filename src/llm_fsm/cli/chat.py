@@ -134,7 +134,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         stack.callback(lambda: runner.run(machine.close()))
         conversation = _conversation(wanted, machine, runner, path)
         talk = Talk(runner, machine, conversation)
-        again = resume_command(wanted, path, talk.id)
+        again = resume_command(wanted, choice.called(path, definition_paths()), talk.id)
         try:
             return _converse(talk, wanted, again)
         except (KeyboardInterrupt, LLMFSMError) as error:
@@ -212,9 +212,9 @@ def _conversation(
         raise exits.Failure(str(error)) from error
 
 
-def resume_command(wanted: Wanted, path: Path, conversation_id: str) -> str:
+def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
     """The command that goes on with the conversation. An address with a password is left out."""
-    parts = ["llm-fsm", "chat", wanted.file or os.fspath(path), "--resume", conversation_id]
+    parts = ["llm-fsm", "chat", file, "--resume", conversation_id]
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
     for name, value in (("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)):
         if value is not None:
@@ -234,7 +234,7 @@ def _converse(talk: Talk, wanted: Wanted, again: str) -> int:
     screen.note(
         f"{name} · conversation {printing.one_line(talk.id)} · /help lists the commands, Ctrl-D leaves"
     )
-    screen.note(f"to go on another time: {again}")
+    screen.note(f"to go on another time: {again}", to_copy=True)
     opening = talk.last_words() if resumed else talk.greeting
     code: int = console.converse(talk, screen, console.line_editor(data_folder()), opening=opening)
     return code

@@ -35,6 +35,11 @@ def located(given: str, shipped: Mapping[str, Path]) -> Path:
     raise Failure(f"{given}: there is no such file{hint}")
 
 
+def called(path: Path, shipped: Mapping[str, Path]) -> str:
+    """What FILE is to be for this file: the name of a shipped definition, or the path."""
+    return next((name for name, place in shipped.items() if place == path), os.fspath(path))
+
+
 def opened(path: Path) -> Definition:
     """The definition of a file; that it has warnings is said on standard error. Raises DefinitionError."""
     name = os.fspath(path)

@@ -42,9 +42,9 @@ class Screen:
         self._out.print(Text(printing.words(text)))
         self._out.print()
 
-    def note(self, text: str) -> None:
-        """Show something about the conversation; the caller has made it safe."""
-        self._err.print(Text(text, style=NOTE), soft_wrap=True)
+    def note(self, text: str, *, to_copy: bool = False) -> None:
+        """Show something about the conversation; the caller has made it safe. `to_copy`: lines are not broken."""
+        self._err.print(Text(text, style=NOTE), soft_wrap=to_copy)
 
     def fault(self, text: str) -> None:
         """Show what went wrong."""
