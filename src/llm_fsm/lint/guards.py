@@ -199,13 +199,14 @@ def _always_set(cases: Cases) -> frozenset[str]:
 def guard_of(keys: Iterable[str], logics: Iterable[Any], domains: Domains) -> Guard:
     """The guard of a transition that requires these keys and these rules. Raises ConditionError."""
     names, written = tuple(keys), list(logics)
+    rules = tuple(compile_rule(logic) for logic in written)
     reader = _Reader(domains)
     parts: list[Formula] = [_is_set(name, domains) for name in names]
     parts += [reader.formula(logic) for logic in written]
     formula = parts[0] if len(parts) == 1 else Junction(True, tuple(parts))
     return Guard(
         keys=names,
-        rules=tuple(compile_rule(logic) for logic in written),
+        rules=rules,
         holds=formula.cases(holds=True),
         fails=(ANY,) if formula.breaks else formula.cases(holds=False),
     )

@@ -66,6 +66,14 @@ def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None
     return None
 
 
+def _says_when(arc: Arc | None) -> bool:
+    """True when words tell the model when to take a transition."""
+    if arc is None:
+        return False
+    placed = arc.placed
+    return bool(placed.text("description") or any(item.text("description") for item in arc.conditions))
+
+
 def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
     """Moves that the model picks: later ones to a target that demand more than an earlier one does."""
     seen: dict[str, list[Arc]] = {}
@@ -74,8 +82,9 @@ def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
         guard = known.guard(arc.placed)
         if not arc.auto and guard is not None and not guard.judged and not guard.never and not arc.is_global:
             covering = _covering(known, arc, tuple(earlier[:20]))
-            if covering is not None:
-                free = known.guard(covering.placed)
+            free = None if covering is None else known.guard(covering.placed)
+            worded = free is not None and free.judged and _says_when(covering)
+            if covering is not None and not worded:
                 yield RULE.finding(
                     f"state {quoted(state)}: the conditions of this transition to {quoted(arc.target)} demand "
                     f"nothing: another one to it, with priority {covering.priority}, holds whenever they do",

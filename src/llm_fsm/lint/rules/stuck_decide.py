@@ -4,8 +4,11 @@ Why it is bad:
 Every conversation that enters it ends there with the outcome `stuck`.
 
 Example:
-    "states": {"hello": {"purpose": "Ask for the topic", "transitions": [{"target_state": "route"}]},
-        "route": {"kind": "decide", "transitions": []}}
+    "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}},
+    "states": {"hello": {"purpose": "Ask for the age", "transitions": [{"target_state": "route"}]},
+        "route": {"kind": "decide", "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"<": [{"var": "age"}, 0]}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
 
 Fix:
 Give the state a transition that can hold; a last one without conditions always does.
@@ -27,13 +30,12 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look at the deciding states whose transitions all can never hold."""
     known = reasoning(subject)
     for name, state in subject.states.items():
-        if subject.kind_of(name) != "decide" or any(map(known.may_hold, known.decided(name))):
+        arcs = known.decided(name)
+        if subject.kind_of(name) != "decide" or not arcs or any(map(known.may_hold, arcs)):
             continue
-        written = any(True for _ in state.items("transitions"))
-        why = "none of its transitions can ever hold" if written else "it has no transitions"
         yield RULE.finding(
-            f"state {quoted(name)} decides by itself, but {why}: every run that enters it is stuck",
-            pointer=state.pointer + ("/transitions" if "transitions" in state.value else ""),
+            f"none of the transitions of state {quoted(name)} can ever hold: every run that enters it is stuck",
+            pointer=state.pointer + "/transitions",
             hint="add a transition without conditions",
             path=flow(subject).path_to(name),
         )

@@ -1,0 +1,275 @@
+"""Which keys may be set, and which must be, when a state is entered; and who reads what.
+
+The model may write any key that it may write in any state, the host any key at any time. So "may" asks
+where a key is asked for: where a state collects it, speaks of it, decides by it, or sets it by an output
+mapping. "Must" follows the demands of transitions: a key that every path demands is set, unless it was
+taken back since, which is left out of account.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from llm_fsm.codes import step
+from llm_fsm.graph import reachable, reversed_graph, shortest_path
+from llm_fsm.lint.mentions import Mention, mentions, placeholders
+from llm_fsm.lint.reasoning import Reasoning, reasoning
+from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
+
+STATE_TEXTS = ("purpose", "objective", "instructions", "state_instructions", "description")
+OTHER_TEXTS = ("extraction_instructions", "response_instructions")
+
+
+def root_of(name: str) -> str:
+    """The key that a dotted name looks into."""
+    return name.split(".", 1)[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Use:
+    """A place where a key is read. `state` is None for a global transition or a tool."""
+
+    state: str | None
+    key: str
+    pointer: str
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The ways of keys through one machine."""
+
+    subject: Subject
+    known: Reasoning
+
+    # -- names
+
+    def declared(self, name: str) -> str | None:
+        """The declared key that a name means or looks into; None if there is none, or no schema."""
+        keys = self.subject.keys or {}
+        return name if name in keys else root_of(name) if root_of(name) in keys else None
+
+    def is_system(self, name: str) -> bool:
+        """True for names that are not keys of the context."""
+        return name in SYSTEM_NAMES or name.startswith("_")
+
+    def is_secret(self, name: str) -> bool:
+        """True when the value must not be shown."""
+        key = self.declared(name)
+        return key is not None and (self.subject.keys or {})[key].get("x-secret") is True
+
+    # -- who sets a key
+
+    @cached_property
+    def collected(self) -> Mapping[str, list[tuple[str, str]]]:
+        """Key to the (state, pointer) that collect it."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for name, state in self.subject.states.items():
+            for pointer, key in state.texts("required_context_keys"):
+                found.setdefault(root_of(key) if self.declared(key) != key else key, []).append(
+                    (name, pointer)
+                )
+        return found
+
+    @cached_property
+    def outputs(self) -> Mapping[str, list[tuple[str, str]]]:
+        """Key to the (state, pointer) whose answer, called machine or tool sets it."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        tools = {tool.name: tool for tool in self.subject.root.members("tools")}
+        for name, state in self.subject.states.items():
+            for key, pointer in mapped(state):
+                found.setdefault(key, []).append((name, pointer))
+            for _, tool in state.texts("tools"):
+                for key, pointer in mapped(tools[tool]) if tool in tools else ():
+                    found.setdefault(key, []).append((name, pointer))
+        return found
+
+    @cached_property
+    def spoken(self) -> Mapping[str, frozenset[str]]:
+        """Declared key to the states whose words or conditions speak of it: there it may be given, too."""
+        found: dict[str, set[str]] = {key: set() for key in self.subject.keys or {}}
+        for name, state in self.subject.states.items():
+            words = set(_words(state))
+            for transition in state.items("transitions"):
+                words |= set(_split(transition.text("description")))
+                if self.subject.kind_of(name) != "decide":
+                    words |= {root_of(key) for key in self.condition_names(transition)}
+            for key in words & found.keys():
+                found[key].add(name)
+        return {key: frozenset(states) for key, states in found.items()}
+
+    def condition_names(self, transition: Placed) -> Iterator[str]:
+        """The names that a transition's conditions read."""
+        for condition in transition.items("conditions"):
+            for _, key in condition.texts("requires_context_keys"):
+                yield key
+            rule = self.subject.rules.get(condition.pointer + "/logic")
+            yield from sorted(rule.reads) if rule is not None else ()
+
+    def setters(self, key: str) -> frozenset[str]:
+        """The states in which a key may be set, as far as the file says."""
+        places = [*self.collected.get(key, ()), *self.outputs.get(key, ())]
+        return frozenset(state for state, _ in places) | self.spoken.get(key, frozenset())
+
+    @cached_property
+    def _after(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def may_be_set(self, key: str) -> frozenset[str]:
+        """The states that some path enters after a state that may set the key."""
+        if key not in self._after:
+            starts = self.setters(key) & self.subject.reached
+            targets = [target for state in starts for target in self.subject.graph[state]]
+            self._after[key] = frozenset(reachable(self.subject.graph, targets))
+        return self._after[key]
+
+    # -- what is demanded
+
+    @cached_property
+    def must(self) -> Mapping[str, frozenset[str]]:
+        """State to the keys that every path to it demands or sets; empty for states that no path enters."""
+        found: dict[str, frozenset[str]] = {}
+        initial = self.subject.initial
+        if initial is None:
+            return {name: frozenset() for name in self.subject.states}
+        found[initial] = frozenset()
+        queue = deque([initial])
+        waiting = {initial}
+        while queue:
+            state = queue.popleft()
+            waiting.discard(state)
+            for target, gained in self._demands[state]:
+                keys = found[state] | gained
+                before = found.get(target)
+                if before is None or not before <= keys:
+                    found[target] = keys if before is None else before & keys
+                    if target not in waiting:
+                        waiting.add(target)
+                        queue.append(target)
+        return {name: found.get(name, frozenset()) for name in self.subject.states}
+
+    @cached_property
+    def _demands(self) -> Mapping[str, list[tuple[str, frozenset[str]]]]:
+        """State to (target, keys that are set when this way was taken)."""
+        found: dict[str, list[tuple[str, frozenset[str]]]] = {}
+        for name, state in self.subject.states.items():
+            made = frozenset(key for key, _ in mapped(state))
+            ways = [
+                (arc.target, made | self.demands(arc))
+                for arc in self.subject.arcs_from[name]
+                if arc.target in self.subject.states and self.known.takeable(arc)
+            ]
+            targets = {target for target, _ in ways} | {arc.target for arc in self.subject.arcs_from[name]}
+            aside = [target for target in self.subject.graph[name] if target not in targets]
+            for key in ("on_timeout", "on_exhausted"):
+                value = state.value.get(key)
+                if isinstance(value, str) and value in self.subject.states and value not in aside:
+                    aside.append(value)
+            found[name] = [*ways, *((target, frozenset[str]()) for target in aside)]
+        return found
+
+    def demands(self, arc: Arc) -> frozenset[str]:
+        """The keys that are set whenever an arc is taken."""
+        guard = self.known.guard(arc.placed)
+        return frozenset() if guard is None else guard.needs
+
+    def path_without(self, state: str, key: str) -> tuple[str, ...]:
+        """A shortest path to a state on which nothing demands or sets the key; () when there is none."""
+        initial = self.subject.initial
+        if initial is None:
+            return ()
+        graph = {
+            name: [target for target, gained in ways if key not in gained]
+            for name, ways in self._demands.items()
+        }
+        return shortest_path(graph, initial, [state])
+
+    def path_to(self, state: str) -> tuple[str, ...]:
+        """A shortest path to a state; () when there is none."""
+        initial = self.subject.initial
+        return () if initial is None else shortest_path(self.subject.graph, initial, [state])
+
+    @cached_property
+    def backwards(self) -> Mapping[str, list[str]]:
+        """State to its predecessors."""
+        return reversed_graph(self.subject.graph)
+
+    # -- who reads a key
+
+    @cached_property
+    def replies(self) -> Mapping[str, list[Mention]]:
+        """State to the names in its fixed reply."""
+        found = {name: mentions(state.text("reply")) for name, state in self.subject.states.items()}
+        return {name: names for name, names in found.items() if names}
+
+    @cached_property
+    def inputs(self) -> tuple[Use, ...]:
+        """The keys that are passed to called machines."""
+        found = []
+        for name, state in self.subject.states.items():
+            mapping = state.value.get("input")
+            for key, value in mapping.items() if isinstance(mapping, dict) else ():
+                if isinstance(value, str):
+                    found.append(Use(name, value, f"{state.pointer}/input{step(key)}"))
+        return tuple(found)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """Every key that a condition, check, reply, mapping, scope, property or text of the file reads."""
+        found: set[str] = set()
+        for _, transition in self.subject.transitions():
+            found.update(self.condition_names(transition))
+            found.update(_split(transition.text("description")))
+        for names in self.replies.values():
+            found.update(mention.name for mention in names)
+        found.update(use.key for use in self.inputs)
+        found.update(_split(self.subject.root.text("persona")), _split(self.subject.root.text("description")))
+        for state in self.subject.states.values():
+            found.update(_words(state))
+            scope = state.value.get("context_scope")
+            found.update(key for _, key in Placed("", scope).texts("read")) if isinstance(
+                scope, dict
+            ) else None
+            found.update(_strings(state.value.get("key_results")))
+            found.update(_strings(state.value.get("example_dialogue")))
+        found.update(_strings(self.subject.root.value.get("properties")))
+        return frozenset(found) | frozenset(root_of(name) for name in found)
+
+
+def mapped(placed: Placed) -> Iterator[tuple[str, str]]:
+    """(context key, pointer) of what an `output` mapping sets."""
+    mapping = placed.value.get("output")
+    for key in mapping if isinstance(mapping, dict) else ():
+        yield key, f"{placed.pointer}/output{step(key)}"
+
+
+def _words(state: Placed) -> Iterator[str]:
+    for key in (*STATE_TEXTS, *OTHER_TEXTS):
+        yield from _split(state.text(key))
+
+
+def _split(text: str) -> Iterator[str]:
+    """The words of a text that could be names of keys."""
+    for word in text.replace("{", " ").replace("}", " ").split():
+        yield word.strip(".,;:!?\"'`()[]")
+
+
+def _strings(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+        yield from placeholders(value)
+    elif isinstance(value, dict | list) and depth < 64:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item, depth + 1)
+
+
+def flow(subject: Subject) -> Flow:
+    """The flow of keys in a document, made once."""
+    return subject.once(_flow)
+
+
+def _flow(subject: Subject) -> Flow:
+    return Flow(subject, reasoning(subject))

@@ -1,0 +1,111 @@
+"""The context keys that texts name: in Jinja2 expressions of fixed replies, and as placeholders elsewhere.
+
+Read by a scanner of our own, without the template engine; what it cannot read names nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+_TAG = re.compile(r"\{#.*?#\}|\{\{(?P<shown>.*?)\}\}|\{%(?P<block>.*?)%\}", re.DOTALL)
+_RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
+_TOKEN = re.compile(
+    r"""'(?:\\.|[^'\\])*'|"(?:\\.|[^"\\])*"|[A-Za-z_]\w*|\d[\w.]*|==|!=|<=|>=|[^\s\w]""", re.DOTALL
+)
+_WORD = re.compile(r"[A-Za-z_]\w*")
+_KEYWORDS = frozenset(
+    {
+        *("and", "or", "not", "in", "is", "if", "else", "elif", "for", "set", "true", "false", "none"),
+        *("True", "False", "None", "recursive", "loop", "self", "with", "without", "context", "scoped"),
+    }
+)
+_PLACEHOLDER = re.compile(r"\{\{?\s*([A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}")
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A name in a template. `shown`: it is printed; `guarded`: only where it was tested, or with a default."""
+
+    name: str
+    shown: bool
+    guarded: bool
+
+
+def placeholders(text: str) -> Iterator[str]:
+    """The names that stand as {name} or {{name}} in a text."""
+    if "{" in text:
+        for found in _PLACEHOLDER.finditer(text):
+            yield found[1]
+
+
+def mentions(template: str) -> list[Mention]:
+    """Every name that a fixed reply reads, in order; names that the template itself makes are left out."""
+    if "{" not in template:
+        return []
+    found: list[Mention] = []
+    tested: list[set[str]] = []
+    local: set[str] = set()
+    for tag in _TAG.finditer(_RAW.sub("", template)):
+        if tag["shown"] is not None:
+            safe = set[str]().union(*tested)
+            names = _names(tag["shown"].strip("-+ "))
+            found += [Mention(name, True, guarded or _is_tested(name, safe)) for name, guarded in names]
+        elif tag["block"] is not None:
+            found += _block(tag["block"].strip("-+ \t\r\n"), tested, local)
+    return [mention for mention in found if mention.name.split(".", 1)[0] not in local]
+
+
+def _is_tested(name: str, safe: set[str]) -> bool:
+    return any(name == other or name.startswith(other + ".") for other in safe)
+
+
+def _block(text: str, tested: list[set[str]], local: set[str]) -> Iterator[Mention]:
+    word, _, rest = text.partition(" ")
+    names = [name for name, _ in _names(rest)]
+    if word == "if":
+        tested.append(set(names))
+    elif word in ("elif", "else") and tested:
+        tested[-1] |= set(names)
+    elif word == "endif" and tested:
+        tested.pop()
+    elif word in ("for", "set", "with", "macro"):
+        made, _, rest = rest.partition(" in " if word == "for" else "=")
+        local.update(_WORD.findall(made))
+        names = [name for name, _ in _names(rest)]
+    elif word.startswith("end"):
+        names = []
+    yield from (Mention(name, False, True) for name in names)
+
+
+def _names(expression: str) -> list[tuple[str, bool]]:
+    """(dotted name, whether a default or a test guards it) of the variables in an expression."""
+    tokens = _TOKEN.findall(expression)
+    found: list[tuple[str, bool]] = []
+    at = 0
+    while at < len(tokens):
+        token, before = tokens[at], tokens[at - 1] if at else ""
+        at += 1
+        if not _WORD.fullmatch(token):
+            continue
+        if before in ("|", "is") or (before == "not" and at > 2 and tokens[at - 3] == "is"):
+            if token in ("default", "d", "defined", "none") and found:
+                found[-1] = (found[-1][0], True)
+            continue
+        if token in _KEYWORDS or before == ".":
+            continue
+        name = [token]
+        while at + 1 < len(tokens) and tokens[at] == "." and _WORD.fullmatch(tokens[at + 1]):
+            name.append(tokens[at + 1])
+            at += 2
+        after = tokens[at] if at < len(tokens) else ""
+        if after == "(":
+            name.pop()
+        if after == "=" or not name:
+            continue
+        found.append((".".join(name), after == "or"))
+    if "if" in tokens:
+        tested = tokens[tokens.index("if") :]
+        return [(name, guarded or name.split(".", 1)[0] in tested) for name, guarded in found]
+    return found

@@ -1,0 +1,96 @@
+"""Comparisons that the schema of their key speaks against: other letter case, other value, other type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from llm_fsm.lint.comparisons import Comparison, comparisons
+from llm_fsm.lint.reasoning import Reasoning, reasoning
+from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.values import SET, ValueSet, points
+
+Kind = Literal["case", "value", "type"]
+
+
+@dataclass(frozen=True, slots=True)
+class Misfit:
+    """A comparison and what is odd about it. `values`: those that the key may have, if they are listed.
+
+    `harmless`: conversion makes the comparison work as it is meant.
+    """
+
+    kind: Kind
+    comparison: Comparison
+    values: tuple[Any, ...]
+    harmless: bool = False
+
+
+def misfits(subject: Subject) -> Mapping[str, Misfit]:
+    """Pointer of the literal to its misfit; made once."""
+    return subject.once(_all_misfits)
+
+
+def _all_misfits(subject: Subject) -> Mapping[str, Misfit]:
+    if subject.keys is None:
+        return {}
+    known = reasoning(subject)
+    found: dict[str, Misfit] = {}
+    for comparison in comparisons(subject):
+        misfit = _misfit(known, comparison)
+        if misfit is not None:
+            found.setdefault(comparison.at, misfit)
+    return found
+
+
+def _misfit(known: Reasoning, comparison: Comparison) -> Misfit | None:
+    schema = known.schema(comparison.key)
+    literal = comparison.literal
+    if schema is None or literal is None:
+        return None
+    values = known.domain(comparison.key) & SET
+    if values.empty or not (values & points([literal])).empty:
+        return None
+    listed = _listed(schema)
+    if not _types(values) & _types(points([literal])):
+        harmless = _converts(listed, values, literal) and comparison.operator not in ("===", "!==")
+        return Misfit("type", comparison, listed, harmless and comparison.operator not in ("in", "contains"))
+    if not listed or comparison.ordering:
+        return None
+    if isinstance(literal, str) and any(
+        isinstance(value, str) and value.casefold() == literal.casefold() for value in listed
+    ):
+        return Misfit("case", comparison, listed)
+    return Misfit("value", comparison, listed)
+
+
+def _listed(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    if isinstance(schema.get("enum"), list):
+        return tuple(schema["enum"])
+    return (schema["const"],) if "const" in schema else ()
+
+
+def _types(values: ValueSet) -> frozenset[str]:
+    """The JSON types of a set: numbers, texts, booleans, lists, objects."""
+    names = {"true": "boolean", "false": "boolean", "empty": "list", "list": "list", "object": "object"}
+    found = {names[kind] for kind in values.kinds if kind in names}
+    found |= {"number"} if values.numbers else set()
+    return frozenset(found | ({"text"} if values.texts else set()))
+
+
+def _converts(listed: tuple[Any, ...], values: ValueSet, literal: Any) -> bool:
+    """True when loose comparison makes sense of it: "18" for a number, 0 or 1 for a truth value."""
+    types = _types(values)
+    if types == {"number"} and isinstance(literal, str):
+        return literal.strip().lstrip("+-").replace(".", "", 1).isdecimal()
+    if types == {"boolean"} and not isinstance(literal, bool):
+        return isinstance(literal, int | float) and literal in (0, 1)
+    return types == {"text"} and isinstance(literal, int | float) and str(literal) in listed
+
+
+def type_word(values: ValueSet) -> str:
+    """The types of a key in words."""
+    words = {"boolean": "true or false", "number": "a number", "text": "text", "list": "a list"}
+    found = sorted(words.get(name, "an object") for name in _types(values & SET))
+    return " or ".join(found)

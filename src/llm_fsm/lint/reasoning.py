@@ -1,0 +1,284 @@
+"""What the conditions of one machine allow: guards of its transitions, and who decides by them.
+
+Made once for a document (`reasoning`). A transition whose conditions do not compile has no guard, and
+nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from llm_fsm.conditions import ConditionError
+from llm_fsm.lint.guards import ANY, Cases, Guard, both, contexts, either, guard_of
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
+from llm_fsm.shapes import Shape, ShapeError, compile_shape
+
+_COUNTED = ValueSet(numbers=ordered((0, 0), None), whole=True)
+_SYSTEM: Mapping[str, ValueSet] = {
+    "_conversation_id": TEXTS,
+    "_current_state": TEXTS,
+    "_previous_state": TEXTS | UNSET,
+    "_user_input": TEXTS | UNSET,
+    "_turn": _COUNTED,
+    "_turns_in_state": _COUNTED,
+    "_timestamp": NUMBERS,
+}
+_TRIED_CONTEXTS = 64
+
+Context = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """Guards and decisions of one machine."""
+
+    subject: Subject
+
+    # -- keys
+
+    @cached_property
+    def _domains(self) -> dict[str, ValueSet]:
+        return dict(_SYSTEM)
+
+    @cached_property
+    def _definitions(self) -> Mapping[str, Any]:
+        schema = self.subject.root.value.get("context_schema")
+        found = schema.get("$defs") if isinstance(schema, dict) else None
+        return found if isinstance(found, dict) else {}
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """The schema of a key, or of the part of an object that a dotted name means; None if there is none."""
+        keys = self.subject.keys or {}
+        if name in keys:
+            return keys[name]
+        head, *inner = name.split(".")
+        found: object = keys.get(head)
+        for step in inner:
+            members = found.get("properties") if isinstance(found, dict) else None
+            found = members.get(step) if isinstance(members, dict) else None
+        return found if isinstance(found, dict) else None
+
+    def domain(self, name: str) -> ValueSet:
+        """Every value that a key may have, null for not set among them."""
+        found = self._domains.get(name)
+        if found is None:
+            schema = self.schema(name)
+            found = EVERYTHING if schema is None else domain(schema, self._definitions) | UNSET
+            self._domains[name] = found
+        return found
+
+    @cached_property
+    def _shapes(self) -> dict[str, Shape | None]:
+        return {}
+
+    def accepts(self, name: str, value: object) -> bool:
+        """True when a key may hold this value; not to be set is always possible."""
+        schema = self.schema(name)
+        if value is None or not schema:
+            return True
+        if name not in self._shapes:
+            try:
+                self._shapes[name] = compile_shape(schema, self._definitions or None)
+            except ShapeError:
+                self._shapes[name] = None
+        shape = self._shapes[name]
+        return shape is not None and shape.fault(value) is None
+
+    # -- guards
+
+    @cached_property
+    def _guards(self) -> dict[str, Guard | None]:
+        return {}
+
+    @cached_property
+    def _by_text(self) -> dict[str, Guard | None]:
+        return {}
+
+    def guard(self, transition: Placed) -> Guard | None:
+        """The guard of a transition object; None when one of its rules does not compile."""
+        found = self._guards.get(transition.pointer)
+        if found is None and transition.pointer not in self._guards:
+            found = self._guards[transition.pointer] = self.guard_of(list(transition.items("conditions")))
+        return found
+
+    def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
+        """The guard that these condition objects make up."""
+        keys = [name for condition in conditions for _, name in condition.texts("requires_context_keys")]
+        logics = [logic for item in conditions if (logic := item.value.get("logic")) is not None]
+        text = json.dumps([keys, logics])
+        if text not in self._by_text:
+            try:
+                self._by_text[text] = guard_of(keys, logics, self.domain)
+            except ConditionError:
+                self._by_text[text] = None
+        return self._by_text[text]
+
+    def may_hold(self, arc: Arc) -> bool:
+        """False only when it is proven that an arc can never be taken for its conditions."""
+        guard = self.guard(arc.placed)
+        return guard is None or not guard.never
+
+    @cached_property
+    def live(self) -> Mapping[str, tuple[str, ...]]:
+        """The machine's graph without arcs that can never be taken."""
+        dead: dict[str, set[str]] = {}
+        for arc in self.subject.arcs:
+            if not self.may_hold(arc):
+                dead.setdefault(arc.source, set()).add(arc.target)
+        for state, pointers in self.shadowed.items():
+            dead.setdefault(state, set()).update(arc.target for arc in pointers)
+        graph = dict(self.subject.graph)
+        for state, targets in dead.items():
+            kept = {arc.target for arc in self.subject.arcs_from[state] if self.takeable(arc)}
+            value = self.subject.states[state].value
+            kept |= {value[key] for key in ("on_timeout", "on_exhausted") if isinstance(value.get(key), str)}
+            graph[state] = tuple(target for target in graph[state] if target not in targets or target in kept)
+        return graph
+
+    def takeable(self, arc: Arc) -> bool:
+        """False only when it is proven that an arc is never taken."""
+        return self.may_hold(arc) and arc not in self.shadowed.get(arc.source, ())
+
+    # -- decisions
+
+    def decided(self, state: str) -> tuple[Arc, ...]:
+        """The arcs of a state that conditions alone decide, in the order in which they are tried."""
+        kind = self.subject.kind_of(state)
+        arcs = self.subject.arcs_from[state]
+        if kind == "decide":
+            return arcs
+        if kind == "converse":
+            return tuple(arc for arc in arcs if arc.auto and arc.target != state)
+        return ()
+
+    @cached_property
+    def deciding(self) -> tuple[str, ...]:
+        """The states in which conditions alone decide something."""
+        return tuple(state for state in self.subject.states if self.decided(state))
+
+    @cached_property
+    def shadowed(self) -> Mapping[str, tuple[Arc, ...]]:
+        """State to the arcs in it that earlier ones cover, where conditions alone decide."""
+        found: dict[str, tuple[Arc, ...]] = {}
+        for state in self.deciding:
+            arcs = tuple(arc for arc in self._covered(state) if self.may_hold(arc))
+            if arcs:
+                found[state] = arcs
+        return found
+
+    def _covered(self, state: str) -> Iterator[Arc]:
+        left: Cases | None = (ANY,)
+        arcs = self.decided(state)
+        for arc in arcs:
+            guard = self.guard(arc.placed)
+            if guard is None:
+                return
+            if both(left, guard.holds) == ():
+                yield arc
+            left = both(left, guard.fails)
+            if left is None:
+                return
+        for arc in self.subject.arcs_from[state]:
+            guard = self.guard(arc.placed)
+            if arc not in arcs and arc.target != state and guard and both(left, guard.holds) == ():
+                yield arc
+
+    def entries(self, state: str, seen: frozenset[str] = frozenset()) -> Cases | None:
+        """Cases of the contexts in which a state that decides is entered; None when they are too many."""
+        found: Cases | None = (ANY,) if state == self.subject.initial else ()
+        for arc in self._into.get(state, ()):
+            found = either(found, self._arrival(arc, seen | {state}))
+            if found is None or ANY in found:
+                break
+        return found
+
+    @cached_property
+    def _into(self) -> Mapping[str, list[Arc]]:
+        found: dict[str, list[Arc]] = {}
+        for arc in self.subject.arcs:
+            if arc.source in self.subject.reached:
+                found.setdefault(arc.target, []).append(arc)
+        return found
+
+    def _arrival(self, arc: Arc, seen: frozenset[str]) -> Cases | None:
+        guard = self.guard(arc.placed)
+        if guard is None:
+            return (ANY,)
+        if self.subject.kind_of(arc.source) != "decide" or arc.source in seen or len(seen) > 4:
+            return guard.holds
+        found = both(self.entries(arc.source, seen), guard.holds)
+        for earlier in self.decided(arc.source):
+            if earlier == arc:
+                break
+            before = self.guard(earlier.placed)
+            found = None if before is None else both(found, before.fails)
+        return found
+
+    # -- witnesses
+
+    def witness(
+        self, cases: Cases, keep: Iterable[Guard] = (), refuse: Iterable[Guard] = ()
+    ) -> Context | None:
+        """A context of one of these cases, found by evaluation to open `keep` and to close `refuse`.
+
+        None when none is found, or when it would depend on system names.
+        """
+        kept, refused = tuple(keep), tuple(refuse)
+        drawn = (
+            context
+            for case in cases
+            if not any(name in SYSTEM_NAMES for name in case.sets)
+            for context in contexts(case, self.accepts)
+        )
+        for context in islice(drawn, _TRIED_CONTEXTS):
+            if all(guard.test(context) for guard in kept) and not any(
+                guard.test(context) for guard in refused
+            ):
+                return context
+        return None
+
+    def with_set(self, cases: Cases | None, names: Iterable[str]) -> Cases | None:
+        """The contexts of these cases in which the names are set as well."""
+        if cases is None:
+            return None
+        for name in names:
+            cases = tuple(
+                found for case in cases if (found := case.having(name, SET, self.domain)) is not None
+            )
+        return cases
+
+
+def described(context: Context, names: Iterable[str]) -> str:
+    """A context in words, `"tier" is "gold" and "age" is not set`; `names` are worth mentioning if unset."""
+    parts = [
+        f"{quoted(name)} is {json.dumps(value, ensure_ascii=False)[:60]}" for name, value in context.items()
+    ]
+    roots = {name.split(".", 1)[0] for name in context}
+    parts += [
+        f"{quoted(name)} is not set"
+        for name in dict.fromkeys(names)
+        if name.split(".", 1)[0] not in roots and name not in SYSTEM_NAMES
+    ]
+    return " and ".join(parts[:5])
+
+
+def read_names(guards: Iterable[Guard]) -> list[str]:
+    """The names that these guards read, in order."""
+    found: dict[str, None] = {}
+    for guard in guards:
+        found.update(
+            dict.fromkeys((*guard.keys, *(name for rule in guard.rules for name in sorted(rule.reads))))
+        )
+    return list(found)
+
+
+def reasoning(subject: Subject) -> Reasoning:
+    """The reasoning about a document, made once."""
+    return subject.once(Reasoning)
