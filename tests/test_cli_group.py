@@ -71,7 +71,7 @@ def test_without_a_command_the_help_goes_to_standard_error(desk: Desk) -> None:
         (["chta"], "there is no command 'chta'; did you mean 'chat'?"),
         (
             ["zzz"],
-            "there is no command 'zzz'; there are chat, completion, conversations, new, schema, validate",
+            f"there is no command 'zzz'; there are {', '.join(COMMANDS)}",
         ),
         (["--foo"], "--foo"),
         (["validate"], "Missing argument"),
