@@ -1,0 +1,53 @@
+"""An `input` or `output` mapping, or a `context_scope`, names a key that `context_schema` does not declare.
+
+Why it is bad:
+Nothing is passed on, or what comes back is stored under a name that nothing else knows.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+    "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"aproved": "$.ok"}, "transitions": [
+            {"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Correct the name, or declare the key.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.flow import Flow, flow, mapped
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Placed, Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look up every context key in mappings and scopes."""
+    if subject.keys is None:
+        return
+    ways = flow(subject)
+    for pointer, name in _names(ways):
+        if not name.startswith("_") and ways.declared(name) is None:
+            yield RULE.finding(
+                f'{quoted(name)} is not declared by "context_schema"',
+                pointer=pointer,
+                hint=subject.speller.hint(name, subject.keys, "declared keys"),
+            )
+
+
+def _names(ways: Flow) -> Iterator[tuple[str, str]]:
+    for placed in (*ways.subject.states.values(), *ways.subject.root.members("tools")):
+        for key, pointer in mapped(placed):
+            yield pointer, key
+    for use in ways.inputs:
+        yield use.pointer, use.key
+    for state in ways.subject.states.values():
+        scope = state.value.get("context_scope")
+        if isinstance(scope, dict):
+            yield from Placed(state.pointer + "/context_scope", scope).texts("read")
+
+
+RULE = Rule(name="unknown-key-in-mapping", code="K309", level="warning", check=check)
