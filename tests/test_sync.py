@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -88,3 +91,18 @@ def test_decorators_register_on_the_machine_and_threads_end_with_it() -> None:
     assert machine.start(greet=False).send("m").text == "OK"
     machine.close()
     assert not any(thread.name == "llm_fsm loop" and thread.is_alive() for thread in threading.enumerate())
+
+
+def test_machine_that_nobody_closes_ends_quietly(tmp_path: Path) -> None:
+    program = """
+from llm_fsm import Machine
+from llm_fsm.testing import reply, serve_scripted
+definition = {"name": "d", "initial_state": "a", "states": {"a": {"transitions": [{"target_state": "a"}]}}}
+with serve_scripted([reply("a", "Hi"), reply("a", "there")]) as server:
+    chat = Machine.from_dict(definition, model="m", base_url=server.base_url, store="sqlite:///x.db").start()
+    print(chat.greeting, chat.send("m").text)
+"""
+    done = subprocess.run(
+        [sys.executable, "-W", "default", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr, done.returncode) == ("Hi there\n", "", 0)

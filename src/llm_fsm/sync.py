@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
@@ -87,8 +88,9 @@ class SyncStream:
 class Conversation:
     """One conversation; `state`, `context` and `ended` are read from the store each time."""
 
-    def __init__(self, loop: _Loop, conversation: AsyncConversation) -> None:
-        self._loop = loop
+    def __init__(self, machine: Machine, conversation: AsyncConversation) -> None:
+        self._machine = machine  # a machine that nobody holds closes itself
+        self._loop = machine._loop
         self._conversation = conversation
 
     def _fresh(self) -> AsyncConversation:
@@ -156,12 +158,27 @@ class Conversation:
         self._loop.run(self._conversation.undo())
 
 
+def _close(machine: AsyncMachine, loop: _Loop) -> None:
+    try:
+        loop.run(machine.close())
+    except CancelledError:
+        pass
+    loop.stop()
+
+
 class Machine:
-    """A definition, a model and a store, ready for conversations; arguments as of AsyncMachine."""
+    """A definition, a model and a store, ready for conversations; arguments as of AsyncMachine.
+
+    One that is not closed closes itself when nothing refers to it any more, at the latest at exit.
+    """
 
     def __init__(self, definition: Definition, **options: Any) -> None:
-        self._machine = AsyncMachine(definition, **options)
+        self._open(AsyncMachine(definition, **options))
+
+    def _open(self, machine: AsyncMachine) -> None:
+        self._machine = machine
         self._loop = _Loop()
+        self._closing = weakref.finalize(self, _close, machine, self._loop)
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Self:
@@ -176,8 +193,7 @@ class Machine:
     @classmethod
     def _around(cls, machine: AsyncMachine) -> Self:
         made = cls.__new__(cls)
-        made._machine = machine
-        made._loop = _Loop()
+        made._open(machine)
         return made
 
     @property
@@ -194,11 +210,11 @@ class Machine:
     ) -> Conversation:
         """Begin a conversation and greet (unless `greet` is False); errors as of AsyncMachine.start."""
         started = self._machine.start(context, conversation_id, greet, state)
-        return Conversation(self._loop, self._loop.run(started))
+        return Conversation(self, self._loop.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:
         """Go on with a conversation of any process, any day. Raises ConversationNotFound."""
-        return Conversation(self._loop, self._loop.run(self._machine.resume(conversation_id)))
+        return Conversation(self, self._loop.run(self._machine.resume(conversation_id)))
 
     def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
@@ -209,12 +225,8 @@ class Machine:
         return self._loop.run(self._machine.delete(conversation_id))
 
     def close(self) -> None:
-        """Free connections, files and the loop's thread."""
-        try:
-            self._loop.run(self._machine.close())
-        except CancelledError:
-            pass
-        self._loop.stop()
+        """Free connections, files and the loop's thread; a second time does nothing."""
+        self._closing()
 
     def __enter__(self) -> Self:
         return self

@@ -110,8 +110,8 @@ class SQLiteStore:
         """Finish what waits, then free the file. May be called twice."""
         parts = self._own()
         thread = parts.worker.stop()
-        if thread is not None:
-            await asyncio.to_thread(thread.join)
+        while thread is not None and thread.is_alive():
+            await asyncio.sleep(0.001)  # not in an executor's thread: none can be started any more at exit
         parts.locks.close()
 
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> T:
