@@ -45,32 +45,23 @@ def mentions(template: str) -> list[Mention]:
     if "{" not in template:
         return []
     found: list[Mention] = []
-    tested: list[set[str]] = []
+    depth = 0
     local: set[str] = set()
     for tag in _TAG.finditer(_RAW.sub("", template)):
         if tag["shown"] is not None:
-            safe = set[str]().union(*tested)
             names = _names(tag["shown"].strip("-+ "))
-            found += [Mention(name, True, guarded or _is_tested(name, safe)) for name, guarded in names]
+            found += [Mention(name, True, guarded or bool(depth)) for name, guarded in names]
         elif tag["block"] is not None:
-            found += _block(tag["block"].strip("-+ \t\r\n"), tested, local)
+            block = tag["block"].strip("-+ \t\r\n")
+            depth += block.startswith("if ") - (block == "endif")
+            found += _block(block, local)
     return [mention for mention in found if mention.name.split(".", 1)[0] not in local]
 
 
-def _is_tested(name: str, safe: set[str]) -> bool:
-    return any(name == other or name.startswith(other + ".") for other in safe)
-
-
-def _block(text: str, tested: list[set[str]], local: set[str]) -> Iterator[Mention]:
+def _block(text: str, local: set[str]) -> Iterator[Mention]:
     word, _, rest = text.partition(" ")
     names = [name for name, _ in _names(rest)]
-    if word == "if":
-        tested.append(set(names))
-    elif word in ("elif", "else") and tested:
-        tested[-1] |= set(names)
-    elif word == "endif" and tested:
-        tested.pop()
-    elif word in ("for", "set", "with", "macro"):
+    if word in ("for", "set", "with", "macro"):
         made, _, rest = rest.partition(" in " if word == "for" else "=")
         local.update(_WORD.findall(made))
         names = [name for name, _ in _names(rest)]
