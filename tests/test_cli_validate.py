@@ -9,6 +9,7 @@ import pytest
 from cli_command import GREETER, Desk, desk
 from llm_fsm.cli.validate import code, summary
 from llm_fsm.findings import Finding, Level
+from llm_fsm.lint.config import Config, FailOn
 
 __all__ = ["desk"]
 
@@ -34,9 +35,9 @@ def found(level: Level, finding_code: str = "F101", name: str = "unknown-target"
     ],
 )
 def test_the_exit_code_follows_the_worst_finding(
-    findings: list[Finding], fail_on: str, expected: int
+    findings: list[Finding], fail_on: FailOn, expected: int
 ) -> None:
-    assert code(findings, fail_on) == expected
+    assert code(findings, Config(fail_on=fail_on)) == expected
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "applications": ("__main__", "cli"),
     "around": ("sync", "telemetry", "testing"),
     "front door": ("machine",),
-    "shell": ("engine", "journal", "shipped"),
+    "shell": ("engine", "folder", "journal", "shipped"),
     "ports": ("handlers", "llm", "observers", "stores"),
     "turn": (
         "course",
@@ -32,7 +32,6 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "program",
         "prompts",
         "reply",
-        "tokens",
         "transition",
         "turn",
         "why",
@@ -68,6 +67,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "reply_schema",
         "session",
         "shapes",
+        "tokens",
     ),
 }
 PURE = ("turn", "documents", "words")

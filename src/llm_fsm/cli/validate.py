@@ -2,74 +2,133 @@
 
 from __future__ import annotations
 
-import json
 import os
-import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from importlib import import_module
+from dataclasses import dataclass
+from difflib import unified_diff
+from functools import partial
 from pathlib import Path
-from typing import get_args
 
 import click
 
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.findings import Finding, Level
-from llm_fsm.loader import MAX_BYTES, check
+from llm_fsm.findings import Finding
+from llm_fsm.folder import NoDefinitionError, definitions, settings_file
+from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
+from llm_fsm.lint.fix import fix as mend
+from llm_fsm.lint.pages import page_of, pages
+from llm_fsm.lint.report import FORMATS, statistics
+from llm_fsm.loader import MAX_BYTES, check, check_data
 
 STDIN = "<stdin>"
-LEVELS: tuple[Level, ...] = get_args(Level)
-_STATES = re.compile(rb'"states"\s*:')
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be checked, and what to do with what is found. `root`: the folder that settings belong to."""
+
+    paths: tuple[str, ...]
+    config: Config
+    root: str
+    stdin_name: str = STDIN
+    fix: bool = False
+    diff: bool = False
 
 
 @click.command()
-@click.argument("paths", nargs=-1, required=True, metavar="PATH…")
+@click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option(
     "--format",
     "form",
-    type=click.Choice(["text", "json"]),
+    type=click.Choice(list(FORMATS)),
     default="text",
     show_default=True,
-    help="How to print.",
+    help="How to print the findings.",
 )
 @click.option(
+    "-o", "--output", metavar="FILE", help="Write the findings to a file instead of standard output."
+)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="RULES",
+    help="Report only these: names, codes, or beginnings such as F.",
+)
+@click.option("--ignore", multiple=True, metavar="RULES", help="Leave these out.")
+@click.option(
     "--fail-on",
-    type=click.Choice([*LEVELS, "never"]),
-    default="error",
-    show_default=True,
-    help="The least level of a finding that makes the exit code 1.",
+    type=click.Choice(FAIL_ON),
+    help="The least level of a finding that makes the exit code 1.  [default: error]",
+)
+@click.option(
+    "--fix", is_flag=True, help="Mend what is safe to mend, and keep everything else as it is written."
+)
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
+@click.option("--statistics", "counted", is_flag=True, help="Say how often each rule found something.")
+@click.option("--explain", metavar="RULE", help="Print the page of a rule, given by name or code.")
+@click.option("--rules", "listed", is_flag=True, help="List the rules.")
+@click.option(
+    "--stdin-filename", default=STDIN, metavar="NAME", help="What standard input is called in findings."
 )
 @verbose_option
 @click.pass_context
-def validate(context: click.Context, paths: Sequence[str], form: str, fail_on: str) -> None:
+def validate(
+    context: click.Context,
+    *,
+    paths: tuple[str, ...],
+    form: str,
+    output: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: FailOn | None,
+    fix: bool,
+    diff: bool,
+    counted: bool,
+    explain: str | None,
+    listed: bool,
+    stdin_filename: str,
+) -> None:
     """Check definition files and say everything that is wrong.
 
-    PATH is a file, a folder (every definition below it), or - for standard input. Exit code 0: clean; 1: a
-    finding at or above --fail-on, or a file that is no definition; 2: a file that cannot be read.
+    PATH is a file, a folder (every definition below it), a pattern such as "bots/**/*.json", or - for standard
+    input. Settings come from [tool.llm-fsm.lint] in the nearest pyproject.toml, and from "x-lint" in a file.
+    Exit code 0: clean; 1: a finding at or above --fail-on, or a file that is no definition; 2: a file that
+    cannot be read.
     """
+    if explain is not None or listed:
+        printing.out(_catalogue() if explain is None else _explained(explain))
+        context.exit(exits.OK)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH…'.", context)
+    if fix and "-" in paths and not diff:
+        raise click.UsageError(
+            "--fix cannot write to standard input; --diff shows what it would do.", context
+        )
+    config, root = settings(os.curdir)
+    try:
+        config = config.over(select=_words(select), ignore=_words(ignore), fail_on=fail_on)
+    except ConfigError as error:
+        raise click.UsageError(str(error), context) from error
+    wish = Wish(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
+    files: list[str] = []
     findings: list[Finding] = []
-    files = 0
-    for found in _each(paths):
-        files += 1
+    for file, found in _checked(wish):
+        files.append(file)
         findings.extend(found)
-    if form == "json":
-        printing.out(printing.as_json({"findings": [finding.to_dict() for finding in findings]}))
-    elif findings:
-        printing.out("\n".join(printing.one_line(str(finding)) for finding in findings))
-    printing.err(summary(files, findings))
-    context.exit(code(findings, fail_on))
+    report = statistics(findings) if counted else FORMATS[form](findings, files)
+    _give(report, output)
+    printing.err(summary(len(files), findings))
+    context.exit(code(findings, config))
 
 
-def code(findings: Iterable[Finding], fail_on: str) -> int:
+def code(findings: Iterable[Finding], config: Config) -> int:
     """The exit code for what was found. Findings of the family E mean that there is no definition to judge."""
     found = tuple(findings)
     if any(finding.name == exits.UNREADABLE for finding in found):
         return exits.USAGE
-    bad = LEVELS[: LEVELS.index(fail_on) + 1] if fail_on in LEVELS else ()
-    at_fault = any(finding.level in bad or finding.code.startswith("E") for finding in found)
-    return exits.AT_FAULT if at_fault else exits.OK
+    return exits.AT_FAULT if any(config.fails(finding) for finding in found) else exits.OK
 
 
 def summary(files: int, findings: Sequence[Finding]) -> str:
@@ -82,49 +141,99 @@ def summary(files: int, findings: Sequence[Finding]) -> str:
     return ", ".join(parts)
 
 
-def _each(paths: Iterable[str]) -> Iterator[list[Finding]]:
-    """The findings of each file that the paths stand for."""
-    for path in paths:
+def settings(start: str) -> tuple[Config, str]:
+    """The settings of the nearest pyproject.toml, and its folder. Raises Failure for settings that are wrong."""
+    path = settings_file(start)
+    if path is None:
+        return Config(), os.path.abspath(start)
+    try:
+        found = parse(path.read_text(encoding="utf-8"))
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise exits.Failure(f"{path}: {error}") from error
+    return found or Config(), str(path.parent)
+
+
+def _words(options: Iterable[str]) -> list[str]:
+    """The words of options that may be repeated and may hold several, parted by commas."""
+    return [word.strip() for option in options for word in option.split(",") if word.strip()]
+
+
+def _explained(word: str) -> str:
+    try:
+        return page_of(word).text
+    except LookupError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _catalogue() -> str:
+    rules = [page.rule for page in pages()]
+    width = max(len(rule.name) for rule in rules)
+    return "\n".join(f"{rule.code}  {rule.level:7}  {rule.name:{width}}".rstrip() for rule in rules)
+
+
+def _give(report: str, output: str | None) -> None:
+    if output is not None:
+        Path(output).write_text(report + "\n" if report else "", encoding="utf-8")
+    elif report:
+        printing.out(report)
+
+
+def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
+    """Each file that the paths stand for, once, with the findings that are reported."""
+    seen: set[str] = set()
+    for path in wish.paths:
         if path == "-":
-            yield _check_stdin()
-        elif os.path.isdir(path):
-            yield from map(check, _definitions_below(Path(path)))
-        else:
-            yield check(path)
+            yield wish.stdin_name, _kept(wish, wish.stdin_name, _check_stdin(wish))
+            continue
+        try:
+            for file in definitions(path):
+                if file not in seen:
+                    seen.add(file)
+                    yield file, _kept(wish, file, _check_file(wish, file))
+        except NoDefinitionError as error:
+            raise exits.Failure(str(error)) from error
 
 
-def _check_stdin() -> list[Finding]:
-    """A file is what the loader checks, so that standard input is judged by the same rules."""
+def _kept(wish: Wish, file: str, findings: Iterable[Finding]) -> list[Finding]:
+    place = os.path.relpath(file, wish.root).replace(os.sep, "/") if wish.config.per_file_ignores else file
+    return [found for found in findings if wish.config.keeps(found, place)]
+
+
+def _check_file(wish: Wish, file: str) -> list[Finding]:
+    found = check(file, token_budget=wish.config.token_budget)
+    if not (wish.fix or wish.diff) or any(one.code.startswith("E") for one in found):
+        return found
+    if not _mended(wish, file, Path(file).read_bytes(), write=not wish.diff):
+        return found
+    return check(file, token_budget=wish.config.token_budget)
+
+
+def _check_stdin(wish: Wish) -> list[Finding]:
     data = sys.stdin.buffer.read(MAX_BYTES + 1)
-    with import_module("tempfile").TemporaryDirectory(prefix="llm-fsm-") as folder:  # slow to import
-        path = Path(folder, "stdin")
-        path.write_bytes(data)
-        return [replace(finding, file=STDIN) for finding in check(path)]
-
-
-def _definitions_below(folder: Path) -> list[Path]:
-    """The files of a folder that look like definitions, in order of their names. Raises Failure for none."""
-    found: list[Path] = []
-    for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name != "node_modules")
-        paths = (Path(place, name) for name in sorted(names) if name.endswith(".json"))
-        found.extend(path for path in paths if _looks_like_definition(path))
-    if not found:
-        raise exits.Failure(f"{folder}: there is no definition in this folder (a .json file with states)")
+    found = check_data(data, file=wish.stdin_name, token_budget=wish.config.token_budget)
+    if wish.diff and not any(one.code.startswith("E") for one in found):
+        _mended(wish, wish.stdin_name, data, write=False)
     return found
 
 
-def _looks_like_definition(path: Path) -> bool:
-    """True for an object with `states`, and for what has the key but cannot be parsed."""
-    try:
-        with path.open("rb") as stream:
-            data = stream.read(MAX_BYTES + 1)
-    except OSError:
-        return True  # the loader says what is wrong with it
-    if not _STATES.search(data):
+def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
+    """Mend a file, or show what would be done. True when the file is another one now."""
+    text = data.decode("utf-8")
+    fixed = mend(text, partial(_judged, wish, file))
+    if fixed.text == text:
         return False
-    try:
-        document = json.loads(data)
-    except (ValueError, RecursionError):
-        return True
-    return isinstance(document, dict) and isinstance(document.get("states"), dict | list)
+    if not write:
+        names = (file, f"{file} (mended)")
+        lines = unified_diff(text.splitlines(True), fixed.text.splitlines(True), *names)
+        printing.out(printing.words("".join(lines).rstrip("\n")))
+        return False
+    Path(file).write_bytes(fixed.text.encode("utf-8"))
+    for change in fixed.changes:
+        printing.err(printing.one_line(f"{file}:{change} (mended)"))
+    return True
+
+
+def _judged(wish: Wish, file: str, text: str) -> list[Finding]:
+    """What mending goes by: only what is reported is mended."""
+    findings = check_data(text.encode("utf-8"), file=file, token_budget=wish.config.token_budget)
+    return _kept(wish, file, findings)

@@ -40,13 +40,9 @@ def check(subject: Subject) -> Iterator[Finding]:
                 continue
             told.add(arc.placed.pointer)
             plain = not described and has_words(subject.states[arc.target])
-            where = (
-                "global transition"
-                if arc.is_global
-                else f"one of several transitions of state {quoted(name)},"
-            )
+            where = "a global" if arc.is_global else f"in state {quoted(name)} the model has to choose, and a"
             yield RULE.finding(
-                f"{where} to {quoted(arc.target)} does not say when it is to be taken",
+                f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",
                 pointer=arc.placed.pointer,
                 hint='write a "description"',
                 level="info" if plain else "warning",

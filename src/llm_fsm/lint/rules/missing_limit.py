@@ -35,7 +35,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     alone = {name for name in subject.states if subject.kind_of(name) in ("task", "decide", "subflow")}
     graph = {
-        name: tuple(after for after in subject.graph[name] if after in alone)
+        name: tuple(dict.fromkeys(arc.target for arc in subject.arcs_from[name] if arc.target in alone))
         for name in subject.states
         if name in alone
     }

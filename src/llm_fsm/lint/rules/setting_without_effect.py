@@ -15,12 +15,15 @@ Write the `kind` that the key belongs to, or remove the key.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import get_args
 
+from llm_fsm.definition import Kind
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 
+KINDS: tuple[str, ...] = get_args(Kind)
 _KINDS: Mapping[str, tuple[str, ...]] = {
     "key_results": ("task",),
     "max_retries": ("task",),
@@ -44,6 +47,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Compare each key with the kind of its state."""
     for name, state in subject.states.items():
         kind = subject.kind_of(name)
+        if kind not in KINDS:
+            continue
         for key, kinds in _KINDS.items():
             if state.value.get(key) in (None, [], {}, "") or kind in kinds:
                 continue

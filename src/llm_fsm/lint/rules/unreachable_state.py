@@ -17,11 +17,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.codes import listed
-from llm_fsm.findings import Finding
+from llm_fsm.findings import Finding, nearest
 from llm_fsm.graph import reversed_graph
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
+
+_GUESSED = 20
+
+
+def _misspelt(subject: Subject) -> set[str | None]:
+    """States that unknown targets were probably meant to be: mending those targets is enough."""
+    unknown = list(dict.fromkeys(arc.target for arc in subject.arcs if arc.target not in subject.states))
+    return {nearest(target, subject.states) for target in unknown[:_GUESSED]}
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -30,10 +38,13 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not lost:
         return
     before = reversed_graph(subject.graph)
+    misspelt = _misspelt(subject)
     for name in lost:
+        if name in misspelt:
+            continue
         others = [quoted(other) for other in before[name] if other != name]
         why = (
-            f"only {listed(others, 4)} lead there, unreachable too" if others else "no transition leads there"
+            f"only {listed(others, 4)} would lead there, unreachable too" if others else "no transition leads there"
         )
         yield RULE.finding(
             f"state {quoted(name)} is never reached: {why}",

@@ -14,17 +14,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm.findings import Finding
+from llm_fsm.findings import Finding, nearest
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
+
+_GUESSED = 20
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare what is declared with what is listed."""
     used = {name for state in subject.states.values() for _, name in state.texts("tools")}
+    declared = [tool.name for tool in subject.root.members("tools")]
+    misspelt = {nearest(name, declared) for name in sorted(used.difference(declared))[:_GUESSED]}
     for tool in subject.root.members("tools"):
-        if tool.name not in used:
+        if tool.name not in used and tool.name not in misspelt:
             yield RULE.finding(
                 f"tool {quoted(tool.name)} is used in no state",
                 pointer=tool.pointer,

@@ -1,0 +1,85 @@
+"""Which definition files a path stands for, and where the settings for them are."""
+
+from __future__ import annotations
+
+import glob
+import json
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from llm_fsm.loader import MAX_BYTES
+
+_STATES = re.compile(rb'"states"\s*:')
+_PATTERN = re.compile(r"[*?]|\[[^\]]+\]")
+_SKIPPED = frozenset({"node_modules", "__pycache__"})
+
+
+class NoDefinitionError(ValueError):
+    """A folder or pattern stands for no definition."""
+
+
+def definitions(path: str) -> Iterator[str]:
+    """The files that a path stands for: itself, those below a folder, or those that a pattern matches.
+
+    A file that is named is always given, whatever it holds. Raises NoDefinitionError for a folder or pattern
+    with none.
+    """
+    if os.path.isdir(path):
+        yield from below(path)
+    elif _PATTERN.search(path) and not os.path.lexists(path):
+        yield from _matching(path)
+    else:
+        yield path
+
+
+def below(folder: str | os.PathLike[str]) -> list[str]:
+    """The `*.json` files in a folder tree that look like definitions, in order of their names.
+
+    Folders that begin with a dot are not entered. Raises NoDefinitionError when there is none.
+    """
+    found: list[str] = []
+    for place, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        paths = (os.path.join(place, name) for name in sorted(names) if name.endswith(".json"))
+        found.extend(path for path in paths if looks_like_definition(path))
+    if not found:
+        raise NoDefinitionError(
+            f"{os.fspath(folder)}: there is no definition in this folder (a .json file with states)"
+        )
+    return found
+
+
+def looks_like_definition(path: str | os.PathLike[str]) -> bool:
+    """True for an object with `states`, for what has the key but cannot be parsed, and for what cannot be read."""
+    try:
+        with Path(path).open("rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except OSError:
+        return True  # the loader says what is wrong with it
+    if not _STATES.search(data):
+        return False
+    try:
+        document = json.loads(data)
+    except (ValueError, RecursionError):
+        return True
+    return isinstance(document, dict) and isinstance(document.get("states"), dict | list)
+
+
+def settings_file(start: str | os.PathLike[str]) -> Path | None:
+    """The nearest pyproject.toml in a folder and those above it."""
+    place = Path(os.path.abspath(start))
+    candidates = (folder / "pyproject.toml" for folder in (place, *place.parents))
+    return next((path for path in candidates if path.is_file()), None)
+
+
+def _matching(pattern: str) -> Iterator[str]:
+    names = sorted(glob.glob(pattern, recursive=True))
+    if not names:
+        raise NoDefinitionError(f"{pattern}: no file matches this pattern")
+    for name in names:
+        if os.path.isdir(name):
+            yield from below(name)
+        else:
+            yield name

@@ -1,0 +1,115 @@
+"""Changes to a JSON text that leave everything else as it is written: comments, order and blanks."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.places import Position, lines_of
+from llm_fsm.source import Scan, parse
+
+_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*(?s:.*?)\*/|[\[{]|[\]}]|,|:|[^\s"/\[\]{},:]+|\s+|/')
+_WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}":]+')
+_OWN_LINE = re.compile(r"(?:\A|\n)[ \t]*\Z")
+_BLANKS = re.compile(r"[ \t]*")
+_REST_OF_LINE = re.compile(r"[ \t]*(?:\r\n|\n|\r)")
+
+
+@dataclass(frozen=True, slots=True)
+class Edit:
+    """Replace the characters from `start` to `end` of a text by `text`."""
+
+    start: int
+    end: int
+    text: str
+
+    def apply(self, whole: str) -> str:
+        """The text after the change."""
+        return whole[: self.start] + self.text + whole[self.end :]
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A text without byte order mark and its scan, in which edits are looked up by JSON pointer."""
+
+    text: str
+    scan: Scan
+
+    def rename(self, pointer: str, name: str) -> Edit:
+        """Another key for the member at a pointer."""
+        return self._replace(self.scan.key_position(pointer), name)
+
+    def put(self, pointer: str, value: Any) -> Edit | None:
+        """Another value in place of a text, number or name; None for lists and objects."""
+        start = self.offset(self.scan.position(pointer))
+        if self.text[start] in "[{":
+            return None
+        return self._replace(self.scan.position(pointer), value)
+
+    def wrap(self, pointer: str) -> Edit:
+        """The value at a pointer as the only element of a list."""
+        start = self.offset(self.scan.position(pointer))
+        end = self.value_end(start)
+        return Edit(start, end, f"[{self.text[start:end]}]")
+
+    def offset(self, place: Position) -> int:
+        """Where a position is in the text."""
+        return lines_of(self.text).starts[place.line - 1] + place.column - 1
+
+    def value_end(self, start: int) -> int:
+        """Where the value that begins at an offset ends."""
+        depth, at = 0, start
+        while at < len(self.text):
+            found = _TOKEN.match(self.text, at)
+            assert found is not None, "the text was scanned before"
+            token, at = found[0], found.end()
+            if token in ("[", "{"):
+                depth += 1
+            elif token in ("]", "}"):
+                depth -= 1
+            if depth == 0 and not token.isspace() and not token.startswith(("//", "/*")):
+                return at
+        return at
+
+    def member(self, key_start: int) -> tuple[int, Any]:
+        """Where the member whose key begins at an offset ends, and its value."""
+        at = self._skip(self.value_end(key_start))
+        at = self._skip(at + 1)
+        end = self.value_end(at)
+        return end, parse(self.text[at:end])
+
+    def remove_member(self, key_start: int) -> Edit:
+        """The member whose key begins at an offset taken out, with the comma that it needs no more."""
+        end, _ = self.member(key_start)
+        after = self._skip(end)
+        own_line = _OWN_LINE.search(self.text[:key_start])
+        if after < len(self.text) and self.text[after] == ",":
+            rest = _REST_OF_LINE.match(self.text, after + 1)
+            if own_line is not None and rest is not None:
+                return Edit(own_line.start() + (self.text[own_line.start()] == "\n"), rest.end(), "")
+            blanks = _BLANKS.match(self.text, after + 1)
+            return Edit(key_start, after + 1 if blanks is None else blanks.end(), "")
+        comma = self._comma_before(key_start)
+        return Edit(key_start if comma is None else comma, end, "")
+
+    def _comma_before(self, start: int) -> int | None:
+        """The comma before a member; None where something else than blanks stands between."""
+        before = self.text[:start].rstrip()
+        return len(before) - 1 if before.endswith(",") else None
+
+    def _skip(self, at: int) -> int:
+        """The offset after blanks and comments."""
+        while at < len(self.text):
+            found = _TOKEN.match(self.text, at)
+            if found is None or not (found[0].isspace() or found[0].startswith(("//", "/*"))):
+                return at
+            at = found.end()
+        return at
+
+    def _replace(self, place: Position, value: Any) -> Edit:
+        start = self.offset(place)
+        found = _WORD.match(self.text, start)
+        assert found is not None, "a key or scalar stands here"
+        return Edit(start, found.end(), json.dumps(value, ensure_ascii=False))
