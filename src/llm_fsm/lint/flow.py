@@ -9,13 +9,13 @@ taken back since, which is left out of account.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 from llm_fsm.codes import step
-from llm_fsm.graph import reachable, reversed_graph, shortest_path
+from llm_fsm.graph import reachable, shortest_path
 from llm_fsm.lint.mentions import Mention, mentions, placeholders
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
@@ -181,21 +181,12 @@ class Flow:
         initial = self.subject.initial
         if initial is None:
             return ()
-        graph = {
-            name: [target for target, gained in ways if key not in gained]
-            for name, ways in self._demands.items()
-        }
-        return shortest_path(graph, initial, [state])
+        return shortest_path(_Without(self._demands, key), initial, [state])
 
     def path_to(self, state: str) -> tuple[str, ...]:
         """A shortest path to a state; () when there is none."""
         initial = self.subject.initial
         return () if initial is None else shortest_path(self.subject.graph, initial, [state])
-
-    @cached_property
-    def backwards(self) -> Mapping[str, list[str]]:
-        """State to its predecessors."""
-        return reversed_graph(self.subject.graph)
 
     # -- who reads a key
 
@@ -237,6 +228,23 @@ class Flow:
             found.update(_strings(state.value.get("example_dialogue")))
         found.update(_strings(self.subject.root.value.get("properties")))
         return frozenset(found) | frozenset(root_of(name) for name in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Without(Mapping[str, Sequence[str]]):
+    """The graph of the ways on which a key is not demanded or set, looked up node by node."""
+
+    ways: Mapping[str, list[tuple[str, frozenset[str]]]]
+    key: str
+
+    def __getitem__(self, state: str) -> Sequence[str]:
+        return [target for target, gained in self.ways[state] if self.key not in gained]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ways)
+
+    def __len__(self) -> int:
+        return len(self.ways)
 
 
 def mapped(placed: Placed) -> Iterator[tuple[str, str]]:

@@ -148,6 +148,9 @@ class Not:
 Formula = Test | Junction | Not
 """`breaks`: some context may make its evaluation fail, which lets no condition hold."""
 
+Tests = dict[str, Formula]
+"""Rules as text, and the formulas that they became."""
+
 TRUE = Junction(True, ())
 FALSE = Junction(False, ())
 
@@ -196,13 +199,27 @@ def _always_set(cases: Cases) -> frozenset[str]:
     return frozenset(set.intersection(*sets)) if sets else frozenset()
 
 
-def guard_of(keys: Iterable[str], logics: Iterable[Any], domains: Domains) -> Guard:
-    """The guard of a transition that requires these keys and these rules. Raises ConditionError."""
+def guard_of(
+    keys: Iterable[str],
+    logics: Iterable[Any],
+    domains: Domains,
+    *,
+    compiled: Iterable[Rule] | None = None,
+    known: Tests | None = None,
+) -> Guard:
+    """The guard of a transition that requires these keys and these rules. Raises ConditionError.
+
+    `compiled` are the rules, if that was done before; `known` keeps tests from one guard to the next of
+    the same domains.
+    """
     names, written = tuple(keys), list(logics)
-    rules = tuple(compile_rule(logic) for logic in written)
-    reader = _Reader(domains)
+    rules = tuple(map(compile_rule, written)) if compiled is None else tuple(compiled)
+    tests = {} if known is None else known
     parts: list[Formula] = [_is_set(name, domains) for name in names]
-    parts += [reader.formula(logic) for logic in written]
+    parts += [
+        _Reader(domains, tests, logic, rule).formula(logic)
+        for logic, rule in zip(written, rules, strict=True)
+    ]
     formula = parts[0] if len(parts) == 1 else Junction(True, tuple(parts))
     return Guard(
         keys=names,
@@ -293,9 +310,12 @@ def variable(rule: object) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class _Reader:
-    """Turns rules that compile into formulas."""
+    """Turns the parts of a rule that compiles into formulas."""
 
     domains: Domains
+    tests: Tests
+    whole: Any
+    compiled: Rule
 
     def formula(self, rule: Any) -> Formula:
         """What it takes for a rule to be truthy."""
@@ -339,9 +359,16 @@ class _Reader:
 
     def test(self, rule: Any) -> Formula:
         """A rule that is not looked into further."""
-        compiled = compile_rule(rule)
-        operators = frozenset(operators_in(rule))
         text = json.dumps(rule, sort_keys=True)
+        found = self.tests.get(text)
+        if found is None:
+            compiled = self.compiled if rule is self.whole else compile_rule(rule)
+            found = self.tests[text] = self.new_test(rule, compiled, text)
+        return found
+
+    def new_test(self, rule: Any, compiled: Rule, text: str) -> Formula:
+        """The test that a rule makes."""
+        operators = frozenset(operators_in(rule))
         if compiled.reads_unknown or "now" in operators or len(compiled.reads) > 1:
             return Test(text, breaks=not operators <= _SAFE)
         if not compiled.reads:

@@ -13,8 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.conditions import ConditionError
-from llm_fsm.lint.guards import ANY, Cases, Guard, both, contexts, either, guard_of
+from llm_fsm.lint.guards import ANY, Cases, Guard, Tests, both, contexts, either, guard_of
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
@@ -98,6 +97,10 @@ class Reasoning:
         return {}
 
     @cached_property
+    def _tests(self) -> Tests:
+        return {}
+
+    @cached_property
     def _by_text(self) -> dict[str, Guard | None]:
         return {}
 
@@ -111,13 +114,17 @@ class Reasoning:
     def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
         """The guard that these condition objects make up."""
         keys = [name for condition in conditions for _, name in condition.texts("requires_context_keys")]
-        logics = [logic for item in conditions if (logic := item.value.get("logic")) is not None]
+        ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
+        logics = [condition.value["logic"] for condition in ruled]
         text = json.dumps([keys, logics])
         if text not in self._by_text:
-            try:
-                self._by_text[text] = guard_of(keys, logics, self.domain)
-            except ConditionError:
-                self._by_text[text] = None
+            rules = [self.subject.rules.get(condition.pointer + "/logic") for condition in ruled]
+            sound = [rule for rule in rules if rule is not None]
+            self._by_text[text] = (
+                guard_of(keys, logics, self.domain, compiled=sound, known=self._tests)
+                if len(sound) == len(rules)
+                else None
+            )
         return self._by_text[text]
 
     def may_hold(self, arc: Arc) -> bool:

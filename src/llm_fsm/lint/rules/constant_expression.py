@@ -28,9 +28,11 @@ from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
 _DECIDING = frozenset(
     {
         *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "and", "or", "if", "?:", "in"),
-        *("contains", "matches", "has_context", "all", "some", "none"),
+        *("contains", "matches"),
     }
 )
+_READING = frozenset({"var", "missing", "missing_some", "has_context", "context_length", "now"})
+"""Operators whose value may be another one each time."""
 
 Constant = tuple[str, str, Any]
 
@@ -60,11 +62,9 @@ def _constant_parts(condition: Placed) -> Iterator[tuple[str, Any]]:
         if outer is not None and place.startswith(outer + "/"):
             continue
         found = operation(rule)
-        if found is not None and found[0] in _DECIDING and "now" not in set(operators_in(rule)):
-            compiled = compile_rule(rule)
-            if not compiled.reads and not compiled.reads_unknown:
-                outer = place
-                yield place, rule
+        if found is not None and found[0] in _DECIDING and _READING.isdisjoint(operators_in(rule)):
+            outer = place
+            yield place, rule
 
 
 def check(subject: Subject) -> Iterator[Finding]:

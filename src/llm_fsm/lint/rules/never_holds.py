@@ -32,17 +32,13 @@ from llm_fsm.lint.values import EVERYTHING
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for transitions without a case in which they are open, and for what closes them."""
     known = reasoning(subject)
-    explained = [misfit.comparison.owner.pointer for misfit in misfits(subject).values()]
-    explained += [owner for owner, _, _ in constants(subject)]
+    owners = [misfit.comparison.owner.pointer for misfit in misfits(subject).values()]
+    owners += [owner for owner, _, _ in constants(subject)]
+    explained = {owner.rpartition("/conditions/")[0] for owner in owners}
     for _, transition in subject.transitions():
         guard = known.guard(transition)
-        if guard is None or not guard.never or any(_inside(transition, owner) for owner in explained):
-            continue
-        yield _finding(known, transition)
-
-
-def _inside(transition: Placed, pointer: str) -> bool:
-    return pointer.startswith(transition.pointer + "/")
+        if guard is not None and guard.never and transition.pointer not in explained:
+            yield _finding(known, transition)
 
 
 def _finding(known: Reasoning, transition: Placed) -> Finding:

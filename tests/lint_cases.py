@@ -1,0 +1,45 @@
+"""What the table-driven tests of rules share: machines written short, and the findings of one rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rules import BY_NAME
+from llm_fsm.lint.subject import Placed, Subject
+
+Document = dict[str, Any]
+
+
+def when(logic: Any = None, *keys: str) -> Document:
+    """A condition."""
+    found: Document = {"requires_context_keys": list(keys)} if keys else {}
+    return found if logic is None else {**found, "logic": logic}
+
+
+def to(target: str, *conditions: Document, **more: Any) -> Document:
+    """A transition."""
+    return {"target_state": target, "description": f"to {target}", "conditions": list(conditions), **more}
+
+
+def machine(states: Mapping[str, Any], schema: Mapping[str, Any] | None = None, **more: Any) -> Document:
+    """A document that begins in its first state; targets that are not described are final states."""
+    full = {name: dict(state) for name, state in states.items()}
+    targets = [move["target_state"] for state in states.values() for move in state.get("transitions", ())]
+    for target in targets:
+        full.setdefault(target, {"kind": "final", "purpose": "End"})
+    document: Document = {"name": "case", "initial_state": next(iter(states)), "states": full, **more}
+    if schema is not None:
+        document["context_schema"] = {"type": "object", "properties": dict(schema)}
+    return document
+
+
+def found_by(name: str, document: Document) -> list[Finding]:
+    """The findings of one rule."""
+    return list(BY_NAME[name].check(Subject(Placed("", document))))
+
+
+def briefly(findings: list[Finding]) -> list[tuple[str, str]]:
+    """(level, pointer) of each finding."""
+    return [(finding.level, finding.pointer) for finding in findings]

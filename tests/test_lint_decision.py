@@ -1,0 +1,352 @@
+"""Rules of the family decision: each with a faulty machine and a good one that looks alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lint_cases import Document, briefly, found_by, machine, to, when
+
+TIER = {"tier": {"type": "string", "enum": ["gold", "silver"]}}
+AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 130}}
+GUESTS = {"guests": {"type": "integer", "minimum": 1}}
+TEXT = {"name": {"type": "string"}}
+HOST = {"paid": {"type": "boolean", "x-source": "host"}}
+
+
+def var(name: str) -> Document:
+    return {"var": name}
+
+
+def is_(name: str, value: Any) -> Document:
+    return {"==": [var(name), value]}
+
+
+def above(name: str, value: Any) -> Document:
+    return {">=": [var(name), value]}
+
+
+def below(name: str, value: Any) -> Document:
+    return {"<": [var(name), value]}
+
+
+def one(schema: dict[str, Any] | None, *conditions: Document, **more: Any) -> Document:
+    """A state that collects, with one transition under these conditions."""
+    collects = list(schema or {})
+    return machine(
+        {"a": {"required_context_keys": collects, "transitions": [to("b", *conditions, **more)]}}, schema
+    )
+
+
+def choice(schema: dict[str, Any] | None, *moves: Document, demands: tuple[str, ...] = ()) -> Document:
+    """A state that collects, and a deciding one behind it."""
+    states = {
+        "a": {
+            "required_context_keys": list(schema or {}),
+            "transitions": [to("d", *([when(None, *demands)] * bool(demands)))],
+        },
+        "d": {"kind": "decide", "transitions": list(moves)},
+    }
+    return machine(states, schema)
+
+
+LOGIC = "/states/a/transitions/0/conditions/0/logic"
+D = "/states/d/transitions"
+
+BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+    ("never-holds", one(AGE, when(above("age", 131))), [("warning", LOGIC)]),
+    ("never-holds", one(None, when({"and": [var("x"), {"!": var("x")}]})), [("warning", LOGIC)]),
+    (
+        "never-holds",
+        one(AGE, when(below("age", 18)), when(above("age", 18))),
+        [("warning", "/states/a/transitions/0/conditions")],
+    ),
+    (
+        "never-holds",
+        one(None, when(is_("x", None), "x")),
+        [("warning", LOGIC)],
+    ),
+    ("always-holds", one(AGE, when(above("age", 0))), [("info", LOGIC)]),
+    ("always-holds", one(None, when({"or": [var("x"), {"!": var("x")}]})), [("info", LOGIC)]),
+    ("constant-expression", one(TIER, when({"==": ["tier", "gold"]})), [("warning", LOGIC)]),
+    ("constant-expression", one(TIER, when(True)), [("warning", LOGIC)]),
+    (
+        "constant-expression",
+        one(TIER, when({"and": [is_("tier", "gold"), {">": [2, 1]}]})),
+        [("warning", LOGIC + "/and/1")],
+    ),
+    (
+        "overlapping-transitions",
+        choice(GUESTS, to("s", when({"<=": [var("guests"), 8]})), to("l", when(above("guests", 8)))),
+        [("warning", f"{D}/1")],
+    ),
+    (
+        "overlapping-transitions",
+        choice(
+            GUESTS,
+            to("s", when(above("guests", 9))),
+            to("l", when(above("guests", 5))),
+            to("x", priority=900),
+        ),
+        [("info", f"{D}/1")],
+    ),
+    (
+        "overlapping-transitions",
+        machine(
+            {"a": {"transitions": [to("b", when(var("x")), auto=True), to("c", when(var("y")), auto=True)]}}
+        ),
+        [("warning", "/states/a/transitions/1")],
+    ),
+    (
+        "shadowed-transition",
+        choice(
+            GUESTS,
+            to("s", when(above("guests", 5)), priority=1),
+            to("l", when(above("guests", 9)), priority=2),
+        ),
+        [("warning", f"{D}/1")],
+    ),
+    (
+        "shadowed-transition",
+        choice(
+            TIER,
+            to("s", when(is_("tier", "gold"))),
+            to("l", when({"!=": [var("tier"), "gold"]})),
+            to("x", when(is_("tier", "silver"))),
+        ),
+        [("warning", f"{D}/2")],
+    ),
+    (
+        "shadowed-transition",
+        machine({"a": {"transitions": [to("b", auto=True), to("c", when(None, "x"))]}}),
+        [("warning", "/states/a/transitions/1")],
+    ),
+    (
+        "shadowed-transition",
+        machine({"a": {"transitions": [to("b", when(None, "x")), to("b", when(None, "x", "y"))]}}),
+        [("warning", "/states/a/transitions/1")],
+    ),
+    (
+        "decide-gap",
+        choice(TIER, to("g", when(is_("tier", "gold"))), demands=("tier",)),
+        [("warning", D)],
+    ),
+    (
+        "decide-gap",
+        choice(TIER, to("g", when(is_("tier", "gold"))), to("s", when(is_("tier", "silver")))),
+        [("warning", D)],
+    ),
+    (
+        "decide-gap",
+        choice(HOST, to("g", when(is_("paid", True))), to("s", when(is_("paid", False)))),
+        [("info", D)],
+    ),
+    (
+        "decide-gap",
+        choice(
+            GUESTS,
+            to("g", when(below("guests", 8), "guests")),
+            to("s", when({">": [var("guests"), 8]})),
+            demands=("guests",),
+        ),
+        [("warning", D)],
+    ),
+    ("stuck-decide", choice(AGE, to("g", when(below("age", 0)))), [("error", D)]),
+    ("ordering-on-missing-key", one(GUESTS, when({"<=": [var("guests"), 8]})), [("warning", LOGIC + "/<=")]),
+    ("ordering-on-missing-key", one(None, when({"!": above("n", 8)})), [("info", LOGIC + "/!/>=")]),
+    ("type-mismatch", one(AGE, when(is_("age", "eighteen"))), [("warning", LOGIC + "/==/1")]),
+    ("type-mismatch", one(AGE, when(is_("age", "18"))), [("info", LOGIC + "/==/1")]),
+    ("type-mismatch", one(TEXT, when({">": [var("name"), 5]})), [("warning", LOGIC + "/>/1")]),
+    ("type-mismatch", one(HOST, when(is_("paid", "true"))), [("warning", LOGIC + "/==/1")]),
+    ("value-outside-enum", one(TIER, when(is_("tier", "golden"))), [("warning", LOGIC + "/==/1")]),
+    (
+        "value-outside-enum",
+        one(TIER, when({"in": [var("tier"), ["gold", "sliver"]]})),
+        [("warning", LOGIC + "/in/1/1")],
+    ),
+    ("case-mismatch", one(TIER, when({"!=": ["Gold", var("tier")]})), [("warning", LOGIC + "/!=/0")]),
+    (
+        "unknown-condition-key",
+        one(TIER, when(None, "teir")),
+        [("warning", LOGIC.replace("logic", "requires_context_keys/0"))],
+    ),
+    ("unknown-condition-key", one(TIER, when(is_("Tier", "gold"))), [("warning", LOGIC + "/==/0/var")]),
+    (
+        "unknown-condition-key",
+        one(None, when(above("_turn_in_state", 2))),
+        [("warning", LOGIC + "/>=/0/var")],
+    ),
+    (
+        "unknown-condition-key",
+        machine({"a": {"required_context_keys": ["email"], "transitions": [to("b", when(None, "emial"))]}}),
+        [("info", LOGIC.replace("logic", "requires_context_keys/0"))],
+    ),
+    (
+        "unreachable-by-guards",
+        machine(
+            {
+                "a": {"transitions": [to("b", when(above("age", 131))), to("c")]},
+                "b": {"transitions": [to("e")]},
+            },
+            AGE,
+        ),
+        [("warning", "/states/b")],
+    ),
+    ("bad-condition", one(None, when({"equals": [1, 2]})), [("error", LOGIC + "/equals")]),
+    (
+        "bad-check",
+        machine(
+            {
+                "a": {
+                    "kind": "task",
+                    "key_results": [{"name": "x", "check": {"judge": ""}}],
+                    "transitions": [to("b")],
+                }
+            }
+        ),
+        [("error", "/states/a/key_results/0/check")],
+    ),
+]
+
+GOOD: list[tuple[str, Document]] = [
+    ("never-holds", one(None, when({"missing": ["x"]}, "x"))),  # an empty text is set, and counts as missing
+    ("never-holds", one(AGE, when(above("age", 130)))),
+    ("never-holds", one(AGE, when(below("age", 18)), when(above("age", 17)))),
+    ("never-holds", one(TIER, when(is_("tier", "golden")))),
+    ("never-holds", one(None, when(is_("age", "18")), when(is_("age", 18)))),
+    ("never-holds", one(AGE, when({"==": [var("age"), None]}))),
+    ("always-holds", one(AGE, when(above("age", 1)))),
+    ("always-holds", one(AGE, when({"<": [{"len": [var("age")]}, 5]}))),
+    ("constant-expression", one(None, when({">": [{"date": ["2025-01-01"]}, {"now": []}]}))),
+    ("constant-expression", one(AGE, when(above("age", {"*": [2, 9]})))),
+    (
+        "overlapping-transitions",
+        choice(GUESTS, to("s", when(below("guests", 8))), to("l", when(above("guests", 8)))),
+    ),
+    (
+        "overlapping-transitions",
+        choice(GUESTS, to("s", when(below("guests", 9)), priority=1), to("l", when(above("guests", 8)))),
+    ),
+    ("overlapping-transitions", choice(GUESTS, to("s", when(below("guests", 9))), to("l"))),
+    (
+        "overlapping-transitions",
+        machine({"a": {"transitions": [to("b", when(var("x"))), to("c", when(var("y")))]}}),
+    ),
+    (
+        "shadowed-transition",
+        choice(
+            GUESTS,
+            to("s", when(above("guests", 9)), priority=1),
+            to("l", when(above("guests", 5)), priority=2),
+        ),
+    ),
+    ("shadowed-transition", machine({"a": {"transitions": [to("b"), to("c", when(None, "x"))]}})),
+    ("shadowed-transition", machine({"a": {"transitions": [to("b"), to("b", when(None, "x"))]}})),
+    (
+        "decide-gap",
+        choice(
+            TIER, to("g", when(is_("tier", "gold"))), to("s", when(is_("tier", "silver"))), demands=("tier",)
+        ),
+    ),
+    ("decide-gap", choice(TIER, to("g", when(is_("tier", "gold"))), to("s"))),
+    (
+        "decide-gap",
+        machine(
+            {
+                "a": {
+                    "required_context_keys": ["guests"],
+                    "transitions": [to("d", when(above("guests", 9)))],
+                },
+                "d": {
+                    "kind": "decide",
+                    "transitions": [to("x", when(above("guests", 20))), to("e", when(below("guests", 20)))],
+                },
+            },
+            GUESTS,
+        ),
+    ),
+    (
+        "decide-gap",
+        machine(
+            {
+                "a": {"transitions": [to("d")]},
+                "d": {
+                    "kind": "decide",
+                    "transitions": [to("x", when({"!": var("p")}), priority=1), to("e", priority=2)],
+                },
+                "e": {"kind": "decide", "transitions": [to("y", when(var("p")))]},
+            }
+        ),
+    ),
+    ("stuck-decide", choice(AGE, to("g", when(below("age", 1))))),
+    ("ordering-on-missing-key", one(GUESTS, when({"<=": [var("guests"), 8]}, "guests"))),
+    ("ordering-on-missing-key", one(GUESTS, when(above("guests", 9)))),
+    ("ordering-on-missing-key", one(GUESTS, when({"<=": [{"var": ["guests", 99]}, 8]}))),
+    (
+        "ordering-on-missing-key",
+        choice(GUESTS, to("s", when({"<=": [var("guests"), 8]})), to("l", priority=200), demands=("guests",)),
+    ),
+    ("type-mismatch", one(AGE, when(is_("age", 18.0)))),
+    ("type-mismatch", one(AGE, when(is_("age", None)))),
+    ("type-mismatch", one({"any": {}}, when(is_("any", 5)))),
+    ("value-outside-enum", one(TIER, when({"in": [var("tier"), ["gold", "silver"]]}))),
+    ("value-outside-enum", one(TIER, when({"in": ["old", var("tier")]}))),
+    ("case-mismatch", one({"tier": {"enum": ["gold", "Gold"]}}, when(is_("tier", "Gold")))),
+    ("unknown-condition-key", one(TIER, when(above("_turns_in_state", 2)), when(None, "tier"))),
+    ("unknown-condition-key", one(None, when(None, "loaded_by_the_host"))),
+    (
+        "unreachable-by-guards",
+        machine(
+            {"a": {"transitions": [to("b", when(above("age", 131))), to("b", when(above("age", 18)))]}}, AGE
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "document", "expected"), BAD, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_faulty_decision_is_found_at_its_place(
+    rule: str, document: Document, expected: list[tuple[str, str]]
+) -> None:
+    assert briefly(found_by(rule, document)) == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "document"), GOOD, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_good_decision_is_left_alone(rule: str, document: Document) -> None:
+    assert found_by(rule, document) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "document", "words"),
+    [
+        ("decide-gap", BAD[16][1], '"tier" is "silver"'),
+        ("decide-gap", BAD[17][1], '"tier" is not set'),
+        ("overlapping-transitions", BAD[9][1], '"guests" is 8'),
+        ("case-mismatch", one(TIER, when(is_("tier", "Gold"))), '"gold"'),
+        ("never-holds", BAD[0][1], '"age"'),
+        ("shadowed-transition", BAD[12][1], '"s" (priority 1)'),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_messages_name_what_shows_the_fault(rule: str, document: Document, words: str) -> None:
+    [finding] = found_by(rule, document)
+    assert words in finding.message
+
+
+def test_hints_guess_what_was_meant() -> None:
+    assert (
+        found_by("value-outside-enum", one(TIER, when(is_("tier", "golden"))))[0].hint
+        == 'did you mean "gold"?'
+    )
+    assert '{"var": "tier"}' in str(
+        found_by("constant-expression", one(TIER, when({"==": ["tier", "gold"]})))[0].hint
+    )
+
+
+def test_the_path_to_a_gap_is_shown() -> None:
+    [finding] = found_by("decide-gap", choice(TIER, to("g", when(is_("tier", "gold")))))
+    assert finding.path == ("a", "d")

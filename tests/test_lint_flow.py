@@ -1,0 +1,259 @@
+"""Rules of the family data flow, and how texts are searched for the names of keys."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lint_cases import Document, briefly, found_by, machine, to, when
+from llm_fsm.lint.flow import flow
+from llm_fsm.lint.mentions import Mention, mentions, placeholders
+from llm_fsm.lint.subject import Placed, Subject
+
+TEXT = {"type": "string"}
+CITY = {"city": TEXT}
+TWO = {"city": TEXT, "seat": TEXT}
+SECRET = {"pin": {"type": "string", "x-secret": True}}
+ANSWER = {"approved": {"type": "boolean", "x-source": "answer"}}
+TOOL = {"price": {"type": "number", "x-source": "tool"}}
+
+
+def trip(reply: str, schema: dict[str, Any] | None = CITY, *demands: str, **more: Any) -> Document:
+    """A state that collects the city, and a final one with a fixed reply."""
+    conditions = [when(None, *demands)] if demands else []
+    states = {
+        "a": {"required_context_keys": ["city"], "transitions": [to("b", *conditions)], **more},
+        "b": {"kind": "final", "purpose": "End", "reply": reply},
+    }
+    return machine(states, schema)
+
+
+def waiting(*conditions: Document, **output: str) -> Document:
+    states = {
+        "a": {"transitions": [to("w")]},
+        "w": {"kind": "wait", "wait_for": "boss", "output": output, "transitions": [to("b", *conditions)]},
+    }
+    return machine(states, ANSWER)
+
+
+MOVE = "/states/a/transitions/0"
+
+BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+    ("used-before-set", trip("{{ city }} {{ seat }}", TWO), [("warning", "/states/b/reply")]),
+    (
+        "used-before-set",
+        machine(
+            {
+                "a": {"transitions": [to("d")]},
+                "d": {"kind": "decide", "transitions": [to("b", when(None, "city")), to("c")]},
+            },
+            CITY,
+        ),
+        [("warning", "/states/d/transitions/0/conditions")],
+    ),
+    (
+        "used-before-set",
+        machine(
+            {
+                "a": {"transitions": [to("s")]},
+                "s": {"kind": "subflow", "flow": "pay", "input": {"town": "city"}, "transitions": [to("b")]},
+            },
+            CITY,
+        ),
+        [("warning", "/states/s/input/town")],
+    ),
+    ("reply-key-may-be-missing", trip("{{ city }}"), [("info", "/states/b/reply")]),
+    ("collected-never-read", trip("Bye"), [("info", "/states/a/required_context_keys/0")]),
+    ("set-never-used", waiting(approved="$.ok"), [("info", "/states/w/output/approved")]),
+    ("unknown-key-in-reply", trip("{{ citty }}"), [("warning", "/states/b/reply")]),
+    ("unknown-key-in-reply", trip("{{ citty }}", None), [("info", "/states/b/reply")]),
+    ("unknown-key-in-reply", trip("{{ _turns }}", None), [("warning", "/states/b/reply")]),
+    ("unknown-key-in-mapping", waiting(aproved="$.ok"), [("warning", "/states/w/output/aproved")]),
+    (
+        "unknown-key-in-mapping",
+        trip("Bye", CITY, context_scope={"read": ["city", "ctiy"]}),
+        [("warning", "/states/a/context_scope/read/1")],
+    ),
+    (
+        "unobtainable-key",
+        machine({"a": {"transitions": [to("b", when(None, "approved"))]}}, ANSWER),
+        [("error", MOVE)],
+    ),
+    (
+        "unobtainable-key",
+        machine(
+            {
+                "a": {"transitions": [to("b", when({">": [{"var": "price"}, 5]}))], "tools": ["shop"]},
+            },
+            TOOL,
+            tools={"shop": {"registered": "shop", "output": {}}},
+        ),
+        [("error", MOVE)],
+    ),
+    (
+        "unobtainable-key",
+        machine(
+            {
+                "a": {"transitions": [to("b", when(None, "approved")), to("w")]},
+                "w": {"kind": "wait", "output": {"approved": "$.ok"}, "transitions": [to("c")]},
+            },
+            ANSWER,
+        ),
+        [("warning", MOVE)],
+    ),
+    (
+        "secret-in-prompt",
+        trip("Bye", SECRET, purpose="Compare with {{pin}}"),
+        [("warning", "/states/a/purpose")],
+    ),
+    (
+        "secret-in-prompt",
+        trip("Bye", SECRET, example_dialogue=[{"user": "It is {pin}"}]),
+        [("warning", "/states/a/example_dialogue/0/user")],
+    ),
+    (
+        "secret-in-prompt",
+        trip("Bye", SECRET, context_scope={"read": ["pin"]}),
+        [("warning", "/states/a/context_scope/read/0")],
+    ),
+    ("secret-in-reply", trip("{{ pin }}", SECRET), [("error", "/states/b/reply")]),
+    (
+        "secret-in-reply",
+        trip("{% if pin %}{{ pin | length }}{% endif %}", SECRET),
+        [("error", "/states/b/reply")],
+    ),
+    ("secret-in-reply", trip("{% if pin %}Thanks{% endif %}", SECRET), [("warning", "/states/b/reply")]),
+    (
+        "scope-hides-required",
+        trip("Bye", CITY, context_scope={"read": []}),
+        [("info", "/states/a/context_scope/read")],
+    ),
+    (
+        "bad-key",
+        machine({"a": {"required_context_keys": ["first name", "_x"], "transitions": [to("b")]}}),
+        [("error", "/states/a/required_context_keys/0"), ("error", "/states/a/required_context_keys/1")],
+    ),
+    (
+        "undeclared-key",
+        machine({"a": {"required_context_keys": ["ctiy"], "transitions": [to("b")]}}, CITY),
+        [("warning", "/states/a/required_context_keys/0")],
+    ),
+    (
+        "unwritable-key",
+        machine({"a": {"required_context_keys": ["approved"], "transitions": [to("b")]}}, ANSWER),
+        [("warning", "/states/a/required_context_keys/0")],
+    ),
+]
+
+GOOD: list[tuple[str, Document]] = [
+    ("used-before-set", trip("{{ city }}")),
+    ("used-before-set", trip("{{ city }} {{ seat }}", None)),
+    ("used-before-set", trip("{% if seat %}{{ seat }}{% endif %}", TWO)),
+    ("used-before-set", trip("{{ seat }}", TWO, purpose="Ask for city and seat.")),
+    ("used-before-set", trip("{{ seat }}", {**TWO, "seat": {"x-source": "host"}})),
+    ("reply-key-may-be-missing", trip("{{ city }}", CITY, "city")),
+    ("reply-key-may-be-missing", trip("{{ city | default('there') }}")),
+    ("collected-never-read", trip("Bye", CITY, "city")),
+    ("collected-never-read", trip("Bye", None)),
+    ("set-never-used", waiting(when(None, "approved"), approved="$.ok")),
+    (
+        "unknown-key-in-reply",
+        trip("{{ city }} {{ _turn }} {% for x in city %}{{ x }}{{ loop.index }}{% endfor %}"),
+    ),
+    ("unknown-key-in-reply", trip("{{ set_by_the_host }}", None)),
+    ("unknown-key-in-mapping", waiting(approved="$.ok")),
+    ("unobtainable-key", waiting(when(None, "approved"), approved="$.ok")),
+    (
+        "unobtainable-key",
+        machine(
+            {"a": {"transitions": [to("b", when(None, "price"))], "tools": ["shop"]}},
+            TOOL,
+            tools={"shop": {"registered": "shop", "output": {"price": "$.price"}}},
+        ),
+    ),
+    (
+        "unobtainable-key",
+        machine({"a": {"transitions": [to("b", when({"!": {"var": "approved"}}))]}}, ANSWER),
+    ),
+    ("secret-in-prompt", trip("Bye", SECRET, purpose="Ask for the pin; never repeat it")),
+    ("secret-in-reply", trip("Your pin is stored", SECRET)),
+    ("secret-in-reply", trip("{{ pin }}", {"pin": TEXT})),
+    ("scope-hides-required", trip("Bye", CITY, context_scope={"read": ["city"]})),
+    ("unwritable-key", trip("Bye")),
+    ("undeclared-key", trip("Bye")),
+    ("no-keys", trip("Bye")),
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "document", "expected"), BAD, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_fault_in_the_flow_of_keys_is_found_at_its_place(
+    rule: str, document: Document, expected: list[tuple[str, str]]
+) -> None:
+    assert briefly(found_by(rule, document)) == expected
+
+
+@pytest.mark.parametrize(
+    ("rule", "document"), GOOD, ids=lambda value: value if isinstance(value, str) else ""
+)
+def test_a_good_flow_of_keys_is_left_alone(rule: str, document: Document) -> None:
+    assert found_by(rule, document) == []
+
+
+def test_a_schema_without_keys_is_found() -> None:
+    document = machine({"a": {"transitions": [to("b")]}})
+    document["context_schema"] = {"required": ["city"]}
+    assert briefly(found_by("no-keys", document)) == [("warning", "/context_schema")]
+
+
+def test_paths_show_how_a_key_stays_unset() -> None:
+    [finding] = found_by("reply-key-may-be-missing", trip("{{ city }}"))
+    assert finding.path == ("a", "b")
+
+
+def test_keys_are_demanded_on_all_paths_or_not_at_all() -> None:
+    states = {
+        "a": {"transitions": [to("b", when(None, "x", "y")), to("c", when({"==": [{"var": "x"}, 1]}))]},
+        "b": {"transitions": [to("d")]},
+        "c": {"transitions": [to("d", when(None, "z"))]},
+        "d": {"transitions": [to("b")]},
+    }
+    must = flow(Subject(Placed("", machine(states)))).must
+    assert {name: set(keys) for name, keys in must.items()} == {
+        "a": set(),
+        "b": {"x"},
+        "c": {"x"},
+        "d": {"x"},
+    }
+
+
+@pytest.mark.parametrize(
+    ("template", "expected"),
+    [
+        ("Hi {{ name }}!", [Mention("name", True, False)]),
+        ("{{ address.city|upper }}", [Mention("address.city", True, False)]),
+        ("{{ a or 'x' }} {{ b if b else 'y' }}", [Mention("a", True, True), *[Mention("b", True, True)] * 2]),
+        (
+            "{% if a is defined and not b %}{{ c }}{% endif %}{{ d }}",
+            [
+                Mention("a", False, True),
+                Mention("b", False, True),
+                Mention("c", True, True),
+                Mention("d", True, False),
+            ],
+        ),
+        ("{% for item in items %}{{ item.name }}{% endfor %}", [Mention("items", False, True)]),
+        ("{{ items|join(sep=', ')|replace('a', \"b\") }}", [Mention("items", True, False)]),
+        ("{# {{ x }} #}{% raw %}{{ y }}{% endraw %}{ z }", []),
+        ("{{ text.title() }}", [Mention("text", True, False)]),
+        ("{% set n = 3 %}{{ n }}{{ 'lit' ~ m }}", [Mention("m", True, False)]),
+    ],
+)
+def test_names_in_templates_are_read(template: str, expected: list[Mention]) -> None:
+    assert mentions(template) == expected
+
+
+def test_placeholders_are_read_from_words() -> None:
+    assert list(placeholders("a {b} {{ c|upper }} {{d.e}} {f g} { } {1}")) == ["b", "c", "d.e"]
