@@ -152,6 +152,11 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         ),
         [("warning", D)],
     ),
+    (
+        "decide-gap",
+        choice(None, to("g", when(is_("t", "a"))), to("s", when(is_("t", "b"))), demands=("t",)),
+        [("warning", D)],
+    ),
     ("stuck-decide", choice(AGE, to("g", when(below("age", 0)))), [("error", D)]),
     ("ordering-on-missing-key", one(GUESTS, when({"<=": [var("guests"), 8]})), [("warning", LOGIC + "/<=")]),
     ("ordering-on-missing-key", one(None, when({"!": above("n", 8)})), [("info", LOGIC + "/!/>=")]),
@@ -278,6 +283,14 @@ GOOD: list[tuple[str, Document]] = [
                 "e": {"kind": "decide", "transitions": [to("y", when(var("p")))]},
             }
         ),
+    ),
+    (
+        "decide-gap",
+        choice(None, to("g", when(below("n", 8))), to("s", when(above("n", 8))), demands=("n",)),
+    ),
+    (
+        "decide-gap",
+        choice(None, to("g", when(is_("ok", True))), to("s", when(is_("ok", False))), demands=("ok",)),
     ),
     ("stuck-decide", choice(AGE, to("g", when(below("age", 1))))),
     ("ordering-on-missing-key", one(GUESTS, when({"<=": [var("guests"), 8]}, "guests"))),

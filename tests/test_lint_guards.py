@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from llm_fsm.conditions import compile_rule
 from llm_fsm.conditions import test as holds_for
-from llm_fsm.lint.guards import both, contexts, guard_of
+from llm_fsm.lint.cases import both, contexts
+from llm_fsm.lint.guards import guard_of
 from llm_fsm.lint.values import EVERYTHING, SET, UNSET, ValueSet, domain, points
 from llm_fsm.shapes import compile_shape
 

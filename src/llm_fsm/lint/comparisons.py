@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.codes import step
-from llm_fsm.lint.guards import is_literal, operation, variable
+from llm_fsm.lint.outcomes import is_literal, operation, variable
 from llm_fsm.lint.subject import Placed, Subject
 
 ORDERINGS = frozenset({"<", "<=", ">", ">="})

@@ -13,7 +13,10 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.lint.guards import ANY, Cases, Guard, Tests, both, contexts, either, guard_of
+from llm_fsm.lint.cases import ANY, Cases, both, contexts, either
+from llm_fsm.lint.comparisons import comparisons
+from llm_fsm.lint.formulas import Tests
+from llm_fsm.lint.guards import Guard, guard_of
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
@@ -78,10 +81,16 @@ class Reasoning:
         return {}
 
     def accepts(self, name: str, value: object) -> bool:
-        """True when a key may hold this value; not to be set is always possible."""
+        """True when a key may hold this value; not to be set is always possible.
+
+        A key without a schema may hold values of the types that conditions compare it with.
+        """
         schema = self.schema(name)
-        if value is None or not schema:
+        if value is None:
             return True
+        if not schema:
+            types = self._compared.get(name)
+            return types is None or _type_of(value) in types
         if name not in self._shapes:
             try:
                 self._shapes[name] = compile_shape(schema, self._definitions or None)
@@ -89,6 +98,14 @@ class Reasoning:
                 self._shapes[name] = None
         shape = self._shapes[name]
         return shape is not None and shape.fault(value) is None
+
+    @cached_property
+    def _compared(self) -> Mapping[str, set[str]]:
+        found: dict[str, set[str]] = {}
+        for comparison in comparisons(self.subject):
+            if comparison.literal is not None:
+                found.setdefault(comparison.key, set()).add(_type_of(comparison.literal))
+        return found
 
     # -- guards
 
@@ -260,6 +277,11 @@ class Reasoning:
                 found for case in cases if (found := case.having(name, SET, self.domain)) is not None
             )
         return cases
+
+
+def _type_of(value: object) -> str:
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    return "number" if number else type(value).__name__
 
 
 def described(context: Context, names: Iterable[str]) -> str:

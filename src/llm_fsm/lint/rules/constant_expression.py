@@ -20,7 +20,7 @@ from typing import Any
 from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import parts
-from llm_fsm.lint.guards import operation, operators_in
+from llm_fsm.lint.outcomes import operation, operators_in
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject

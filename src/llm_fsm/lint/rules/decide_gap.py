@@ -22,8 +22,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding, Level
+from llm_fsm.lint.cases import both
 from llm_fsm.lint.flow import Flow, flow
-from llm_fsm.lint.guards import Guard, both
+from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Context, described, read_names, reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted

@@ -22,7 +22,7 @@ from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.flow import Flow, flow
-from llm_fsm.lint.guards import operation
+from llm_fsm.lint.outcomes import operation
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Arc, Subject

@@ -21,8 +21,9 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from llm_fsm.findings import Finding
+from llm_fsm.lint.cases import both
 from llm_fsm.lint.flow import flow
-from llm_fsm.lint.guards import Guard, both
+from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Reasoning, described, read_names, reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted

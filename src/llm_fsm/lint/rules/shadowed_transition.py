@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.guards import both
+from llm_fsm.lint.cases import both
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted

@@ -23,7 +23,7 @@ from llm_fsm.codes import step
 from llm_fsm.findings import Finding, nearest
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.flow import Flow, flow, root_of
-from llm_fsm.lint.guards import operation
+from llm_fsm.lint.outcomes import operation
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject

@@ -1,0 +1,89 @@
+"""Cases: contexts described by the sets of values that their keys have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice, product
+from types import MappingProxyType
+from typing import Any
+
+from llm_fsm.lint.values import ValueSet
+
+MAX_CASES = 64
+
+Domains = Callable[[str], ValueSet]
+"""Every value that a key may have, null (which is: not set) among them."""
+
+Accepts = Callable[[str, Any], bool]
+"""Whether a key may hold a value; any may be null."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """Contexts in which each key has one of its values and each opaque test (by its text) its outcome."""
+
+    sets: Mapping[str, ValueSet]
+    signs: Mapping[str, bool]
+
+    def and_also(self, other: Case) -> Case | None:
+        """The contexts of both; None when there are none."""
+        if not other.sets and not other.signs:
+            return self
+        if not self.sets and not self.signs:
+            return other
+        sets = dict(self.sets)
+        for name, values in other.sets.items():
+            known = sets.get(name)
+            sets[name] = values if known is None else known & values
+            if known is not None and sets[name].empty:
+                return None
+        for text, sign in other.signs.items():
+            if self.signs.get(text, sign) is not sign:
+                return None
+        return Case(sets, {**self.signs, **other.signs})
+
+    def having(self, name: str, values: ValueSet, domains: Domains) -> Case | None:
+        """The contexts in which the key also has one of these values."""
+        left = (self.sets.get(name) or domains(name)) & values
+        return None if left.empty else Case({**self.sets, name: left}, self.signs)
+
+
+ANY = Case(MappingProxyType({}), MappingProxyType({}))
+Cases = tuple[Case, ...]
+
+
+def both(first: Cases | None, second: Cases | None) -> Cases | None:
+    """The cases of which one of each holds; None when they are too many or not known."""
+    if first is None or second is None or len(first) * len(second) > MAX_CASES * 8:
+        return () if first == () or second == () else None
+    found = [case for a in first for b in second if (case := a.and_also(b)) is not None]
+    return _bounded(found)
+
+
+def either(first: Cases | None, second: Cases | None) -> Cases | None:
+    """The cases of both answers."""
+    return None if first is None or second is None else _bounded([*first, *second])
+
+
+def _bounded(cases: list[Case]) -> Cases | None:
+    if any(not case.sets and not case.signs for case in cases):
+        return (ANY,)
+    return tuple(cases) if len(cases) <= MAX_CASES else None
+
+
+def contexts(case: Case, accepts: Accepts, limit: int = 32) -> Iterator[dict[str, Any]]:
+    """Contexts drawn from a case, plain ones first, of values that `accepts`; dotted names as objects."""
+    names = list(case.sets)
+    choices = [[value for value in case.sets[name].samples() if accepts(name, value)] for name in names]
+    for values in islice(product(*choices), limit):
+        context: dict[str, Any] = {}
+        for name, value in zip(names, values, strict=True):
+            if value is not None:
+                *outer, last = name.split(".")
+                place = context
+                for step in outer:
+                    inner = place.setdefault(step, {})
+                    place = inner if isinstance(inner, dict) else {}
+                place[last] = value
+        yield context

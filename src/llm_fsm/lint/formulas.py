@@ -1,0 +1,189 @@
+"""Conditions as formulas over tests of single keys.
+
+What cannot be reasoned about is a test that may go either way, but the same way wherever it stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.conditions import Rule, compile_rule, test
+from llm_fsm.lint.cases import ANY, Case, Cases, Domains, both, either
+from llm_fsm.lint.outcomes import is_literal, operation, operators_in, placed, split
+from llm_fsm.lint.values import EVERYTHING, ValueSet, points
+
+_FINITE = 64
+"""Keys of at most so many values are tested value by value."""
+_MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
+_NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
+_SAFE = frozenset(
+    {
+        *("var", "==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "and", "or", "if", "?:", "in"),
+        *("contains", "missing", "missing_some", "has_context", "cat", "lower", "map", "filter", "all"),
+        *("some", "none", "merge"),
+    }
+)
+"""Operators that give a value for every context."""
+_TRUTHS = frozenset(
+    {
+        *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "in", "contains", "has_context"),
+        *("all", "some", "none", "matches"),
+    }
+)
+"""Operators whose value is true or false."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """A test of one key, or an opaque one. `yes` and `no`: the values with which it may hold and may fail.
+
+    `text`: the rule as text, where it is not the values alone that decide; `rule` is the test itself.
+    """
+
+    text: str | None
+    name: str | None = None
+    yes: ValueSet = EVERYTHING
+    no: ValueSet = EVERYTHING
+    breaks: bool = False
+
+    def cases(self, *, holds: bool) -> Cases:
+        values = self.yes if holds else self.no
+        signs = {} if self.text is None else {self.text: holds}
+        if self.name is None:
+            return (Case({}, signs),)
+        return () if values.empty else (Case({self.name: values}, signs),)
+
+
+@dataclass(frozen=True, slots=True)
+class Junction:
+    """All of its parts, or (`every` false) one of them."""
+
+    every: bool
+    parts: tuple[Formula, ...]
+
+    @property
+    def breaks(self) -> bool:
+        return any(part.breaks for part in self.parts)
+
+    def cases(self, *, holds: bool) -> Cases | None:
+        if self.every is holds:
+            found: Cases | None = (ANY,)
+            for part in self.parts:
+                found = both(found, part.cases(holds=holds))
+            return found
+        found = ()
+        for part in self.parts:
+            found = either(found, part.cases(holds=holds))
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The opposite of a formula."""
+
+    inner: Formula
+
+    @property
+    def breaks(self) -> bool:
+        return self.inner.breaks
+
+    def cases(self, *, holds: bool) -> Cases | None:
+        return self.inner.cases(holds=not holds)
+
+
+Formula = Test | Junction | Not
+"""`breaks`: some context may make its evaluation fail, which lets no condition hold."""
+
+Tests = dict[str, Formula]
+"""Rules as text, and the formulas that they became."""
+
+TRUE = Junction(True, ())
+FALSE = Junction(False, ())
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Turns the parts of a rule that compiles into formulas."""
+
+    domains: Domains
+    tests: Tests
+    whole: Any
+    compiled: Rule
+
+    def formula(self, rule: Any) -> Formula:
+        """What it takes for a rule to be truthy."""
+        found = operation(rule)
+        if found is None:
+            return self.test(rule)
+        operator, arguments = found
+        match operator, len(arguments):
+            case (("and" | "or"), count) if count:
+                return Junction(operator == "and", tuple(map(self.formula, arguments)))
+            case (("!" | "!!"), count) if count:
+                inner = self.formula(arguments[0])
+                return Not(inner) if operator == "!" else inner
+            case (("if" | "?:"), 3):
+                first, second, third = map(self.formula, arguments)
+                chosen = Junction(True, (first, second))
+                return Junction(False, (chosen, Junction(True, (Not(first), third))))
+            case (("<" | "<="), 3):
+                low, middle, high = arguments
+                pairs = ({operator: [low, middle]}, {operator: [middle, high]})
+                return Junction(True, tuple(map(self.formula, pairs)))
+            case "missing", count if count and is_literal(arguments):
+                names = arguments[0] if isinstance(arguments[0], list) else arguments
+                return Junction(False, tuple(self.test({"missing": [name]}) for name in names))
+        if operator in _NEGATED:
+            return Not(self.formula({_NEGATED[operator]: arguments[:2]}))
+        if operator in _MIRRORED:
+            return self.test({_MIRRORED[operator]: [arguments[1], arguments[0]]})
+        if operator in ("==", "==="):
+            return self.equality(operator, arguments[:2])
+        return self.test(rule)
+
+    def equality(self, operator: str, sides: list[Any]) -> Formula:
+        """A truth value that is compared with true or false is the truth value, or its opposite."""
+        for one, other in (sides, sides[::-1]):
+            found = operation(one)
+            if isinstance(other, bool) and found is not None and found[0] in _TRUTHS:
+                inner = self.formula(one)
+                return inner if other else Not(inner)
+        return self.test({operator: sides})
+
+    def test(self, rule: Any) -> Formula:
+        """A rule that is not looked into further."""
+        text = json.dumps(rule, sort_keys=True)
+        found = self.tests.get(text)
+        if found is None:
+            compiled = self.compiled if rule is self.whole else compile_rule(rule)
+            found = self.tests[text] = self.new_test(rule, compiled, text)
+        return found
+
+    def new_test(self, rule: Any, compiled: Rule, text: str) -> Formula:
+        """The test that a rule makes."""
+        operators = frozenset(operators_in(rule))
+        if compiled.reads_unknown or "now" in operators or len(compiled.reads) > 1:
+            return Test(text, breaks=not operators <= _SAFE)
+        if not compiled.reads:
+            verdict = test(compiled, {})
+            return Test(text, breaks=True) if verdict.error else TRUE if verdict.holds else FALSE
+        [name] = compiled.reads
+        values = self.domains(name)
+        finite = values.finite(_FINITE)
+        if finite is not None:
+            return _tried(compiled, name, finite)
+        yes, no = split(rule, compiled, name)
+        yes, no = values & yes, values & no
+        certain = (yes & no).empty
+        return Test(None if certain else text, name, yes, no, breaks=not operators <= _SAFE)
+
+
+def _tried(rule: Rule, name: str, values: Sequence[Any]) -> Test:
+    """The test of a key of few values, each of them tried."""
+    outcomes = [(value, test(rule, placed(name, value))) for value in values]
+    yes = points(value for value, verdict in outcomes if verdict.holds)
+    no = points(value for value, verdict in outcomes if not verdict.holds and verdict.error is None)
+    return Test(None, name, yes, no, breaks=any(verdict.error is not None for _, verdict in outcomes))

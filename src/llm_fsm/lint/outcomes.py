@@ -1,0 +1,141 @@
+"""How the values of one key decide a test of it: with which values it may hold, and with which it may fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.coercion import Meter, number_of
+from llm_fsm.conditions import Rule, test
+from llm_fsm.lint.values import EVERYTHING, NOTHING, ValueSet, ordered, points
+
+_COMPARED = frozenset({"==", "===", "<", "<="})
+
+
+def operation(rule: object) -> tuple[str, list[Any]] | None:
+    """Operator and arguments of a rule; None for what is a literal."""
+    if not isinstance(rule, dict) or len(rule) != 1:
+        return None
+    [(operator, written)] = rule.items()
+    return operator, written if isinstance(written, list) else [written]
+
+
+def operators_in(rule: object) -> Iterator[str]:
+    """Every operator of a rule."""
+    if isinstance(rule, list):
+        for item in rule:
+            yield from operators_in(item)
+    elif (found := operation(rule)) is not None:
+        yield found[0]
+        yield from operators_in(found[1])
+
+
+def is_literal(rule: object) -> bool:
+    """True when no operator is in it."""
+    return next(operators_in(rule), None) is None
+
+
+def variable(rule: object) -> str | None:
+    """The name that a `var` with a literal name reads."""
+    found = operation(rule)
+    if found is None or found[0] != "var" or not found[1] or not is_literal(found[1]):
+        return None
+    name = found[1][0]
+    return name if isinstance(name, str) and name else None
+
+
+def placed(name: str, value: object) -> dict[str, Any]:
+    """A context in which the name has the value; null is a key that is not set."""
+    return {} if value is None else {name: value}
+
+
+_TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
+
+
+def split(rule: Any, compiled: Rule, name: str) -> tuple[ValueSet, ValueSet]:
+    """The values with which a test of one key may hold, and may fail."""
+    numbers, texts, whole = _shape(rule, name)
+    yes = {kind for kind, value in _TRIED.items() if test(compiled, placed(name, value)).holds}
+    no = set(_TRIED) - yes
+    if "." in name:  # the object it stands in may hold null, for which a default does not stand in
+        yes, no = yes | {"null"}, no | {"null"}
+    wide = frozenset({"list", "object"})
+    yes_kinds = frozenset(yes) | (wide if whole is not False else frozenset())
+    no_kinds = frozenset(no) | (wide if whole is not True else frozenset())
+    every = EVERYTHING
+    may = ValueSet(
+        kinds=yes_kinds,
+        numbers=every.numbers if numbers is None else numbers.numbers,
+        texts=every.texts if texts is None else texts.texts,
+    )
+    may_not = ValueSet(
+        kinds=no_kinds,
+        numbers=every.numbers if numbers is None else (~numbers).numbers,
+        texts=every.texts if texts is None else (~texts).texts,
+    )
+    return may, may_not
+
+
+_Shape = tuple[ValueSet | None, ValueSet | None, bool | None]
+"""Numbers and texts with which a test holds, and whether lists with elements and objects let it hold.
+
+None where it cannot be told.
+"""
+_UNKNOWN: _Shape = (None, None, None)
+_ZERO = points([0])
+_NO_TEXT = points([""])
+
+
+def _shape(rule: Any, name: str) -> _Shape:
+    found = operation(rule)
+    if found is None:
+        return _UNKNOWN
+    operator, arguments = found
+    if operator == "var":
+        return (~_ZERO, ~_NO_TEXT, True) if variable(rule) == name else _UNKNOWN
+    if operator == "has_context":
+        return EVERYTHING, EVERYTHING, True
+    if operator == "missing":
+        return NOTHING, _NO_TEXT, False
+    if len(arguments) < 2:
+        return _UNKNOWN
+    first, second = arguments[:2]
+    if operator in _COMPARED:
+        if variable(first) == name and is_literal(second):
+            return _compared(operator, second, on_left=True)
+        if variable(second) == name and is_literal(first):
+            return _compared(operator, first, on_left=False)
+        return _UNKNOWN
+    if operator == "contains":
+        first, second = second, first
+    if operator in ("in", "contains"):
+        if variable(first) == name and isinstance(second, list) and is_literal(second):
+            listed = points(second)
+            return listed, listed, None if listed.kinds & {"list", "object"} else False
+        if variable(second) == name and is_literal(first):
+            return NOTHING, None, None
+    return _UNKNOWN
+
+
+def _compared(operator: str, literal: Any, *, on_left: bool) -> _Shape:
+    """A key beside a literal; `on_left`: the key stands on the left."""
+    simple = literal is None or isinstance(literal, str | int | float)
+    if operator == "===":
+        exact = points([literal]) if simple else NOTHING
+        return exact, exact, False if simple else None
+    if operator == "==" and literal is None:
+        return NOTHING, NOTHING, False
+    number = number_of(Meter(None), literal)
+    text = literal if isinstance(literal, str) else None
+    if operator == "==":
+        exact = NOTHING if math.isnan(number) else points([number])
+        return exact, None if text is None else points([text]), None
+    closed = 0 if operator == "<=" else 1
+    numbers = NOTHING if math.isnan(number) else ValueSet(numbers=_side(number, closed, below=on_left))
+    texts = None if text is None else ValueSet(texts=_side(text, closed, below=on_left, least=("", 0)))
+    return numbers, texts, None
+
+
+def _side(value: Any, shut: int, *, below: bool, least: tuple[Any, int] | None = None) -> Any:
+    return ordered(least, (value, -shut)) if below else ordered((value, shut), None)
