@@ -38,6 +38,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "wording",
     ),
     "documents": (
+        "checking",
         "codes",
         "draw",
         "foreign",
@@ -47,6 +48,9 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "lint",
         "loader",
         "places",
+        "plain",
+        "published",
+        "reading",
         "schema",
         "source",
         "templates",
@@ -61,6 +65,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "findings",
         "forms",
         "messages",
+        "names",
         "nodes",
         "operators",
         "records",
@@ -76,8 +81,8 @@ WORLD = {
     *("pathlib", "random", "secrets", "select", "signal", "socket", "sqlite3", "subprocess", "sys"),
     *("tempfile", "threading", "time", "urllib"),
 }
-# The one function below the line that opens a file is `loader.read`.
-OPENS_FILES = {"loader": {"os", "pathlib"}}
+# Below the line a definition's file and the schema that travels with the package are opened.
+OPENS_FILES = {"reading": {"os"}, "published": {"pathlib"}}
 # Imports inside functions that are meant: what is slow to load and seldom needed.
 LAZY = {("llm.litellm", "litellm"), ("stores.filelock", "fcntl")}
 LAZY_ROOMS = ("cli",)  # its commands
@@ -210,6 +215,8 @@ HEAVY = {"pydantic", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click
     ("statement", "absent"),
     [
         ("import llm_fsm", HEAVY),
+        ("from llm_fsm import check", HEAVY),
+        ("import llm_fsm.cli.validate", HEAVY - {"click"}),
         ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"}),
         ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
         ("import llm_fsm.llm.litellm", {"litellm", "openai"}),

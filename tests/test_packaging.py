@@ -15,16 +15,19 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
+SCHEMA = "llm_fsm/definition.schema.json"
+
 READ_SHIPPED = """
 import json
 from pathlib import Path
 import llm_fsm
-from llm_fsm.loader import load
+from llm_fsm.loader import check, load
 from llm_fsm.shipped import definition_paths, prompt_sources
 
 print(json.dumps({
     "package": str(Path(llm_fsm.__file__).resolve()),
     "prompts": dict(prompt_sources()),
+    "faults": [found.name for found in check({"name": "n"})],
     "definitions": {name: load(path).name for name, path in definition_paths().items()},
 }))
 """
@@ -61,9 +64,9 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     modules = {path.relative_to(source).as_posix() for path in (source / "llm_fsm").rglob("*.py")}
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert modules | {"llm_fsm/py.typed"} <= names
+    assert modules | {"llm_fsm/py.typed", SCHEMA} <= names
     places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")
-    assert not [name for name in names - modules - {"llm_fsm/py.typed"} if not name.startswith(places)]
+    assert not [name for name in names - modules - {"llm_fsm/py.typed", SCHEMA} if not name.startswith(places)]
 
 
 def test_an_installed_package_reads_what_it_brings(wheel: Path, tmp_path: Path) -> None:
@@ -81,6 +84,7 @@ def test_an_installed_package_reads_what_it_brings(wheel: Path, tmp_path: Path) 
     )
     found = json.loads(done.stdout)
     assert Path(found["package"]).is_relative_to(target.resolve())
+    assert "missing-key" in found["faults"]
     assert set(found["prompts"]) == {Path(name).stem for name in files("prompts", "*.j2")}
     assert set(found["definitions"]) == {Path(name).stem for name in files("fsm_definitions", "*.json")}
 

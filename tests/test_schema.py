@@ -4,9 +4,9 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from llm_fsm.definition import Definition, State, Transition
-from llm_fsm.form import keys_of
-from llm_fsm.loader import check
+from llm_fsm.definition import Transition
+from llm_fsm.checking import check
+from llm_fsm.published import published_schema, shape_of
 from llm_fsm.schema import definition_schema, docstrings
 
 ROOT = Path(__file__).parent.parent
@@ -19,8 +19,9 @@ def validator():
 
 
 def test_the_published_file_is_what_the_models_say():
-    published = json.loads((ROOT / "docs" / "definition.schema.json").read_text(encoding="utf-8"))
-    assert published == definition_schema(), "run: llm-fsm schema > docs/definition.schema.json"
+    place = "src/llm_fsm/definition.schema.json"
+    assert published_schema() == definition_schema(), f"run: llm-fsm schema > {place}"
+    assert json.loads((ROOT / place).read_text(encoding="utf-8")) == definition_schema()
 
 
 def test_it_is_a_json_schema_of_2020_12_without_a_web_host():
@@ -40,13 +41,13 @@ def test_every_key_of_the_models_stands_in_the_example_file():
     document = json.loads((DATA / "every_key.json").read_text(encoding="utf-8"))
     states = document["states"].values()
     used = {key for state in states for key in state} | {"purpose", "instructions"}
-    assert set(keys_of(State)) <= used
-    assert set(keys_of(Definition)) <= set(document)
+    assert set(shape_of("State").keys) <= used
+    assert set(shape_of("Definition").keys) <= set(document)
     moves = [
         *document["global_transitions"],
         *(move for state in states for move in state.get("transitions", ())),
     ]
-    assert set(keys_of(Transition)) <= {key for move in moves for key in move}
+    assert set(shape_of("Transition").keys) <= {key for move in moves for key in move}
 
 
 def test_every_key_has_a_description():

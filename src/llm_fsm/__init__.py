@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llm_fsm.checking import check
     from llm_fsm.definition import Definition
     from llm_fsm.errors import (
         ConfigurationError,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     )
     from llm_fsm.findings import Finding
     from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
-    from llm_fsm.loader import check, load
+    from llm_fsm.loader import load
     from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
     from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Usage
     from llm_fsm.observers import observe
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
+    "checking": ("check",),
     "definition": ("Definition",),
     "errors": (
         "ConfigurationError",
@@ -51,7 +53,7 @@ _PLACES = {
     ),
     "findings": ("Finding",),
     "handlers": ("Handler", "Occasion", "Veto", "create_handler"),
-    "loader": ("check", "load"),
+    "loader": ("load",),
     "machine": ("AsyncConversation", "AsyncMachine", "Turn"),
     "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Usage"),
     "observers": ("observe",),

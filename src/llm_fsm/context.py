@@ -19,8 +19,9 @@ from typing import Any
 from uuid import UUID
 
 from llm_fsm.conditions import look_up
-from llm_fsm.definition import KEY_PATTERN, Definition
+from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
+from llm_fsm.names import KEY_PATTERN
 from llm_fsm.reply_schema import from_strict, pairs
 from llm_fsm.shapes import Shape, compile_shape
 

@@ -17,25 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from llm_fsm.conditions import Rule, compile_rule
-
-STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
-KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
-"""Context keys that an author may name; those that begin with `_` belong to the system."""
-
-Kind = Literal["converse", "decide", "final", "task", "wait", "subflow"]
-Source = Literal["model", "host", "tool", "answer"]
-PatternName = Literal[
-    "correct",
-    "cancel",
-    "digress",
-    "clarify",
-    "repeat",
-    "skip",
-    "restart",
-    "handover",
-    "cannot_handle",
-    "silence",
-]
+from llm_fsm.names import STATE_ID_PATTERN, Kind, PatternName
 
 
 def _join_lines(value: object) -> object:
@@ -57,6 +39,7 @@ Text = Annotated[
     BeforeValidator(_join_lines, json_schema_input_type=str | list[str]),
 ]
 Whole = Annotated[int, BeforeValidator(_whole)]
+Count = Annotated[int, Field(ge=1), BeforeValidator(_whole)]
 Seconds = Annotated[float, Field(gt=0)]
 StateId = Annotated[str, Field(pattern=STATE_ID_PATTERN)]
 JsonObject = dict[str, JsonValue]
@@ -126,7 +109,7 @@ class ModelSettings(_Model):
     """`provider/model`, as the command line's --model."""
     temperature: float | None = Field(default=None, ge=0)
     """Sampling temperature."""
-    max_tokens: Whole | None = Field(default=None, ge=1)
+    max_tokens: Count | None = None
     """The most tokens that a reply may take."""
     reasoning: Literal["none", "first", "last"] | None = None
     """Whether the reply explains itself, and where; `none` when not given."""
@@ -145,7 +128,7 @@ class Limits(_Model):
     """Tool calls in one turn."""
     seconds: Seconds | None = None
     """Elapsed seconds."""
-    tokens: Whole | None = Field(default=None, ge=1)
+    tokens: Count | None = None
     """Tokens read and written by models."""
     money: float | None = Field(default=None, gt=0)
     """Cost in US dollars, where the provider reports one."""

@@ -13,8 +13,8 @@ from typing import Any
 
 from llm_fsm.codes import finding, step
 from llm_fsm.conditions import collect_faults
-from llm_fsm.definition import Condition
 from llm_fsm.findings import Finding
+from llm_fsm.published import shape_of
 
 Notes = dict[tuple[str, str, str | None], list[str]]
 
@@ -314,6 +314,6 @@ def _is_rule(value: dict[str, Any]) -> bool:
     if len(value) != 1:
         return False
     key = next(iter(value))
-    if key in Condition.model_fields or key in _UNUSED["condition"]:
+    if key in shape_of("Condition").keys or key in _UNUSED["condition"]:
         return False
     return all(fault.pointer != step(key) for fault in collect_faults(value))

@@ -8,10 +8,11 @@ from typing import Any
 
 from llm_fsm.conditions import ConditionError, compile_rule
 from llm_fsm.context import Keys, compile_keys
-from llm_fsm.definition import Condition, Definition, Kind, ModelSettings, State, Transition
+from llm_fsm.definition import Condition, Definition, ModelSettings, State, Transition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.messages import ReplySchema
+from llm_fsm.names import Kind
 from llm_fsm.prompts import Prompts, StateWords, glimpse, state_words, system_prompt, transition_item
 from llm_fsm.reply_schema import reply_schema
 from llm_fsm.shapes import ShapeError

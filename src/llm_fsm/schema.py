@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_fsm import definition
 from llm_fsm.definition import Definition, _Model
-from llm_fsm.form import ALIASES
+from llm_fsm.names import ALIASES
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 ID = "urn:llm-fsm:definition"
@@ -105,7 +105,7 @@ def _dress(shape: dict[str, Any], model: type[_Model]) -> None:
             properties[key]["default"] = field.default
         if name in _EXAMPLES.get(model.__name__, {}):
             properties[key]["examples"] = _EXAMPLES[model.__name__][name]
-    for alias, key in ALIASES.get(model, {}).items():
+    for alias, key in ALIASES.get(model.__name__, {}).items():
         properties[alias] = {**properties[key], "description": f"Another name of `{key}`."}
     shape["description"] = _first_line(model.__doc__)
     shape["properties"] = properties

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import click
 
+from llm_fsm.checking import check, check_data
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.findings import Finding
@@ -20,7 +21,7 @@ from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, pa
 from llm_fsm.lint.fix import fix as mend
 from llm_fsm.lint.pages import page_of, pages
 from llm_fsm.lint.report import FORMATS, statistics
-from llm_fsm.loader import MAX_BYTES, check, check_data
+from llm_fsm.reading import MAX_BYTES
 
 STDIN = "<stdin>"
 

@@ -1,0 +1,174 @@
+"""Everything there is to say about a document, without making it ready to run: one judge for all.
+
+A document is parsed, put into today's form (`foreign`, `legacy`), held against the published schema (`form`)
+and judged by rules (`lint`): by all of them when it is checked, by those that find errors when it is loaded.
+Nothing is run, imported or fetched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple
+
+from llm_fsm import form, source
+from llm_fsm.codes import finding, steps
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding
+from llm_fsm.foreign import rewrite
+from llm_fsm.legacy import Upgraded, upgrade
+from llm_fsm.lint.ignores import read_ignores
+from llm_fsm.lint.rules import BY_NAME, RULES
+from llm_fsm.lint.subject import FlowReader, Placed, Subject, TemplateFault
+from llm_fsm.plain import NotPlainError, plain
+from llm_fsm.reading import FilePath, beside, decoded, name_of, read, stem_of
+from llm_fsm.templates import template_fault
+
+
+class Court(NamedTuple):
+    """How a document is judged. `loading`: for use, so that rules which find no errors may be left out."""
+
+    file: str | None = None
+    template: TemplateFault = template_fault
+    token_budget: int | None = None
+    flow: FlowReader | None = None
+    loading: bool = False
+
+
+class Judged(NamedTuple):
+    """The document as the models read it, None where they would refuse it, and all findings."""
+
+    document: Mapping[str, Any] | None
+    findings: list[Finding]
+
+
+def check(
+    what: FilePath | Mapping[str, Any],
+    *,
+    template: TemplateFault = template_fault,
+    token_budget: int | None = None,
+) -> list[Finding]:
+    """Everything there is to say about a file (given by its path) or a mapping, sorted by position.
+
+    `token_budget`: the most that a state's prompt may take, in tokens, where the document sets none.
+    """
+    name = name_of(what)
+    if name is None:
+        return judge_value(what, Court(template=template, token_budget=token_budget)).findings
+    try:
+        text = read(name)
+    except DefinitionError as error:
+        return list(error.findings)
+    flow = partial(_read_flow, name)
+    court = Court(file=name, template=template, token_budget=token_budget, flow=flow)
+    return judge_text(text, court).findings
+
+
+def check_data(data: bytes, *, file: str, token_budget: int | None = None) -> list[Finding]:
+    """As `check`, for the bytes of a file that stands nowhere; other files that it names are not looked at."""
+    try:
+        text = decoded(data, file)
+    except DefinitionError as error:
+        return list(error.findings)
+    return judge_text(text, Court(file=file, token_budget=token_budget)).findings
+
+
+def judge_text(text: str, court: Court) -> Judged:
+    """What there is to say about a JSON text, in file order; comments and trailing commas are accepted."""
+    file = court.file
+    if not text.strip("\ufeff \t\r\n"):
+        empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
+        return Judged(None, [replace(empty, file=file)])
+    try:
+        scan = source.scan(text)
+    except source.SourceError as error:
+        bad = finding("bad-json", error.message, hint=error.hint)
+        return Judged(None, [replace(bad, file=file, line=error.line, column=error.column)])
+    document, findings = _judge(scan.value, court)
+    duplicates = [_duplicate(found) for found in scan.duplicates]
+    placed = [*duplicates, *(_placed(found, scan) for found in findings)]
+    placed = [replace(found, file=file) for found in placed]
+    return Judged(document, sorted(placed, key=lambda found: (found.line or 0, found.column or 0)))
+
+
+def judge_value(value: object, court: Court) -> Judged:
+    """As `judge_text`, for a value; findings have pointers and no positions."""
+    document, findings = _judge(value, court)
+    placed = [replace(found, file=court.file) for found in findings]
+    return Judged(document, sorted(placed, key=lambda found: _order(value, found.pointer)))
+
+
+def _judge(value: object, court: Court) -> Judged:
+    """All findings, in no order; pointers are those of `value`."""
+    try:
+        written = plain(value)
+    except NotPlainError as error:
+        return Judged(None, [error.finding])
+    if not isinstance(written, dict):
+        message = f"a definition is one JSON object, not {form.describe(written)}"
+        return Judged(None, [finding("not-a-definition", message)])
+    stem = stem_of(court.file) if court.file else None
+    upgraded = upgrade(written, partial(rewrite, stem=stem))
+    formed = form.examine(upgraded.document)
+    found = [*upgraded.findings, *_written(formed.findings, upgraded)]
+    subject = Subject(Placed("", formed.document), court.file, court.template, court.token_budget, court.flow)
+    document = formed.document if formed.sound else None
+    found += _written(_found(subject, formed.sound, grave=True), upgraded)
+    ignores = read_ignores(written)
+    if court.loading and not any(one.level == "error" for one in found):
+        return Judged(document, ignores.kept(found))
+    found += _written(_found(subject, formed.sound, grave=False), upgraded)
+    return Judged(document, [*ignores.kept(found), *ignores.remarks(found)])
+
+
+def _found(subject: Subject, sound: bool, *, grave: bool) -> Iterator[Finding]:
+    """The findings of the rules that find errors, or of the others. `sound`: the form has no errors."""
+    for rule in RULES:
+        if (rule.level == "error") == grave and (sound or not rule.needs_form):
+            yield from rule.check(subject)
+
+
+def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
+    """Findings about today's form, with the pointers of the document as written."""
+    return [replace(found, pointer=upgraded.origin(found.pointer)) for found in findings]
+
+
+def _duplicate(found: source.Duplicate) -> Finding:
+    """Two values for one key: the author cannot know which one counts."""
+    key = json.dumps(found.key[:80], ensure_ascii=False)
+    message = f"the key {key} stands here a second time, first in line {found.first.line}"
+    duplicate = finding("duplicate-key", message, pointer=found.pointer, hint="keep one of them")
+    return replace(duplicate, line=found.position.line, column=found.position.column)
+
+
+def _placed(found: Finding, scan: source.Scan) -> Finding:
+    at_key = BY_NAME[found.name].at_key
+    place = scan.key_position(found.pointer) if at_key else scan.position(found.pointer)
+    return replace(found, line=place.line, column=place.column)
+
+
+def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping[str, Any] | None]:
+    """The document that a subflow names, by a path relative to the file that names it."""
+    place = beside(named_in or file, path)
+    try:
+        document = source.parse(read(place))
+    except (DefinitionError, source.SourceError):
+        return place, None
+    return place, document if isinstance(document, dict) else None
+
+
+def _order(document: object, pointer: str) -> tuple[int, ...]:
+    """The place of a pointer in the order of a document."""
+    order = []
+    for part in steps(pointer):
+        if isinstance(document, Mapping) and part in document:
+            order.append(list(document).index(part))
+            document = document[part]
+        elif isinstance(document, list | tuple) and part.isdecimal() and int(part) < len(document):
+            order.append(int(part))
+            document = document[int(part)]
+        else:
+            break
+    return tuple(order)

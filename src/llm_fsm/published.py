@@ -1,0 +1,93 @@
+"""The published JSON Schema, and what it says of the keys of each object.
+
+The file beside this module is generated from the models of `definition` (see `schema`). Reading it is much
+cheaper than building the models, so that a check does without them. Only those words of JSON Schema are
+understood that the models bring about.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from llm_fsm.names import ALIASES
+
+ROOT = "Definition"
+"""The name of the outermost object."""
+
+
+class Part(NamedTuple):
+    """What may stand at a place.
+
+    `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items
+    or a map's members; `shape`: the name of an object's shape; `choices`: of a choice. A number is at least
+    `least` and more than `above`. A map has at least `size` members, whose names match `pattern`.
+    """
+
+    kind: str
+    inner: Part | None = None
+    shape: str = ""
+    choices: tuple[str, ...] = ()
+    least: float | None = None
+    above: float | None = None
+    size: int = 0
+    pattern: str | None = None
+
+    @property
+    def model(self) -> str:
+        """The name of the shape of the objects that it is or holds; empty where it holds none."""
+        return self.shape or (self.inner.model if self.inner is not None else "")
+
+
+class Shape(NamedTuple):
+    """What an object may hold: its keys in order, without second names, and those that must be there."""
+
+    keys: Mapping[str, Part]
+    required: frozenset[str]
+
+
+@cache
+def published_schema() -> Mapping[str, Any]:
+    """The JSON Schema of a definition file."""
+    text = Path(__file__).with_name("definition.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
+    return schema
+
+
+@cache
+def shape_of(name: str) -> Shape:
+    """The shape of this name: `Definition` for the whole, else a name of the schema's definitions."""
+    schema = published_schema()
+    written = schema if name == ROOT else schema["$defs"][name]
+    left_out = {"$schema", *ALIASES.get(name, ())}
+    keys = {key: _part(value) for key, value in written["properties"].items() if key not in left_out}
+    return Shape(keys, frozenset(written.get("required", ())))
+
+
+def _part(schema: Mapping[str, Any]) -> Part:
+    """A schema as a part; null counts for nothing, because an optional key that is null is left out before."""
+    choices = [choice for choice in schema.get("anyOf", (schema,)) if choice.get("type") != "null"]
+    if [choice.get("type") for choice in choices] == ["string", "array"]:
+        return Part("text")
+    [only] = choices
+    if "enum" in only:
+        return Part("choice", choices=tuple(only["enum"]))
+    if "$ref" in only:
+        name = only["$ref"].rpartition("/")[2]
+        return Part("object", shape=name) if published_schema()["$defs"][name] else Part("any")
+    kind = only.get("type", "any")
+    if kind == "array":
+        return Part("list", _part(only["items"]))
+    if kind == "object":
+        return _map(only)
+    return Part(kind, least=only.get("minimum"), above=only.get("exclusiveMinimum"))
+
+
+def _map(schema: Mapping[str, Any]) -> Part:
+    size = schema.get("minProperties", 0)
+    for pattern, inner in schema.get("patternProperties", {}).items():
+        return Part("map", _part(inner), size=size, pattern=pattern)
+    return Part("map", _part(schema["additionalProperties"]), size=size)

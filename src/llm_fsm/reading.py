@@ -1,0 +1,75 @@
+"""Files as text: the only module of documents that opens a file it is given."""
+
+from __future__ import annotations
+
+import codecs
+import os
+from dataclasses import replace
+
+from llm_fsm.codes import finding
+from llm_fsm.errors import DefinitionError
+
+FilePath = str | os.PathLike[str]
+
+MAX_BYTES = 10_000_000
+"""The most that a definition file may hold."""
+
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
+
+
+def read(path: FilePath) -> str:
+    """The text of a file of at most 10 MB in UTF-8. Raises DefinitionError with one finding."""
+    name = os.fspath(path)
+    try:
+        with open(name, "rb") as stream:
+            data = stream.read(MAX_BYTES + 1)
+    except IsADirectoryError as error:
+        raise _refused(name, "unreadable-file", "this is a directory", "name one JSON file in it") from error
+    except (OSError, ValueError) as error:
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
+        raise _refused(name, "unreadable-file", f"the file cannot be read: {reason}") from error
+    return decoded(data, name)
+
+
+def decoded(data: bytes, name: str) -> str:
+    """The bytes of a file as text. Raises DefinitionError with one finding that carries the file's name."""
+    if len(data) > MAX_BYTES:
+        message = f"the file is larger than {MAX_BYTES // 1_000_000} MB, the most that a definition may be"
+        raise _refused(name, "too-large", message)
+    for mark, encoding in _WIDE:
+        if data.startswith(mark):
+            raise _refused(name, "not-utf8", f"the file is encoded in {encoding}", "save it as UTF-8")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        offset = error.start + (len(codecs.BOM_UTF8) if data.startswith(codecs.BOM_UTF8) else 0)
+        before = data[:offset]
+        message = f"byte 0x{data[offset]:02x} at offset {offset} is not UTF-8"
+        [found] = _refused(name, "not-utf8", message, "save the file as UTF-8").findings
+        line = before.count(b"\n") + 1
+        column = len(before.rpartition(b"\n")[2].decode("utf-8-sig", "replace")) + 1
+        raise DefinitionError([replace(found, line=line, column=column)]) from error
+
+
+def name_of(what: object) -> str | None:
+    """The path of a file as text; None for anything that is no path."""
+    return os.fspath(what) if isinstance(what, str | os.PathLike) else None
+
+
+def stem_of(name: str) -> str:
+    """A file's name without folder and ending."""
+    return os.path.splitext(os.path.basename(name))[0]
+
+
+def beside(name: str, path: str) -> str:
+    """A path that stands in a file, relative to that file's folder."""
+    return os.path.normpath(os.path.join(os.path.dirname(name), path))
+
+
+def _refused(file: str, name: str, message: str, hint: str | None = None) -> DefinitionError:
+    return DefinitionError([replace(finding(name, message, hint=hint), file=file)])
