@@ -29,5 +29,10 @@ def ways(subject: Subject) -> Graph:
     }
 
 
+def unsure(subject: Subject) -> frozenset[str]:
+    """States with a transition to an unknown state: where it leads is not known before that is mended."""
+    return frozenset(arc.source for arc in subject.arcs if arc.target not in subject.states)
+
+
 def _returns(arc: Arc) -> bool:
     return arc.is_global and arc.placed.value.get("return") is True

@@ -49,7 +49,8 @@ def slip(name: str, known: str) -> bool:
     Plurals and other numbers are no slips.
     """
     longer, shorter = (name, known) if len(name) >= len(known) else (known, name)
-    if name == known or len(longer) - len(shorter) > 1 or longer == shorter + "s":
+    plural = longer == shorter + "s" and not shorter.endswith("s")
+    if name == known or len(longer) - len(shorter) > 1 or plural:
         return False
     first = next((at for at, char in enumerate(shorter) if char != longer[at]), len(shorter))
     if len(longer) > len(shorter):

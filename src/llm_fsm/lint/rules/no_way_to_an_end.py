@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from llm_fsm.codes import listed
 from llm_fsm.findings import Finding
 from llm_fsm.graph import reachable
-from llm_fsm.lint.endings import ends, ways
+from llm_fsm.lint.endings import ends, unsure, ways
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -28,7 +28,9 @@ from llm_fsm.lint.subject import Subject
 def check(subject: Subject) -> Iterator[Finding]:
     """Whether one of the ends is among the states that can be reached."""
     last = ends(subject)
-    if subject.initial is None or not last or reachable(ways(subject), [subject.initial]) & last:
+    if subject.initial is None or not last:
+        return
+    if reachable(ways(subject), [subject.initial]) & (last | unsure(subject)):
         return
     names = listed((quoted(name) for name in subject.states if name in last), 4)
     yield RULE.finding(

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from llm_fsm.codes import listed
 from llm_fsm.findings import Finding
 from llm_fsm.graph import Graph, components, reachable, shortest_path
-from llm_fsm.lint.endings import ends, ways
+from llm_fsm.lint.endings import ends, unsure, ways
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -37,14 +37,14 @@ def _into_and_round(graph: Graph, start: str, group: frozenset[str]) -> tuple[st
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Strongly connected groups of reached states without exit and without end."""
-    last, graph = ends(subject), ways(subject)
+    last, graph, unknown = ends(subject), ways(subject), unsure(subject)
     if subject.initial is None or not reachable(graph, [subject.initial]) & last:
         return
     for members in components({name: graph[name] for name in subject.states if name in subject.reached}):
         group = frozenset(members)
         if (
             len(members) < 2
-            or group & last
+            or group & (last | unknown)
             or any(after not in group for one in members for after in graph[one])
         ):
             continue

@@ -1,0 +1,215 @@
+"""Rules of the family form, and those that look at names and schemas: each with a faulty document and a good one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lint_cases import Document, briefly, found_by, machine, to
+from llm_fsm.loader import check
+
+A = "/states/a"
+DID = "did you mean"
+
+
+def one(**keys: Any) -> Document:
+    """A machine of one state."""
+    return {"name": "case", "initial_state": "a", "states": {"a": keys}}
+
+
+def keys(properties: Any, **more: Any) -> Document:
+    """A machine with a `context_schema`."""
+    return {**one(purpose="x"), "context_schema": {"type": "object", "properties": properties, **more}}
+
+
+def result(*results: Any) -> Document:
+    return one(kind="task", key_results=list(results))
+
+
+def condition(logic: Any) -> Document:
+    return machine({"a": {"transitions": [to("b", {"logic": logic})]}})
+
+
+LOGIC = "/states/a/transitions/0/conditions/0/logic"
+PROPERTIES = "/context_schema/properties"
+
+BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+    ("unknown-key", one(porpose="x"), [("warning", A + "/porpose")]),
+    ("wrong-type", one(purpose=3), [("error", A + "/purpose")]),
+    ("missing-key", one(transitions=[{}]), [("error", A + "/transitions/0")]),
+    ("bad-value", one(kind="talk"), [("error", A + "/kind")]),
+    ("bad-state-id", {**one(), "states": {"a b": {}}}, [("error", "/states/a b")]),
+    ("mismatched-id", one(id="b"), [("error", A + "/id")]),
+    ("bad-tool", {**one(), "tools": {"t": {}}}, [("error", "/tools/t")]),
+    ("bad-tool", {**one(), "tools": {"t": {"registered": "f", "mcp": "m"}}}, [("error", "/tools/t")]),
+    ("bad-tool", {**one(), "tools": {"t": {"mcp": "m"}}}, [("error", "/tools/t")]),
+    ("bad-context-schema", keys({"n": {"type": "interger"}}), [("error", PROPERTIES + "/n/type")]),
+    ("bad-context-schema", keys({"n": {"minLength": "x"}}), [("error", PROPERTIES + "/n/minLength")]),
+    ("bad-context-schema", keys({"n": {}}, required=3), [("error", "/context_schema/required")]),
+    ("bad-template", one(reply="{{ x"), [("error", A + "/reply")]),
+    ("bad-template", one(reply=["{% if x %}", "y"]), [("error", A + "/reply")]),
+    (
+        "bad-answer-schema",
+        one(kind="wait", answer_schema={"type": []}),
+        [("error", A + "/answer_schema/type")],
+    ),
+    ("confusable-ids", machine({"a": {}, "ask_name": {}, "Ask-Name": {}}), [("warning", "/states/Ask-Name")]),
+    ("confusable-ids", keys({"email": {}, "e_mail": {}}), [("warning", PROPERTIES + "/e_mail")]),
+    ("confusable-ids", keys({"email": {}, "emаil": {}}), [("warning", PROPERTIES + "/emаil")]),
+    (
+        "confusable-ids",
+        machine({"a": {"required_context_keys": ["user_id", "userId"]}}),
+        [("warning", A + "/required_context_keys/1")],
+    ),
+    ("confusable-ids", {**one(), "tools": {"seаrch": {"registered": "f"}}}, [("warning", "/tools/seаrch")]),
+    ("reserved-name", machine({"a": {}, "stay": {}}), [("warning", "/states/stay")]),
+    ("reserved-name", keys({"target_state": {}}), [("warning", PROPERTIES + "/target_state")]),
+    ("duplicate-name", result({"name": "k"}, {"name": "k"}), [("error", A + "/key_results/1/name")]),
+    (
+        "repeated-entry",
+        one(required_context_keys=["x", "y", "x"]),
+        [("warning", A + "/required_context_keys/2")],
+    ),
+    ("repeated-entry", one(context_scope={"read": ["x", "x"]}), [("warning", A + "/context_scope/read/1")]),
+    ("bad-key-setting", keys({"n": {"x-source": "modl"}}), [("error", PROPERTIES + "/n/x-source")]),
+    ("bad-key-setting", keys({"n": {"x-secret": "yes"}}), [("error", PROPERTIES + "/n/x-secret")]),
+    ("unknown-rule", {**one(), "x-lint": {"ignore": ["trp"]}}, [("warning", "/x-lint/ignore/0")]),
+    (
+        "ignore-without-reason",
+        {**one(porpose=1), "x-lint": {"ignore": ["S101"]}},
+        [("info", "/x-lint/ignore/0")],
+    ),
+    ("unused-ignore", {**one(), "x-lint": {"ignore": ["trap"]}}, [("info", "/x-lint/ignore/0")]),
+    ("older-form", one(transitions=["a"]), [("info", A + "/transitions/0")]),
+    ("not-mapped", one(context_extractors=[1]), [("warning", A + "/context_extractors")]),
+    ("no-effect", one(metadata={"x": 1}), [("info", A + "/metadata")]),
+    ("bad-condition", condition({"and": [{"has_contex": "x"}]}), [("error", LOGIC + "/and/0/has_contex")]),
+    (
+        "bad-condition",
+        condition({"or": [{"foo": 1}, {"bar": 2}]}),
+        [("error", LOGIC + "/or/0/foo"), ("error", LOGIC + "/or/1/bar")],
+    ),
+    ("bad-check", result({"name": "k", "check": {"nope": 1}}), [("error", A + "/key_results/0/check/nope")]),
+    ("bad-check", result({"name": "k", "check": {"judge": ""}}), [("error", A + "/key_results/0/check")]),
+    (
+        "bad-check",
+        result({"name": "k", "check": {"judge": "x", "registered": "y"}}),
+        [("error", A + "/key_results/0/check")],
+    ),
+    ("bad-key", one(required_context_keys=["first name"]), [("error", A + "/required_context_keys/0")]),
+    ("bad-key", keys({"_x": {}}), [("error", PROPERTIES + "/_x")]),
+    (
+        "undeclared-key",
+        {**machine({"a": {"required_context_keys": ["mail.to", "emial"]}}, {"email": {}, "mail": {}})},
+        [("warning", A + "/required_context_keys/1")],
+    ),
+    (
+        "unwritable-key",
+        machine({"a": {"required_context_keys": ["tier"]}}, {"tier": {"x-source": "host"}}),
+        [("warning", A + "/required_context_keys/0")],
+    ),
+    ("no-keys", {**one(), "context_schema": {"email": {"type": "string"}}}, [("warning", "/context_schema")]),
+]
+
+GOOD: list[tuple[str, Document]] = [
+    ("unknown-key", one(purpose="x", **{"x-owner": "me"})),
+    ("wrong-type", one(purpose=["x", "y"], max_retries=2.0)),
+    ("missing-key", one(transitions=[{"target_state": "a"}])),
+    ("bad-value", one(kind="converse")),
+    ("bad-state-id", {**one(), "states": {"a-b_C9": {}}}),
+    ("mismatched-id", one(id="")),
+    ("bad-tool", {**one(), "tools": {"t": {"registered": "f"}, "u": {"mcp": "m", "tool": "u"}}}),
+    ("bad-context-schema", keys({"n": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": {"type": "string"}}})),
+    ("bad-template", one(reply="{{ '}}' }} {# {{ #}{% raw %}{{{% endraw %}")),
+    ("bad-answer-schema", one(kind="wait", answer_schema={"type": ["string", "null"]})),
+    ("confusable-ids", machine({"ask": {}, "task": {}, "ask2": {}}, {"ask": {}, "naïve": {}})),
+    ("reserved-name", machine({"start": {}, "message_2": {}}, {"message": {}})),
+    ("duplicate-name", result({"name": "k"}, {"name": "K"})),
+    ("repeated-entry", one(required_context_keys=["x", "y"], tools=["x"])),
+    ("bad-key-setting", keys({"n": {"x-source": "tool", "x-secret": False, "x-fast": True}})),
+    ("unknown-rule", {**one(), "x-lint": {"ignore": [], "token_budget": 5000}}),
+    (
+        "ignore-without-reason",
+        {**one(porpose=1), "x-lint": {"ignore": [{"rule": "unknown-key", "reason": "our editor's"}]}},
+    ),
+    ("unused-ignore", {**one(porpose=1), "x-lint": {"ignore": [{"rule": "S1", "at": A, "reason": "x"}]}}),
+    ("older-form", one(transitions=[{"target_state": "a"}])),
+    ("not-mapped", one(purpose="x")),
+    ("no-effect", one(**{"x-metadata": {}})),
+    ("bad-condition", condition({"has_context": "x"})),
+    ("bad-check", result({"name": "k", "check": {"judge": "x"}}, {"name": "l", "check": {">": [1, 0]}})),
+    ("bad-key", one(required_context_keys=["x", "x.y", "x-1"])),
+    ("undeclared-key", machine({"a": {"required_context_keys": ["mail.to"]}}, {"mail": {}})),
+    ("undeclared-key", one(required_context_keys=["anything"])),
+    ("unwritable-key", machine({"a": {"required_context_keys": ["tier"]}}, {"tier": {"x-source": "model"}})),
+    ("no-keys", {**one(), "context_schema": {}}),
+    ("no-keys", keys({"email": {}})),
+]
+
+
+def said(rule: str, document: Document) -> list[tuple[str, str]]:
+    return [(found.level, found.pointer) for found in check(document) if found.name == rule]
+
+
+@pytest.mark.parametrize(("rule", "document", "expected"), BAD)
+def test_each_fault_is_found_where_it_stands(
+    rule: str, document: Document, expected: list[tuple[str, str]]
+) -> None:
+    assert said(rule, document) == expected
+
+
+@pytest.mark.parametrize(("rule", "document"), GOOD)
+def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
+    assert said(rule, document) == []
+
+
+@pytest.mark.parametrize(
+    ("rule", "document", "hint"),
+    [
+        ("mismatched-id", one(id="c"), 'write "id": "a", or leave the id away'),
+        ("bad-condition", condition({"has_contex": "x"}), f'{DID} "has_context"?'),
+        ("bad-key", one(required_context_keys=["_turn"]), 'write "turn"'),
+        ("bad-context-schema", keys({"n": {"type": "interger"}}), f'{DID} "integer"?'),
+        ("bad-key-setting", keys({"n": {"x-source": "modl"}}), f'{DID} "model"?'),
+        ("unknown-rule", {**one(), "x-lint": {"ignore": ["trp"]}}, f'{DID} "trap"?'),
+        ("unknown-rule", {**one(), "x-lint": {"ignroe": []}}, f'{DID} "ignore"?'),
+        (
+            "undeclared-key",
+            machine({"a": {"required_context_keys": ["emial"]}}, {"email": {}}),
+            f'{DID} "email"?',
+        ),
+    ],
+)
+def test_a_hint_says_what_would_be_right(rule: str, document: Document, hint: str) -> None:
+    assert [found.hint for found in check(document) if found.name == rule] == [hint]
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {},
+        {"states": [], "tools": 3, "context_schema": "x"},
+        {"states": {"a": 3, "b": {"transitions": {"x": 1}, "tools": "t", "key_results": [1], "reply": [1]}}},
+        {
+            "initial_state": 3,
+            "states": {"a": {"id": 3, "transitions": [{"target_state": 3, "conditions": [{}]}]}},
+        },
+        {
+            "states": {
+                "a": {"kind": [], "remind": "x", "timeout": "soon", "on": {}, "required_context_keys": {}}
+            }
+        },
+    ],
+)
+def test_what_has_the_wrong_shape_is_left_to_the_form(document: Document) -> None:
+    names = {rule for rule, _ in GOOD} - {"wrong-type", "missing-key", "bad-value", "unknown-key"}
+    assert not names & {found.name for found in check(document)}
+
+
+def test_the_rules_read_documents_that_do_not_load() -> None:
+    document = {**one(id="b", purpose=3), "initial_state": "z"}
+    assert {"wrong-type", "mismatched-id", "unknown-initial-state"} <= {
+        found.name for found in check(document)
+    }
+    assert briefly(found_by("mismatched-id", document)) == [("error", "/states/a/id")]

@@ -1,0 +1,166 @@
+"""Rules of the family words: each with a faulty machine and a good one that looks alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lint_cases import Document, briefly, found_by, machine, to, when
+from llm_fsm.lint.ledger import shared_tokens, state_tokens
+from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.shipped import prompt_sources
+from llm_fsm.tokens import estimate
+
+P = {"purpose": "x"}
+KEYS = {"email_address": {"type": "string"}, "plan": {"enum": ["basic_plan", "full"]}}
+
+
+def choice(*moves: Any, **more: Any) -> Document:
+    """A state with these transitions, and targets with a purpose."""
+    return machine({"a": {**P, "transitions": list(moves)}}, **more)
+
+
+def plain(target: str, **more: Any) -> Document:
+    return {"target_state": target, **more}
+
+
+def words(text: str, **more: Any) -> Document:
+    return machine({"a": {"instructions": text, "transitions": [to("b")]}}, KEYS, **more)
+
+
+def dialogue(*messages: Document) -> Document:
+    return machine({"a": {**P, "example_dialogue": list(messages)}})
+
+
+BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
+    (
+        "missing-purpose",
+        machine({"a": {**P, "transitions": [to("b")]}, "b": {"transitions": [to("c")]}}),
+        [("warning", "/states/b")],
+    ),
+    ("missing-purpose", machine({"a": {**P, "transitions": [to("b")]}, "b": {}}), [("info", "/states/b")]),
+    ("missing-purpose", machine({"a": {"transitions": [to("b")]}, "b": {}}), [("info", "/states")]),
+    ("missing-description", choice(to("b"), plain("c")), [("warning", "/states/a/transitions/1")]),
+    (
+        "missing-description",
+        choice(plain("b"), plain("c")),
+        [("info", "/states/a/transitions/0"), ("info", "/states/a/transitions/1")],
+    ),
+    ("missing-description", choice(to("b"), global_transitions=[plain("a"), plain("b")]), []),
+    (
+        "missing-description",
+        machine(
+            {"a": {**P, "transitions": [to("b")]}, "help": {"kind": "final"}},
+            global_transitions=[plain("help")],
+        ),
+        [("warning", "/global_transitions/0")],
+    ),
+    (
+        "identical-descriptions",
+        choice(plain("b", description="The user agrees."), plain("c", description="the user  agrees")),
+        [("warning", "/states/a/transitions/1/description")],
+    ),
+    (
+        "identical-descriptions",
+        choice(plain("b", description="x", conditions=[when(None, "k")]), plain("c", description="x")),
+        [("info", "/states/a/transitions/1/description")],
+    ),
+    (
+        "identical-descriptions",
+        choice(plain("b", description="x", conditions=[when({"==": [1, 1]})]), plain("c", description="x")),
+        [("info", "/states/a/transitions/1/description")],
+    ),
+    ("unknown-name-in-words", words("Store it as `emial_address`."), [("warning", "/states/a/instructions")]),
+    ("unknown-name-in-words", words("Ask for email_addres now."), [("warning", "/states/a/instructions")]),
+    ("unknown-name-in-words", words("Say {{ email_adress }}."), [("warning", "/states/a/instructions")]),
+    ("template-in-words", words("Call them {{ name }}."), [("info", "/states/a/instructions")]),
+    ("prompt-over-budget", words("word " * 4000), [("warning", "/states/a")]),
+    ("prompt-over-budget", {**words("x"), "x-lint": {"token_budget": 10}}, [("warning", "")]),
+    ("example-dialogue-roles", dialogue({"usr": "Hi"}), [("warning", "/states/a/example_dialogue/0/usr")]),
+    (
+        "example-dialogue-roles",
+        dialogue({"assistant": "Hi"}),
+        [("info", "/states/a/example_dialogue/0/assistant")],
+    ),
+    (
+        "overlong-description",
+        choice(plain("b", description="x" * 601)),
+        [("info", "/states/a/transitions/0/description")],
+    ),
+    ("unfinished-words", words("TODO ask nicely"), [("warning", "/states/a/instructions")]),
+    ("unfinished-words", machine({"a": {"reply": "Lorem ipsum dolor"}}), [("warning", "/states/a/reply")]),
+]
+
+GOOD: list[tuple[str, Document]] = [
+    (
+        "missing-purpose",
+        machine({"a": {"reply": "Hello", "transitions": [to("b")]}, "b": {"description": "x"}}),
+    ),
+    (
+        "missing-purpose",
+        machine(
+            {"a": {**P, "transitions": [to("d")]}, "d": {"kind": "decide", "transitions": [to("b")]}, "b": P}
+        ),
+    ),
+    ("missing-description", choice(plain("b"))),
+    ("missing-description", choice(to("b"), plain("c", conditions=[when(None, "k")]))),
+    ("missing-description", choice(to("b"), plain("c", auto=True))),
+    ("missing-description", machine({"a": {"kind": "decide", "transitions": [plain("b"), plain("c")]}})),
+    ("identical-descriptions", choice(plain("b", description="x"), plain("b", description="x", priority=5))),
+    ("identical-descriptions", choice(plain("b", description="yes"), plain("c", description="no"))),
+    (
+        "identical-descriptions",
+        machine(
+            {
+                "a": {
+                    "kind": "decide",
+                    "transitions": [plain("b", description="x"), plain("c", description="x")],
+                }
+            }
+        ),
+    ),
+    (
+        "unknown-name-in-words",
+        words("Store `email_address`, email_addresses, `basic_plan`, _user_input and order_no."),
+    ),
+    (
+        "unknown-name-in-words",
+        machine({"a": {"instructions": "Use line_1 or line_2.", "required_context_keys": ["line_3"]}}),
+    ),
+    (
+        "template-in-words",
+        machine({"a": {"reply": "Hello {{ name }}", "instructions": 'Answer as {"a": {"b": 1}}'}}),
+    ),
+    ("prompt-over-budget", words("word " * 2000)),
+    ("prompt-over-budget", {**words("word " * 4000), "x-lint": {"token_budget": 9000}}),
+    ("prompt-over-budget", machine({"a": {"kind": "final", "purpose": "word " * 9000}})),
+    ("example-dialogue-roles", dialogue({"user": "Hi"}, {"system": "Hello"})),
+    ("overlong-description", choice(plain("b", description="x" * 600))),
+    ("unfinished-words", words("Keep the user's TODO list short; todo items have a date.")),
+]
+
+
+@pytest.mark.parametrize(("rule", "document", "expected"), BAD)
+def test_each_fault_is_found_where_it_stands(
+    rule: str, document: Document, expected: list[tuple[str, str]]
+) -> None:
+    assert briefly(found_by(rule, document)) == expected
+
+
+@pytest.mark.parametrize(("rule", "document"), GOOD)
+def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
+    assert found_by(rule, document) == []
+
+
+def test_the_budget_says_the_numbers_and_who_set_it() -> None:
+    document = words("word " * 4000)
+    [found] = found_by("prompt-over-budget", document)
+    own, moves = state_tokens(Subject(Placed("", document)))["a"]
+    shared = shared_tokens(Subject(Placed("", document)))
+    assert f"about {shared + own + moves:,} tokens, over its budget of 4,000" in found.message
+
+
+def test_the_frame_of_the_prompt_is_about_as_large_as_it_is_counted() -> None:
+    frame = sum(estimate(text) for name, text in prompt_sources().items() if name != "retry")
+    assert 0.75 < shared_tokens(Subject(Placed("", {}))) / frame < 1.25
