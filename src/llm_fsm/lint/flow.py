@@ -88,17 +88,26 @@ class Flow:
         return found
 
     @cached_property
-    def spoken(self) -> Mapping[str, frozenset[str]]:
-        """Declared key to the states whose words or conditions speak of it: there it may be given, too."""
+    def named(self) -> Mapping[str, frozenset[str]]:
+        """Declared key to the states whose words name it: there it may be given, too."""
         found: dict[str, set[str]] = {key: set() for key in self.subject.keys or {}}
         for name, state in self.subject.states.items():
             words = set(_words(state))
             for transition in state.items("transitions"):
-                words |= set(_split(transition.text("description")))
-                if self.subject.kind_of(name) != "decide":
-                    words |= {root_of(key) for key in self.condition_names(transition)}
+                words.update(_split(transition.text("description")))
             for key in words & found.keys():
                 found[key].add(name)
+        return {key: frozenset(states) for key, states in found.items()}
+
+    @cached_property
+    def tested(self) -> Mapping[str, frozenset[str]]:
+        """Key to the states that have a condition on it and a model to hear about it."""
+        found: dict[str, set[str]] = {}
+        for name, state in self.subject.states.items():
+            if self.subject.kind_of(name) != "decide":
+                for transition in state.items("transitions"):
+                    for key in self.condition_names(transition):
+                        found.setdefault(root_of(key), set()).add(name)
         return {key: frozenset(states) for key, states in found.items()}
 
     def condition_names(self, transition: Placed) -> Iterator[str]:
@@ -110,21 +119,32 @@ class Flow:
             yield from sorted(rule.reads) if rule is not None else ()
 
     def setters(self, key: str) -> frozenset[str]:
-        """The states in which a key may be set, as far as the file says."""
+        """The states that ask for a key or set it, as far as the file says."""
         places = [*self.collected.get(key, ()), *self.outputs.get(key, ())]
-        return frozenset(state for state, _ in places) | self.spoken.get(key, frozenset())
+        return frozenset(state for state, _ in places) | self.named.get(key, frozenset())
 
     @cached_property
     def _after(self) -> dict[str, frozenset[str]]:
         return {}
 
     def may_be_set(self, key: str) -> frozenset[str]:
-        """The states that some path enters after a state that may set the key."""
+        """The states that some path enters after a state that asks for the key, tests it or sets it."""
         if key not in self._after:
-            starts = self.setters(key) & self.subject.reached
+            starts = (self.setters(key) | self.tested.get(key, frozenset())) & self.subject.reached
             targets = [target for state in starts for target in self.subject.graph[state]]
             self._after[key] = frozenset(reachable(self.subject.graph, targets))
         return self._after[key]
+
+    @cached_property
+    def _asked(self) -> dict[str, frozenset[str]]:
+        return {}
+
+    def asked_for(self, key: str) -> frozenset[str]:
+        """The states that ask for a key or set it, and all that some path enters after them."""
+        if key not in self._asked:
+            starts = self.setters(key) & self.subject.reached
+            self._asked[key] = frozenset(reachable(self.subject.graph, starts))
+        return self._asked[key]
 
     # -- what is demanded
 

@@ -44,6 +44,7 @@ from llm_fsm.lint.rules import (
     missing_key,
     missing_limit,
     missing_purpose,
+    never_asked_for,
     never_holds,
     no_effect,
     no_final_state,
@@ -195,6 +196,7 @@ MODULES: tuple[ModuleType, ...] = (
     secret_in_reply,
     scope_hides_required,
     reply_key_may_be_missing,
+    never_asked_for,
     # W: words
     missing_purpose,
     missing_description,
