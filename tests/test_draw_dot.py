@@ -41,7 +41,7 @@ def test_a_machine_as_a_digraph() -> None:
     assert text.splitlines()[0] == 'digraph "The \\"shop\\"" {'
     assert '  "ask" [label="ask\\nR&amp;D \\\\N?"]' in text.splitlines()
     assert '  "[*]" -> "ask"' in text.splitlines()
-    assert '  "ask" -> "end" [label="done" arrowhead=vee]' in text.splitlines()
+    assert '  "ask" -> "end" [label="done" arrowhead=vee auto=true]' in text.splitlines()
     assert 'peripheries=2 fillcolor="#ffe08a"' in text
 
 

@@ -46,7 +46,7 @@ MACHINE: dict[str, Any] = {
 def test_a_machine_as_a_state_diagram() -> None:
     assert mermaid(extract(MACHINE, Details(keys=True))).splitlines() == [
         "stateDiagram-v2",
-        "    %% order",
+        "    %% machine order",
         "    %% s3_pay_now stands for pay-now",
         "    ask : ask",
         "    ask : What may it be?",

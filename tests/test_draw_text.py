@@ -43,7 +43,7 @@ def test_a_listing_has_states_in_order_of_the_file() -> None:
         '  "What may it be?"',
         "  needs pizza",
         "  tools menu",
-        '  -> pay: chosen [pizza != null && (size in ["s", "m"])]',
+        '  -> pay: chosen [pizza != null && size in ["s", "m"]]',
         "",
         "pay (decide)",
         "  -> ask",

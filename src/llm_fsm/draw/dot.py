@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import html
+from collections.abc import Callable, Iterator, Mapping
 from textwrap import wrap
 
 from llm_fsm.draw.extract import EVERYWHERE, Edge, Node, Picture
@@ -25,24 +26,25 @@ _MARKS: Mapping[str | None, str] = {None: "", "info": "ℹ ", "warning": "⚠ ",
 _LIT = "#b36b00"
 
 
-def dot(picture: Picture) -> str:
-    """The text of the digraph, with a line break at its end."""
+def dot(picture: Picture, *, whole: bool = False) -> str:
+    """The text of the digraph, with a line break at its end. `whole`: labels are neither wrapped nor cut."""
+    shaped = _whole if whole else _wrapped
     lines = [
-        f"digraph {quoted(picture.name or 'machine')} {{",
+        f"digraph {_shown(picture.name or 'machine')} {{",
         '  graph [rankdir=TB nodesep=0.35 ranksep=0.45 fontname="Helvetica"]',
         '  node [shape=box style="rounded,filled" fillcolor="#ffffff" fontname="Helvetica" fontsize=11]',
         '  edge [fontname="Helvetica" fontsize=9 color="#555555"]',
     ]
     if picture.initial is not None:
         lines.append(f'  {quoted(START_ID)} [shape=point width=0.14 label="" fillcolor="#000000"]')
-    lines += [_node(node) for node in picture.nodes]
+    lines += [_node(node, shaped) for node in picture.nodes]
     if picture.shared:
         lines.append(
             f'  "{EVERYWHERE}" [label="in every state that waits" style="rounded,dashed" color="#777777"]'
         )
     if picture.initial is not None:
         lines.append(f"  {quoted(START_ID)} -> {quoted(picture.initial)}")
-    lines += [_edge(edge) for edge in picture.edges]
+    lines += [_edge(edge, shaped) for edge in picture.edges]
     return "\n".join((*lines, "}")) + "\n"
 
 
@@ -56,6 +58,10 @@ def _shown(text: str) -> str:
     return quoted(text.replace("&", "&amp;"))
 
 
+def _whole(text: str) -> str:
+    return text
+
+
 def _wrapped(text: str) -> str:
     lines = wrap(text, _WIDTH)
     if len(lines) > _LINES:
@@ -63,14 +69,14 @@ def _wrapped(text: str) -> str:
     return "\n".join(lines)
 
 
-def _node(node: Node) -> str:
+def _node(node: Node, shaped: Callable[[str], str]) -> str:
     parts = [_MARKS[node.level] + node.id]
     if node.label:
-        parts.append(_wrapped(node.label))
+        parts.append(shaped(node.label))
     if node.keys:
-        parts.append(_wrapped(f"needs {', '.join(node.keys)}"))
+        parts.append(shaped(f"needs {', '.join(node.keys)}"))
     if node.tools:
-        parts.append(_wrapped(f"tools {', '.join(node.tools)}"))
+        parts.append(shaped(f"tools {', '.join(node.tools)}"))
     attributes = [f"label={_shown(chr(10).join(parts))}"]
     if node.kind in _SHAPES:
         attributes.append(_SHAPES[node.kind])
@@ -81,20 +87,30 @@ def _node(node: Node) -> str:
     return f"  {quoted(node.id)} [{' '.join(attributes)}]"
 
 
-def _edge(edge: Edge) -> str:
-    attributes = list(_edge_attributes(edge))
+def _edge(edge: Edge, shaped: Callable[[str], str]) -> str:
+    attributes = list(_edge_attributes(edge, shaped))
     shown = f" [{' '.join(attributes)}]" if attributes else ""
     return f"  {quoted(edge.source)} -> {quoted(edge.target)}{shown}"
 
 
-def _edge_attributes(edge: Edge) -> Iterator[str]:
-    text = _wrapped(f"{_MARKS[edge.level]}{edge.text}".strip())
-    if text:
-        yield f"label={_shown(text)}"
+def _said(edge: Edge) -> str:
+    """Label and guard; brackets in the label are entities, so that it can be told from the guard."""
+    label = html.escape(edge.label, quote=False).replace("[", "&#91;").replace("]", "&#93;")
+    guards = html.escape(" && ".join(edge.guards), quote=False).replace("[", "&#91;").replace("]", "&#93;")
+    return f"{label} [{guards}]" if guards else label
+
+
+def _edge_attributes(edge: Edge, shaped: Callable[[str], str]) -> Iterator[str]:
+    if shaped is _whole:
+        label = quoted(_said(edge).strip())
+    else:
+        label = _shown(shaped(f"{_MARKS[edge.level]}{edge.text}".strip()))
+    if label != '""':
+        yield f"label={label}"
     if edge.everywhere or edge.how in ("timeout", "exhausted"):
         yield "style=dashed"
     if edge.how == "auto":
-        yield "arrowhead=vee"
+        yield "arrowhead=vee auto=true"
     if edge.level is not None:
         yield f'color="{_COLOURS[edge.level]}" penwidth=2'
     if edge.lit:

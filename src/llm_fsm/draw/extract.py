@@ -27,9 +27,10 @@ _UNSAFE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Details:
-    """What a picture tells beside states and moves."""
+    """What a picture tells beside states and moves. `rules`: conditions as expressions where they have one."""
 
     conditions: bool = True
+    rules: bool = False
     keys: bool = False
     tools: bool = False
 
@@ -161,7 +162,7 @@ def _edge(source: str, placed: Placed, shown: Details) -> Edge:
         source=_id(source),
         target=_id(target) if isinstance(target, str) else "?",
         label=one_line(label),
-        guards=tuple(guards(placed)) if shown.conditions else (),
+        guards=tuple(rules(placed) if shown.rules else guards(placed)) if shown.conditions else (),
         how="auto" if placed.value.get("auto") is True else "picked",
         pointer=placed.pointer,
     )
@@ -178,6 +179,27 @@ def guards(transition: Placed) -> Iterator[str]:
         logic = condition.value.get("logic")
         if logic is not None:
             yield one_line(infix.write(logic, loose=True) or "")
+
+
+def rules(transition: Placed) -> Iterator[str]:
+    """The conditions of a transition as one expression where they have one, then those that are only words."""
+    parts: list[Any] = []
+    for condition in transition.items("conditions"):
+        parts += [{"!=": [{"var": key}, None]} for key in _names(condition, "requires_context_keys")]
+        logic = condition.value.get("logic")
+        parts += (
+            logic["and"]
+            if isinstance(logic, dict) and isinstance(logic.get("and"), list)
+            else [logic]
+            if logic
+            else []
+        )
+    if parts:
+        whole = parts[0] if len(parts) == 1 else {"and": parts}
+        yield one_line(infix.write(whole, loose=True) or "")
+    for condition in transition.items("conditions"):
+        if not condition.value.get("requires_context_keys") and condition.value.get("logic") is None:
+            yield one_line(condition.text("description"))
 
 
 def light(picture: Picture, states: Iterable[str] = (), path: Sequence[str] = ()) -> Picture:

@@ -1,8 +1,8 @@
 """Rules as people write them: JsonLogic to `age >= 18 && country == "IE"`, and back.
 
 `write` gives the common part of ECMAScript expressions, or None for a rule that goes beyond it; with
-`loose=True` it always gives a text, for reading only: other operators stand as `name(arguments)`.
-`read` is its inverse. It also takes `and`, `or`, `not`, `=`, single quotes, `===` and `!==`.
+`loose=True` it always gives a text, in which `x in [1, 2]` and other operators as `name(arguments)` occur.
+`read` takes both. It also takes `and`, `or`, `not`, `=`, single quotes, `===` and `!==`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm.conditions import collect_faults
+
 _MAX_DEPTH = 40
 _MAX_CHARS = 2000
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_][A-Za-z0-9_]*)*")
@@ -20,7 +22,7 @@ _TOKEN = re.compile(
     r"\s*(?:(?P<number>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)"
     r"|(?P<text>\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*')"
     rf"|(?P<name>{_NAME.pattern})"
-    r"|(?P<sign>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!()=]))",
+    r"|(?P<sign>===|!==|==|!=|<=|>=|&&|\|\||[-+*/%<>!()=,\[\]]))",
     re.DOTALL,
 )
 _WORDS = {"and": "&&", "or": "||", "not": "!"}
@@ -28,7 +30,7 @@ _LITERALS: Mapping[str, Any] = {"true": True, "false": False, "null": None, "und
 _RANK: Mapping[str, int] = {
     "||": 1, "&&": 2,
     "==": 3, "!=": 3, "===": 3, "!==": 3, "=": 3,
-    "<": 4, "<=": 4, ">": 4, ">=": 4,
+    "<": 4, "<=": 4, ">": 4, ">=": 4, "in": 4,
     "+": 5, "-": 5, "*": 6, "/": 6, "%": 6,
 }  # fmt: skip
 _NOT_RANK = 7
@@ -36,7 +38,7 @@ _OPERATOR = {"||": "or", "&&": "and", "=": "=="}
 _SIGN = {"or": "||", "and": "&&"}
 _CHAINED = frozenset({"<", "<="})
 _JOINED = frozenset({"or", "and", "+", "*"})
-_RESERVED = frozenset({*_WORDS, *_LITERALS})
+_RESERVED = frozenset({*_WORDS, *_LITERALS, "in"})
 
 
 def write(rule: Any, *, loose: bool = False) -> str | None:
@@ -60,6 +62,8 @@ def read(text: str, *, bare: bool = False) -> Any:
     if reader.at != len(reader.tokens):
         raise ValueError(f"unexpected {reader.tokens[reader.at][1]!r}")
     reader.check(rule)
+    for fault in collect_faults(rule):
+        raise ValueError(fault.reason)
     return rule
 
 
@@ -82,14 +86,19 @@ class _Writer:
         name = str(next(iter(rule)))
         given = rule[name]
         parts = list(given) if isinstance(given, list) else [given]
-        if name == "var":
+        if name == "var" and (not self.loose or _is_name(parts)):
             return self.name(parts)
         if name in ("!", "!!") and len(parts) == 1:
             return name + self.of(parts[0], _NOT_RANK, depth + 1)
         if name == "-" and len(parts) == 1:
             return self.of({"-": [0, parts[0]]}, around, depth)
         sign = _SIGN.get(name, name)
-        if sign in _RANK and len(parts) >= 2 and (len(parts) == 2 or name in _JOINED or name in _CHAINED):
+        if (
+            sign in _RANK
+            and (sign != "in" or self.loose)
+            and len(parts) >= 2
+            and (len(parts) == 2 or name in _JOINED or name in _CHAINED)
+        ):
             return self.joined(sign, parts, around, depth)
         if not self.loose:
             raise _NoExpressionError
@@ -108,18 +117,15 @@ class _Writer:
         return f"({text})" if rank < around else text
 
     def word(self, name: str, parts: Sequence[Any], depth: int) -> str:
-        if name == "in" and len(parts) == 2:
-            inner = [self.of(part, _NOT_RANK, depth + 1) for part in parts]
-            return f"({inner[0]} in {inner[1]})"
-        if name == "has_context":
-            return f"{self.name(parts[-1:])} != null" if isinstance(parts[-1], str) else f"{name}(…)"
+        if name == "has_context" and _is_name(parts):
+            return f"{parts[0]} != null"
+        name = "if" if name == "?:" else name
         return f"{name}({', '.join(self.of(part, 0, depth + 1) for part in parts)})"
 
     def name(self, parts: Sequence[Any]) -> str:
-        name = parts[0] if len(parts) == 1 else None
-        if isinstance(name, str) and (self.loose or (_NAME.fullmatch(name) and name not in _RESERVED)):
-            return name
-        raise _NoExpressionError
+        if not _is_name(parts):
+            raise _NoExpressionError
+        return str(parts[0])
 
     def literal(self, value: Any) -> str:
         if isinstance(value, list):
@@ -127,6 +133,12 @@ class _Writer:
                 raise _NoExpressionError
             return f"[{', '.join(self.of(item, 0, 1) for item in value)}]"
         return json.dumps(value, ensure_ascii=False)
+
+
+def _is_name(parts: Sequence[Any]) -> bool:
+    """True for the one name of a key, such as `order.number`."""
+    name = parts[0] if len(parts) == 1 else None
+    return isinstance(name, str) and _NAME.fullmatch(name) is not None and name not in _RESERVED
 
 
 def _tokens(text: str) -> Iterator[tuple[str, str]]:
@@ -137,7 +149,7 @@ def _tokens(text: str) -> Iterator[tuple[str, str]]:
             raise ValueError(f"unexpected {text[at:].strip()[:1]!r}")
         word = found[found.lastgroup]
         at = found.end()
-        kind = "sign" if word in _WORDS else found.lastgroup
+        kind = "sign" if word in _WORDS or (word == "in" and found.lastgroup == "name") else found.lastgroup
         yield kind, _WORDS.get(word, word)
 
 
@@ -172,7 +184,9 @@ class _Reader:
         if kind == "text":
             return _unquoted(word)
         if kind == "name":
-            return self.named(word)
+            return self.named(word, depth)
+        if word == "[":
+            return self.several("]", depth)
         if word == "!":
             return _negated(self.expression(_NOT_RANK, depth + 1))
         if word == "-":
@@ -180,17 +194,31 @@ class _Reader:
             return -value if isinstance(value, int | float) else {"-": [0, value]}
         if word == "(":
             inner = self.expression(0, depth + 1)
-            if self.at == len(self.tokens) or self.tokens[self.at][1] != ")":
+            if not self.sign(")"):
                 raise ValueError("a parenthesis is not closed")
-            self.at += 1
             return inner
         raise ValueError(f"unexpected {word!r}")
 
-    def named(self, word: str) -> Any:
+    def several(self, closer: str, depth: int) -> list[Any]:
+        """Expressions between commas, up to a closing sign."""
+        found: list[Any] = []
+        while not self.sign(closer):
+            if found and not self.sign(","):
+                raise ValueError(f"expected ',' or {closer!r}")
+            found.append(self.expression(0, depth + 1))
+        return found
+
+    def sign(self, word: str) -> bool:
+        if self.at < len(self.tokens) and self.tokens[self.at] == ("sign", word):
+            self.at += 1
+            return True
+        return False
+
+    def named(self, word: str, depth: int) -> Any:
         if word in _LITERALS:
             return _LITERALS[word]
-        if self.at < len(self.tokens) and self.tokens[self.at][1] == "(":
-            raise ValueError(f"functions such as {word}() are not known here")
+        if self.sign("("):
+            return {word: self.several(")", depth)}
         if word.startswith("_event"):
             raise ValueError("a condition cannot read an event")
         return {"var": word}

@@ -14,6 +14,8 @@ from llm_fsm.draw.extract import EVERYWHERE, Edge, Node, Picture
 
 STANDS_FOR = re.compile(r"%% (\w+) stands for (.+)")
 """The comment that gives a stand-in's state id."""
+MACHINE = re.compile(r"%% machine (.*)")
+"""The comment that gives the machine's name."""
 EVERYWHERE_ID = "in_any_state"
 """The node from which global transitions start; its class is `everywhere`."""
 
@@ -48,7 +50,7 @@ def mermaid(picture: Picture) -> str:
     ids = _ids(node.id for node in picture.nodes)
     lines = ["stateDiagram-v2"]
     if picture.name:
-        lines.append(f"    %% {label(picture.name)}")
+        lines.append(f"    %% machine {label(picture.name)}")
     lines += [f"    %% {short} stands for {label(name)}" for name, short in ids.items() if name != short]
     for node in picture.nodes:
         lines += _node(node, ids[node.id])
@@ -112,11 +114,17 @@ def _edge(edge: Edge, ids: Mapping[str, str]) -> str:
     source = EVERYWHERE_ID if edge.source == EVERYWHERE else ids[edge.source]
     lit = "▶ " if edge.lit else ""
     auto = "auto " if edge.how == "auto" else ""
-    words = label(edge.label)
+    words = _said(edge)
     guards = f"[{label(' && '.join(edge.guards))}]" if edge.guards else ""
     text = " ".join(part for part in (words, guards) if part)
     shown = f"{_MARKS[edge.level]}{lit}{auto}{text}".rstrip()
     return f"    {source} --> {ids[edge.target]}" + (f" : {shown}" if shown else "")
+
+
+def _said(edge: Edge) -> str:
+    """The label; its first letter is an entity where it could be taken for the mark of an automatic move."""
+    words = label(edge.label)
+    return f"#97;{words[1:]}" if words.startswith("auto") and edge.how != "auto" else words
 
 
 def _classes(picture: Picture, ids: Mapping[str, str]) -> Iterator[str]:

@@ -1,0 +1,148 @@
+"""A state chart as other notations have it, before it is made flat: states in states, arrows, what was noted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm.draw import infix
+from llm_fsm.names import KEY_PATTERN
+
+MAX_DEPTH = 50
+"""How deep states may be nested."""
+_KEY = re.compile(KEY_PATTERN)
+_SPACE = re.compile(r"\s+")
+
+
+class ConversionError(ValueError):
+    """The text is not what it is read as. `line` counts from 1, where it is known."""
+
+    def __init__(self, message: str, line: int | None = None) -> None:
+        self.line = line
+        super().__init__(message)
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """What became of a part of the source: `lost` where nothing takes its place."""
+
+    lost: bool
+    message: str
+    line: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, as `llm-fsm convert --report json` prints it."""
+        return {"mapped": not self.lost, "message": self.message, "line": self.line}
+
+
+@dataclass(slots=True)
+class Vertex:
+    """A state. `kind`: "" or final, decide, task, fork, join, history, parallel. `initial` names a child."""
+
+    name: str
+    parent: str | None = None
+    kind: str = ""
+    initial: str | None = None
+    label: list[str] = field(default_factory=list)
+    remarks: list[str] = field(default_factory=list)
+    line: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Arrow:
+    """A move between states by their names; `source` None: from everywhere.
+
+    `conditions` are those of the definition. `done`: taken when the states inside `source` come to their end.
+    `event` is its name where one of an inner state takes precedence over the same of an outer one.
+    """
+
+    source: str | None
+    target: str
+    label: str = ""
+    conditions: tuple[dict[str, Any], ...] = ()
+    auto: bool = False
+    done: bool = False
+    event: str | None = None
+    line: int | None = None
+
+
+@dataclass(slots=True)
+class Chart:
+    """All that was read. Vertices are in order of their first mention.
+
+    `titled`: the first line of a state's words may be a title, which says nothing where it is its name.
+    """
+
+    name: str = ""
+    description: str = ""
+    titled: bool = False
+    initial: str | None = None
+    vertices: dict[str, Vertex] = field(default_factory=dict)
+    arrows: list[Arrow] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+
+    def lost(self, message: str, line: int | None = None) -> None:
+        """Note what nothing takes the place of."""
+        self.notes.append(Note(True, message, line))
+
+    def mapped(self, message: str, line: int | None = None) -> None:
+        """Note what is said in another way now."""
+        self.notes.append(Note(False, message, line))
+
+    def vertex(self, name: str, parent: str | None = None, line: int | None = None) -> Vertex:
+        """The state of this name, made when it is mentioned first."""
+        return self.vertices.setdefault(name, Vertex(name, parent, line=line))
+
+    def above(self, name: str | None) -> Iterator[str]:
+        """The states around a state, innermost first."""
+        seen: set[str] = set()
+        while name is not None and name not in seen:
+            seen.add(name)
+            name = self.vertices[name].parent
+            if name is not None:
+                yield name
+
+
+def conditions_of(guard: str, *, bare: bool = False) -> tuple[dict[str, Any], ...]:
+    """A guard as conditions: an expression becomes keys and logic, anything else is for the model to judge."""
+    text = _SPACE.sub(" ", guard).strip()
+    if not text:
+        return ()
+    try:
+        rule = infix.read(text, bare=bare)
+    except ValueError:
+        return ({"description": text},)
+    parts = rule["and"] if isinstance(rule, dict) and "and" in rule else [rule]
+    keys = [key for part in parts if (key := _demanded(part)) is not None]
+    rest = [part for part in parts if _demanded(part) is None]
+    condition: dict[str, Any] = {"requires_context_keys": keys} if keys else {}
+    if rest:
+        condition["logic"] = rest[0] if len(rest) == 1 else {"and": rest}
+    return (condition,)
+
+
+def _demanded(rule: Any) -> str | None:
+    """The key of `key != null`, which is asked for as one."""
+    sides = rule.get("!=") if isinstance(rule, dict) else None
+    if not isinstance(sides, list) or sides[1] is not None or not isinstance(sides[0], dict):
+        return None
+    key = sides[0].get("var")
+    return key if isinstance(key, str) and _KEY.fullmatch(key) else None
+
+
+def judged(condition: dict[str, Any]) -> bool:
+    """True when only a model can tell whether it holds."""
+    return condition.get("logic") is None and not condition.get("requires_context_keys")
+
+
+_GUARDED = re.compile(r"(?P<label>[^\[\]]*)\[(?P<guard>[^\[\]]*)\]\s*(?:/\s*(?P<action>.*))?", re.DOTALL)
+
+
+def split_label(text: str) -> tuple[str, str, str]:
+    """Label, guard and action of the UML form `label [guard] / action`."""
+    found = _GUARDED.fullmatch(text.strip())
+    if found is None:
+        return text.strip(), "", ""
+    return found["label"].strip(), found["guard"].strip(), (found["action"] or "").strip()

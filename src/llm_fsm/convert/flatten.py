@@ -1,0 +1,215 @@
+"""From a chart to a definition: states that contain others become those that they contain.
+
+An arrow to a state that contains others leads to its initial state. An arrow from one starts in every state
+inside, after their own; the same event of an inner state takes precedence. A final state inside another goes on
+where that one goes on when it is done.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, Vertex, judged
+from llm_fsm.names import STATE_ID_PATTERN
+
+_ID = re.compile(STATE_ID_PATTERN)
+_MAX_STATES = 20_000
+_MAX_TRANSITIONS = 200_000
+
+
+def flatten(chart: Chart, stem: str | None = None) -> dict[str, Any]:
+    """The definition's document. `stem`: its name when the chart has none. Raises ConversionError."""
+    if not chart.vertices:
+        raise ConversionError("there are no states in it")
+    return _Flattening.of(chart).document(stem)
+
+
+def state_ids(names: Iterable[str]) -> dict[str, str]:
+    """Any names to state ids, each used once; names that are ids stay."""
+    given = list(names)
+    ids = {name: name for name in given if _ID.fullmatch(name)}
+    taken = set(ids)
+    for name in given:
+        if name in ids:
+            continue
+        short = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "state"
+        stem = short if not (short[0].isdigit() or short[0] == "-") else f"state_{short}"
+        unique, number = stem, 2
+        while unique in taken:
+            unique, number = f"{stem}_{number}", number + 1
+        taken.add(unique)
+        ids[name] = unique
+    return ids
+
+
+@dataclass(frozen=True, slots=True)
+class _Flattening:
+    chart: Chart
+    children: Mapping[str, list[str]]
+    arrows: Mapping[str, list[Arrow]]
+    ids: Mapping[str, str]
+
+    @classmethod
+    def of(cls, chart: Chart) -> _Flattening:
+        children: dict[str, list[str]] = {name: [] for name in chart.vertices}
+        for vertex in chart.vertices.values():
+            if vertex.parent is not None:
+                children[vertex.parent].append(vertex.name)
+        arrows: dict[str, list[Arrow]] = {name: [] for name in chart.vertices}
+        for arrow in chart.arrows:
+            if arrow.source is not None:
+                arrows[arrow.source].append(arrow)
+        leaves = [
+            name for name, vertex in chart.vertices.items() if not children[name] and vertex.kind != "history"
+        ]
+        if not leaves:
+            raise ConversionError("there are no states in it")
+        if len(leaves) > _MAX_STATES:
+            raise ConversionError(f"it has {len(leaves):,} states; at most {_MAX_STATES:,} are converted")
+        return cls(chart, children, arrows, state_ids(leaves))
+
+    def document(self, stem: str | None) -> dict[str, Any]:
+        chart = self.chart
+        for name, unique in self.ids.items():
+            if name != unique:
+                chart.mapped(f'state "{name[:80]}" is called "{unique}"', chart.vertices[name].line)
+        initial = chart.initial or self.guessed()
+        states, count = {}, 0
+        for name, unique in self.ids.items():
+            states[unique] = self.state(chart.vertices[name])
+            count += len(states[unique].get("transitions", ()))
+            if count > _MAX_TRANSITIONS:
+                raise ConversionError(f"made flat, it has more than {_MAX_TRANSITIONS:,} transitions")
+        document: dict[str, Any] = {
+            "name": chart.name or stem or "machine",
+            "initial_state": self.ids[self.entered(initial)],
+            "states": states,
+        }
+        if chart.description:
+            document["description"] = chart.description
+        shared = [self.transition(arrow) for arrow in chart.arrows if arrow.source is None]
+        if shared:
+            document["global_transitions"] = shared
+        for name in self.children:
+            if self.children[name] and chart.vertices[name].label:
+                chart.lost(
+                    f'the words of "{name[:80]}", which contains other states', chart.vertices[name].line
+                )
+        return document
+
+    def guessed(self) -> str:
+        """Where nothing says how to begin: the first state that nothing leads to."""
+        aimed = {arrow.target for arrow in self.chart.arrows if arrow.target != arrow.source}
+        tops = [name for name, vertex in self.chart.vertices.items() if vertex.parent is None]
+        first = next((name for name in tops if name not in aimed), tops[0] if tops else next(iter(self.ids)))
+        self.chart.mapped(f'nothing says where to begin; taken is "{self.ids[self.entered(first)]}"')
+        return first
+
+    def entered(self, name: str) -> str:
+        """The innermost state that is entered when a state is."""
+        seen: set[str] = set()
+        while True:
+            vertex = self.chart.vertices[name]
+            if vertex.kind == "history":
+                name = vertex.parent or self.first_leaf()
+            elif not self.children[name]:
+                return name
+            else:
+                inner = vertex.initial if vertex.initial in self.chart.vertices else None
+                plain = [
+                    child for child in self.children[name] if self.chart.vertices[child].kind != "history"
+                ]
+                name = inner or (plain[0] if plain else self.first_leaf())
+            if name in seen or len(seen) > 2 * MAX_DEPTH:
+                return self.first_leaf()
+            seen.add(name)
+
+    def first_leaf(self) -> str:
+        return next(iter(self.ids))
+
+    def state(self, vertex: Vertex) -> dict[str, Any]:
+        words = [line for line in vertex.label if line.strip()]
+        if self.chart.titled and words and words[0].strip() == vertex.name:
+            words = words[1:]
+        if not words and self.ids[vertex.name] != vertex.name:
+            words = [vertex.name]
+        state: dict[str, Any] = {}
+        if words:
+            state["purpose"] = "\n".join(words)
+        if vertex.remarks:
+            state["description"] = "\n".join(vertex.remarks)
+        kind, arrows = self.kind(vertex)
+        if kind:
+            state["kind"] = kind
+        if kind != "final" and arrows:
+            state["transitions"] = [self.transition(arrow, decides=kind == "decide") for arrow in arrows]
+        return state
+
+    def kind(self, vertex: Vertex) -> tuple[str, list[Arrow]]:
+        """The state's kind and the arrows that leave it."""
+        arrows = list(self.outgoing(vertex))
+        if vertex.kind == "final":
+            return self.end(vertex, arrows)
+        if vertex.kind == "task":
+            return "task", arrows
+        if vertex.kind not in ("decide", "fork", "join"):
+            return "", arrows
+        if vertex.kind == "fork" and len(arrows) > 1:
+            self.chart.lost(f'"{vertex.name}" forks: only the first branch is followed', vertex.line)
+        return self.decided(vertex, arrows)
+
+    def decided(self, vertex: Vertex, arrows: list[Arrow]) -> tuple[str, list[Arrow]]:
+        if not arrows:
+            return "", arrows
+        if any(judged(condition) for arrow in arrows for condition in arrow.conditions):
+            what = f'"{vertex.name}" chooses by guards in words, which only a model can judge: it waits for the user'
+            self.chart.lost(what, vertex.line)
+            return "", arrows
+        if vertex.kind == "decide" and sum(not arrow.conditions for arrow in arrows) > 1:
+            what = f'"{vertex.name}" chooses by labels, which only a model can judge: it waits for the user'
+            self.chart.lost(what, vertex.line)
+            return "", arrows
+        return "decide", sorted(arrows, key=lambda arrow: not arrow.conditions)
+
+    def end(self, vertex: Vertex, arrows: list[Arrow]) -> tuple[str, list[Arrow]]:
+        if vertex.parent is None:
+            if arrows:
+                self.chart.lost(f'arrows that leave the final state "{vertex.name}"', vertex.line)
+            return "final", []
+        after = [arrow for arrow in self.arrows[vertex.parent] if arrow.done]
+        if after:
+            kind, arrows = self.decided(vertex, after)
+            return kind, arrows
+        if not arrows:
+            self.chart.lost(f'the inner end "{vertex.name}" ends the whole conversation', vertex.line)
+            return "final", []
+        return "", arrows
+
+    def outgoing(self, vertex: Vertex) -> Iterator[Arrow]:
+        """Its own arrows, then those of the states around it."""
+        heard: set[str] = set()
+        for owner in (vertex.name, *self.chart.above(vertex.name)):
+            inherited = owner != vertex.name
+            events = set()
+            for arrow in self.arrows[owner]:
+                if arrow.done or (
+                    inherited and (arrow.event in heard or self.entered(arrow.target) == vertex.name)
+                ):
+                    continue
+                if arrow.event is not None and not arrow.conditions:
+                    events.add(arrow.event)
+                yield arrow
+            heard |= events
+
+    def transition(self, arrow: Arrow, *, decides: bool = False) -> dict[str, Any]:
+        found: dict[str, Any] = {"target_state": self.ids[self.entered(arrow.target)]}
+        if arrow.label:
+            found["description"] = arrow.label
+        if arrow.conditions:
+            found["conditions"] = [dict(condition) for condition in arrow.conditions]
+        if arrow.auto and not decides:
+            found["auto"] = True
+        return found

@@ -1,0 +1,222 @@
+"""Which notation a text is in, and the way from each to a definition and back.
+
+| form | read | written |
+|---|---|---|
+| `definition` | today's, versions 3.x and 4.x, workflow JSON 2.0, `{"states": {"a": ["b"]}}` | today's |
+| `mermaid` | `stateDiagram`, `stateDiagram-v2` | `stateDiagram-v2` |
+| `dot` | digraphs, graphs | digraph |
+| `xstate` | JSON of versions 4 and 5 | version 5 |
+| `scxml` | SCXML 1.0 | SCXML 1.0 |
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from llm_fsm import source
+from llm_fsm.convert import dot, mermaid, scxml, xstate
+from llm_fsm.convert.chart import Chart, ConversionError, Note
+from llm_fsm.convert.flatten import flatten
+from llm_fsm.definition import Definition, State, Transition
+from llm_fsm.draw import infix
+from llm_fsm.draw.dot import dot as draw_dot
+from llm_fsm.draw.extract import Details, Picture, extract
+from llm_fsm.draw.mermaid import mermaid as draw_mermaid
+from llm_fsm.errors import DefinitionError
+from llm_fsm.foreign import rewrite
+from llm_fsm.legacy import upgrade
+from llm_fsm.loader import load_dict, load_text
+
+DEFINITION = "definition"
+CHARTS: Mapping[str, Callable[[str], Chart]] = {
+    "mermaid": mermaid.read,
+    "dot": dot.read,
+    "xstate": xstate.read,
+    "scxml": scxml.read,
+}
+"""Form to its reader."""
+FORMS = (DEFINITION, *CHARTS)
+_FORM_OF: Mapping[str, str] = {
+    ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".scxml": "scxml", ".json": DEFINITION,
+}  # fmt: skip
+_FENCE = re.compile(
+    r"^[ \t]*(`{3,}|~{3,})[ \t]*(mermaid|dot|graphviz)[ \t]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE
+)
+_COMMENTS = re.compile(r"\A(?:\s+|%%[^\n]*|//[^\n]*|#[^\n]*|/\*.*?\*/|---\n.*?\n---\n)*", re.DOTALL)
+_LIST = "a definition (JSON), a Mermaid state diagram, a DOT graph, XState JSON or SCXML"
+
+
+@dataclass(frozen=True, slots=True)
+class Converted:
+    """A definition, the document it is loaded from, and what became of the source."""
+
+    document: Mapping[str, Any]
+    definition: Definition
+    notes: tuple[Note, ...]
+
+
+def form_of_name(name: str) -> str | None:
+    """The form that a file's ending stands for."""
+    return next((form for ending, form in _FORM_OF.items() if name.lower().endswith(ending)), None)
+
+
+def unfenced(text: str) -> str:
+    """The diagram of a Markdown text, its lines where they were; any other text as it is."""
+    found = _FENCE.search(text)
+    return text if found is None else "\n" * text.count("\n", 0, found.start(3)) + found[3]
+
+
+def detect(text: str, name: str = "") -> str:
+    """The form of a text, by what it begins with; `name` decides where that does not. Raises ConversionError."""
+    plain = text.removeprefix("\ufeff")
+    found = _COMMENTS.match(plain)
+    head = plain[found.end() if found else 0 :]
+    if head.startswith("<"):
+        return "scxml"
+    if re.match(r"stateDiagram\b", head):
+        return "mermaid"
+    if re.match(
+        r"(?:strict\s+)?(?:di)?graph\b(?:\s+(?:\"(?:[^\"\\]|\\.)*\"|[^\s{;\"]+))?\s*(?:/[/*][^{]*)?\{",
+        head,
+        re.IGNORECASE,
+    ):
+        return "dot"
+    if head.startswith("{"):
+        return _json_form(plain)
+    other = re.match(r"(flowchart|graph|sequenceDiagram|classDiagram|mindmap|journey|gantt)\b", head)
+    if other is not None:
+        raise ConversionError(f"this is a Mermaid {other[1]}; of Mermaid only state diagrams are read", 1)
+    if (by_name := form_of_name(name)) is not None and head:
+        return by_name
+    raise ConversionError(f"it is none of the forms that are read: {_LIST}; --from says which one it is", 1)
+
+
+def _json_form(text: str) -> str:
+    """XState machines have `initial`, `on` and `type` where a definition has other words."""
+    try:
+        value = source.parse(text)
+    except source.SourceError:
+        return DEFINITION
+    states = value.get("states") if isinstance(value, dict) else None
+    if not isinstance(states, dict) or "initial_state" in value:
+        return DEFINITION
+    words = {"on", "always", "invoke", "entry", "exit", "after", "onDone", "type", "states"}
+    nodes = [one for one in states.values() if isinstance(one, dict)]
+    if "initial" in value or value.get("type") == "parallel" or any(words & node.keys() for node in nodes):
+        return "xstate"
+    return DEFINITION
+
+
+def convert(text: str, form: str, name: str) -> Converted:
+    """A text of a known form as a definition. Raises ConversionError or DefinitionError."""
+    stem = re.sub(r"\.[^.]*\Z", "", re.split(r"[/\\]", name)[-1]) or None
+    if form == DEFINITION:
+        return _modern(text, name, stem)
+    chart = CHARTS[form](unfenced(text))
+    document = flatten(chart, stem if name != "<stdin>" else None)
+    try:
+        loaded = load_dict(document)
+    except DefinitionError as error:
+        reasons = "; ".join(found.message for found in error.findings if found.level == "error")
+        raise ConversionError(f"what came out of it cannot be used: {reasons[:500]}") from error
+    return Converted(document, loaded.definition, tuple(chart.notes))
+
+
+def _modern(text: str, name: str, stem: str | None) -> Converted:
+    """A definition in today's form; what the loader says about older ones is the report."""
+    loaded = load_text(text, file=name)
+    upgraded = upgrade(source.parse(text), partial(rewrite, stem=stem)).document
+    told = {"older-form": False, "not-mapped": True, "no-effect": True, "unknown-key": True}
+    notes = tuple(
+        Note(
+            told[found.name],
+            found.message if found.hint is None else f"{found.message}; {found.hint}",
+            found.line,
+        )
+        for found in loaded.findings
+        if found.name in told
+    )
+    return Converted(_without_nulls(upgraded), loaded.definition, notes)
+
+
+def _without_nulls(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The document without keys that say nothing, in itself and in its states."""
+    found = {key: value for key, value in document.items() if value is not None}
+    states = found.get("states")
+    if isinstance(states, dict):
+        found["states"] = {
+            name: {key: value for key, value in state.items() if value is not None}
+            for name, state in states.items()
+        }
+    return found
+
+
+def picture(definition: Definition) -> Picture:
+    """The picture that Mermaid and DOT are written from: conditions as expressions."""
+    document = definition.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    return extract(document, Details(rules=True))
+
+
+WRITERS: Mapping[str, Callable[[Definition], str]] = {
+    "mermaid": lambda definition: draw_mermaid(picture(definition)),
+    "dot": lambda definition: draw_dot(picture(definition), whole=True),
+    "xstate": xstate.write,
+    "scxml": scxml.write,
+}
+"""Form to its writer; definitions are written as JSON."""
+
+_CARRIED = frozenset({"name", "initial_state", "states", "global_transitions", "ui", "x_lint"})
+_STATE_CARRIED = frozenset({"id", "kind", "purpose", "transitions"})
+_MOVE_CARRIED = frozenset({"target_state", "description", "conditions", "auto"})
+
+
+def left_out(definition: Definition, form: str) -> Iterator[Note]:
+    """What a definition says and the form has no place for."""
+    for name, field in Definition.model_fields.items():
+        carried = name in _CARRIED or (form == "xstate" and name == "description")
+        if not carried and name in definition.model_fields_set:
+            yield Note(True, f'"{field.alias or name}" of the machine')
+    states = definition.states
+    for name in State.model_fields:
+        count = sum(getattr(state, name) != State.model_fields[name].default for state in states.values())
+        if (
+            name not in _STATE_CARRIED
+            and any(name in state.model_fields_set for state in states.values())
+            and count
+        ):
+            yield Note(True, f'"{name}" of {count} state{"s" if count > 1 else ""}')
+    moves = [
+        *(move for state in states.values() for move in state.transitions),
+        *definition.global_transitions,
+    ]
+    for name, field in Transition.model_fields.items():
+        count = sum(getattr(move, name) != field.default for move in moves)
+        if name not in _MOVE_CARRIED and not field.is_required() and count:
+            yield Note(True, f'"{field.alias or name}" of {count} transition{"s" if count > 1 else ""}')
+    if form in ("mermaid", "dot"):
+        yield from _only_words(moves)
+
+
+def _readable(logic: Any) -> bool:
+    try:
+        infix.read(infix.write(logic, loose=True) or "")
+    except ValueError:
+        return False
+    return True
+
+
+def _only_words(moves: list[Transition]) -> Iterator[Note]:
+    """Conditions that a label shows but that cannot be read back."""
+    conditions = [condition for move in moves for condition in move.conditions]
+    hidden = sum(bool(one.description and not one.judged) for one in conditions)
+    shown = sum(one.logic is not None and not _readable(one.logic) for one in conditions)
+    if hidden:
+        yield Note(True, f'"description" of {hidden} condition{"s" if hidden > 1 else ""} that have a rule')
+    if shown:
+        yield Note(
+            True, f"rules of {shown} condition{'s' if shown > 1 else ''} are only shown, not readable back"
+        )

@@ -1,0 +1,351 @@
+"""Reads and writes the JSON of XState machines, versions 4 and 5.
+
+Mapped are `states` (nested ones, too), `initial`, `on`, `always`, `onDone`, guards, descriptions, final states and
+targets as names, paths, `#ids` and `.children`. Guards are words for the model to judge, except those that our own
+writer makes, which carry their conditions. Actions, invocations, delays, history and regions are reported.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm import source
+from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError
+from llm_fsm.definition import Definition, Transition
+from llm_fsm.places import escape
+
+GUARD = "llm_fsm.conditions"
+"""The type of the guards that our own writer makes; `params.conditions` are those of the definition."""
+_ACTING = (
+    "entry",
+    "exit",
+    "onEntry",
+    "onExit",
+    "activities",
+    "actions",
+    "invoke",
+    "output",
+    "data",
+    "history",
+)
+_SILENT = frozenset(
+    {
+        *(
+            "$schema",
+            "id",
+            "key",
+            "initial",
+            "type",
+            "states",
+            "on",
+            "always",
+            "after",
+            "onDone",
+            "description",
+        ),
+        *(
+            "version",
+            "strict",
+            "predictableActionArguments",
+            "preserveActionOrder",
+            "delimiter",
+            "target",
+            "order",
+        ),
+        *("guard", "cond", "internal", "reenter", "schemas", "types", "tsTypes", "meta", "tags"),
+    }
+)
+_KINDS = frozenset({"decide", "task"})
+
+
+def read(text: str) -> Chart:
+    """The chart of a machine's JSON. Raises ConversionError."""
+    try:
+        scan = source.scan(text)
+    except source.SourceError as error:
+        raise ConversionError(error.message, error.line) from error
+    if not isinstance(scan.value, dict):
+        raise ConversionError("an XState machine is one JSON object", 1)
+    reader = _Reader(lambda pointer: scan.position(pointer).line)
+    return reader.machine(scan.value)
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """A node of the machine: its name (path joined by dots; "" is the root) and where it stands."""
+
+    name: str
+    pointer: str
+    value: Mapping[str, Any]
+
+
+@dataclass(slots=True)
+class _Reader:
+    line: Callable[[str], int]
+    chart: Chart = field(default_factory=Chart)
+    places: list[_Place] = field(default_factory=list)
+    ids: dict[str, str] = field(default_factory=dict)
+
+    def machine(self, value: dict[str, Any]) -> Chart:
+        if not isinstance(value.get("states"), dict) or not value["states"]:
+            raise ConversionError('an XState machine has "states"', self.line(""))
+        name = value.get("id")
+        self.chart.name = name if isinstance(name, str) and name != "(machine)" else ""
+        words = value.get("description")
+        self.chart.description = words if isinstance(words, str) else ""
+        self.collect(_Place("", "", value), 0)
+        self.chart.initial = self.initial(self.places[0])
+        for place in self.places:
+            self.arrows(place)
+        return self.chart
+
+    def collect(self, place: _Place, depth: int) -> None:
+        """All nodes, outer ones first."""
+        if depth > MAX_DEPTH:
+            raise ConversionError(
+                f"states are nested deeper than {MAX_DEPTH} levels", self.line(place.pointer)
+            )
+        self.places.append(place)
+        value = place.value
+        if isinstance(value.get("id"), str):
+            self.ids[value["id"]] = place.name
+        states = value.get("states")
+        if states is not None and not isinstance(states, dict):
+            self.chart.lost(
+                f'"states" of {_shown(place.name)} is no object', self.line(place.pointer + "/states")
+            )
+        for key, inner in states.items() if isinstance(states, dict) else ():
+            pointer = f"{place.pointer}/states/{escape(key)}"
+            if not isinstance(inner, dict):
+                self.chart.lost(f'state "{key[:80]}" is no object', self.line(pointer))
+            name = f"{place.name}.{key}" if place.name else key
+            if name in self.chart.vertices:
+                self.chart.lost(f'a second state "{name[:80]}"', self.line(pointer))
+                continue
+            vertex = self.chart.vertex(name, place.name or None, self.line(pointer))
+            held = _Place(name, pointer, inner if isinstance(inner, dict) else {})
+            self.describe(held, vertex.label)
+            self.collect(held, depth + 1)
+        if place.name and isinstance(states, dict) and states:
+            self.chart.vertices[place.name].initial = self.initial(place)
+        self.unused(value, place.pointer, _shown(place.name))
+
+    def describe(self, place: _Place, label: list[str]) -> None:
+        value, vertex, line = place.value, self.chart.vertices[place.name], self.line(place.pointer)
+        words = value.get("description")
+        if isinstance(words, str):
+            label.extend(words.split("\n"))
+        kind = value.get("type")
+        meta = value.get("meta")
+        own = meta.get("kind") if isinstance(meta, dict) else None
+        if kind == "final":
+            vertex.kind = "final"
+        elif kind == "parallel":
+            vertex.kind = "parallel"
+            what = f'"{place.name}" runs regions side by side: only the first one is entered'
+            self.chart.lost(what, line)
+        elif kind == "history":
+            vertex.kind = "history"
+            self.chart.lost(f'history "{place.name}" is read as the state around it', line)
+        elif own in _KINDS:
+            vertex.kind = str(own)
+
+    def unused(self, value: Mapping[str, Any], pointer: str, where: str) -> None:
+        for key in value:
+            if key in _SILENT:
+                continue
+            reason = ": what happens here is done by handlers or tools" if key in _ACTING else ""
+            self.chart.lost(f'"{key[:40]}" of {where}{reason}', self.line(f"{pointer}/{escape(key)}"))
+
+    def initial(self, place: _Place) -> str | None:
+        given = place.value.get("initial")
+        target = given.get("target") if isinstance(given, dict) else given
+        if isinstance(target, list):
+            target = target[0] if target else None
+        if target is None:
+            return None
+        found = self.inside(place.name, target.removeprefix(".")) if isinstance(target, str) else None
+        if found is None and isinstance(target, str) and target.startswith("#"):
+            found = self.by_id(target)
+        if found is None:
+            what = f"the initial state of {_shown(place.name)} is not among its states"
+            self.chart.lost(what, self.line(place.pointer + "/initial"))
+        return found
+
+    def arrows(self, place: _Place) -> None:
+        value, pointer = place.value, place.pointer
+        events = value.get("on")
+        for event, given in events.items() if isinstance(events, dict) else ():
+            self.each(place, given, f"{pointer}/on/{escape(event)}", event=event, auto=event == "")
+        self.each(place, value.get("always"), pointer + "/always", event="", auto=True)
+        self.each(place, value.get("onDone"), pointer + "/onDone", event="", done=True)
+        delays = value.get("after")
+        for delay, given in delays.items() if isinstance(delays, dict) else ():
+            where = f"{pointer}/after/{escape(delay)}"
+            what = "a delay: nobody waits for the time here, the model judges it"
+            self.chart.lost(f"{what} ({_shown(place.name)})", self.line(where))
+            self.each(
+                place, given, where, event=f"after {delay} ms" if delay.isdecimal() else f"after {delay}"
+            )
+        invoked = value.get("invoke")
+        for index, one in enumerate(invoked if isinstance(invoked, list) else [invoked]):
+            for key in ("onDone", "onError"):
+                if isinstance(one, dict) and one.get(key) is not None:
+                    where = f"{pointer}/invoke" + (f"/{index}" if isinstance(invoked, list) else "")
+                    what = f"{_short(one.get('src'))} {'is done' if key == 'onDone' else 'has failed'}"
+                    self.each(place, one[key], f"{where}/{key}", event=what)
+
+    def each(
+        self, place: _Place, given: Any, pointer: str, *, event: str, auto: bool = False, done: bool = False
+    ) -> None:
+        """The transitions of one event: a target, an object, or a list of them."""
+        for index, one in enumerate(given if isinstance(given, list) else [given]):
+            where = f"{pointer}/{index}" if isinstance(given, list) else pointer
+            if one is None:
+                continue
+            found = one if isinstance(one, dict) else {"target": one}
+            self.unused(found, where, f"a transition of {_shown(place.name)}")
+            target = self.target(place, found, where)
+            if target is None:
+                continue
+            words = found.get("description")
+            label = words if isinstance(words, str) else "any other event" if event == "*" else event
+            self.chart.arrows.append(
+                Arrow(
+                    source=place.name or None,
+                    target=target,
+                    label=" ".join(label.split()),
+                    conditions=tuple(self.guards(found, where)),
+                    auto=auto,
+                    done=done and bool(place.name),
+                    event=None if auto or done else event,
+                    line=self.line(where),
+                )
+            )
+
+    def target(self, place: _Place, found: Mapping[str, Any], pointer: str) -> str | None:
+        given = found.get("target")
+        if isinstance(given, list):
+            if len(given) > 1:
+                self.chart.lost(
+                    "a transition to several states leads to the first of them", self.line(pointer)
+                )
+            given = given[0] if given else None
+        if not isinstance(given, str) or not given:
+            self.chart.lost(f"a transition of {_shown(place.name)} that leads nowhere", self.line(pointer))
+            return None
+        name = self.resolved(place, given)
+        if name is None:
+            self.chart.lost(f'a transition to "{given[:80]}", which is not there', self.line(pointer))
+        return name
+
+    def resolved(self, place: _Place, given: str) -> str | None:
+        if given.startswith("#"):
+            return self.by_id(given)
+        if given.startswith("."):
+            return self.inside(place.name, given[1:])
+        parent = self.chart.vertices[place.name].parent if place.name else None
+        return self.inside(parent or "", given)
+
+    def by_id(self, given: str) -> str | None:
+        """`#id`, or `#id.child.grandchild`; ids may have dots themselves."""
+        whole = given[1:]
+        end = len(whole)
+        while end > 0:
+            if whole[:end] in self.ids:
+                name, rest = self.ids[whole[:end]], whole[end + 1 :]
+                return (self.inside(name, rest) if rest else name) or None
+            end = whole.rfind(".", 0, end)
+        return self.inside("", whole)
+
+    def inside(self, parent: str, path: str) -> str | None:
+        name = f"{parent}.{path}" if parent else path
+        return name if name in self.chart.vertices else None
+
+    def guards(self, found: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
+        guard = found.get("guard", found.get("cond"))
+        if guard is None:
+            return
+        if isinstance(guard, dict) and guard.get("type") == GUARD:
+            params = guard.get("params")
+            conditions = params.get("conditions") if isinstance(params, dict) else None
+            yield from (one for one in conditions or () if isinstance(one, dict))
+            return
+        words = _short(guard.get("type", guard.get("name"))) if isinstance(guard, dict) else _short(guard)
+        params = guard.get("params") if isinstance(guard, dict) else None
+        if params:
+            words = f"{words} ({_short(params)})"
+        self.chart.mapped(f'the guard "{words[:60]}" is for the model to judge', self.line(pointer))
+        yield {"description": words}
+
+
+def _short(value: Any) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return " ".join(text.split())[:200]
+
+
+def _shown(name: str) -> str:
+    return f'"{name[:80]}"' if name else "the machine"
+
+
+def write(definition: Definition) -> str:
+    """A definition as the JSON of an XState 5 machine. The document of `read` gives the same graph."""
+    machine: dict[str, Any] = {"id": definition.name, "initial": definition.initial_state}
+    if definition.description:
+        machine["description"] = definition.description
+    machine["states"] = {name: _state(definition, name) for name in definition.states}
+    shared = definition.global_transitions
+    if always := [_relative(_transition(one)) for one in shared if one.auto]:
+        machine["always"] = always
+    if events := _events([one for one in shared if not one.auto]):
+        machine["on"] = {event: [_relative(one) for one in given] for event, given in events.items()}
+    return json.dumps(machine, ensure_ascii=False, indent=2) + "\n"
+
+
+def _relative(transition: dict[str, Any]) -> dict[str, Any]:
+    return {**transition, "target": "." + transition["target"]}
+
+
+def _state(definition: Definition, name: str) -> dict[str, Any]:
+    state, kind = definition.states[name], definition.kind_of(name)
+    found: dict[str, Any] = {}
+    words = state.purpose or state.description
+    if words:
+        found["description"] = words
+    if kind == "final":
+        return {**found, "type": "final"}
+    if kind != "converse":
+        found["meta"] = {"kind": kind}
+    always = [one for one in state.transitions if one.auto or kind == "decide"]
+    if always:
+        found["always"] = [_transition(one) for one in always]
+    events = _events([one for one in state.transitions if one not in always])
+    if events:
+        found["on"] = events
+    return found
+
+
+def _events(transitions: list[Transition]) -> dict[str, list[dict[str, Any]]]:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for one in transitions:
+        found.setdefault(event_name(one), []).append(_transition(one))
+    return found
+
+
+def event_name(transition: Transition) -> str:
+    """A name for what the model understands: from `on`, the description, or the target."""
+    words = transition.on or transition.description or transition.target_state
+    slug = re.sub(r"\W+", "_", words).strip("_")[:40].strip("_").upper()
+    return slug or "GO"
+
+
+def _transition(transition: Transition) -> dict[str, Any]:
+    found: dict[str, Any] = {"target": transition.target_state, "description": transition.description}
+    conditions = [one.model_dump(mode="json", exclude_defaults=True) for one in transition.conditions]
+    if conditions:
+        found["guard"] = {"type": GUARD, "params": {"conditions": conditions}}
+    return found
