@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.conditions import Rule, compile_rule, test
 from llm_fsm.lint.cases import ANY, Case, Cases, Domains, both, either
 from llm_fsm.lint.outcomes import is_literal, operation, operators_in, placed, split
 from llm_fsm.lint.values import EVERYTHING, ValueSet, points
+from llm_fsm.nodes import Node
 
+_ENCODER = json.JSONEncoder(sort_keys=True)
 _FINITE = 64
 """Keys of at most so many values are tested value by value."""
 _MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
@@ -36,8 +37,7 @@ _TRUTHS = frozenset(
 """Operators whose value is true or false."""
 
 
-@dataclass(frozen=True, slots=True)
-class Test:
+class Test(NamedTuple):
     """A test of one key, or an opaque one. `yes` and `no`: the values with which it may hold and may fail.
 
     `text`: the rule as text, where it is not the values alone that decide; `rule` is the test itself.
@@ -57,8 +57,7 @@ class Test:
         return () if values.empty else (Case({self.name: values}, signs),)
 
 
-@dataclass(frozen=True, slots=True)
-class Junction:
+class Junction(NamedTuple):
     """All of its parts, or (`every` false) one of them."""
 
     every: bool
@@ -80,8 +79,7 @@ class Junction:
         return found
 
 
-@dataclass(frozen=True, slots=True)
-class Not:
+class Not(NamedTuple):
     """The opposite of a formula."""
 
     inner: Formula
@@ -104,29 +102,27 @@ TRUE = Junction(True, ())
 FALSE = Junction(False, ())
 
 
-@dataclass(frozen=True, slots=True)
-class Reader:
+class Reader(NamedTuple):
     """Turns the parts of a rule that compiles into formulas."""
 
     domains: Domains
     tests: Tests
-    whole: Any
-    compiled: Rule
+    steps: int
 
-    def formula(self, rule: Any) -> Formula:
-        """What it takes for a rule to be truthy."""
+    def formula(self, rule: Any, node: Node | None = None) -> Formula:
+        """What it takes for a rule to be truthy; `node` is the rule compiled, where that was done before."""
         found = operation(rule)
         if found is None:
-            return self.test(rule)
+            return self.test(rule, node)
         operator, arguments = found
         match operator, len(arguments):
             case (("and" | "or"), count) if count:
-                return Junction(operator == "and", tuple(map(self.formula, arguments)))
+                return Junction(operator == "and", tuple(map(self.formula, arguments, _parts(node, count))))
             case (("!" | "!!"), count) if count:
-                inner = self.formula(arguments[0])
+                inner = self.formula(arguments[0], _parts(node, count)[0])
                 return Not(inner) if operator == "!" else inner
             case (("if" | "?:"), 3):
-                first, second, third = map(self.formula, arguments)
+                first, second, third = map(self.formula, arguments, _parts(node, 3))
                 chosen = Junction(True, (first, second))
                 return Junction(False, (chosen, Junction(True, (Not(first), third))))
             case (("<" | "<="), 3):
@@ -141,24 +137,24 @@ class Reader:
         if operator in _MIRRORED:
             return self.test({_MIRRORED[operator]: [arguments[1], arguments[0]]})
         if operator in ("==", "==="):
-            return self.equality(operator, arguments[:2])
-        return self.test(rule)
+            return self.equality(operator, arguments[:2], node)
+        return self.test(rule, node)
 
-    def equality(self, operator: str, sides: list[Any]) -> Formula:
+    def equality(self, operator: str, sides: list[Any], node: Node | None) -> Formula:
         """A truth value that is compared with true or false is the truth value, or its opposite."""
         for one, other in (sides, sides[::-1]):
             found = operation(one)
             if isinstance(other, bool) and found is not None and found[0] in _TRUTHS:
                 inner = self.formula(one)
                 return inner if other else Not(inner)
-        return self.test({operator: sides})
+        return self.test({operator: sides}, node)
 
-    def test(self, rule: Any) -> Formula:
+    def test(self, rule: Any, node: Node | None = None) -> Formula:
         """A rule that is not looked into further."""
-        text = json.dumps(rule, sort_keys=True)
+        text = _ENCODER.encode(rule)
         found = self.tests.get(text)
         if found is None:
-            compiled = self.compiled if rule is self.whole else compile_rule(rule)
+            compiled = compile_rule(rule) if node is None else Rule(node, self.steps)
             found = self.tests[text] = self.new_test(rule, compiled, text)
         return found
 
@@ -179,6 +175,11 @@ class Reader:
         yes, no = values & yes, values & no
         certain = (yes & no).empty
         return Test(None if certain else text, name, yes, no, breaks=not operators <= _SAFE)
+
+
+def _parts(node: Node | None, count: int) -> Sequence[Node | None]:
+    """The compiled arguments of an operation of so many."""
+    return [None] * count if node is None else node.arguments
 
 
 def _tried(rule: Rule, name: str, values: Sequence[Any]) -> Test:

@@ -12,8 +12,7 @@ out of account.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.conditions import Rule, compile_rule, look_up, test
 from llm_fsm.lint.cases import ANY, Cases, Domains
@@ -21,8 +20,7 @@ from llm_fsm.lint.formulas import Formula, Junction, Reader, Test, Tests
 from llm_fsm.lint.values import SET, UNSET
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Guard:
+class Guard(NamedTuple):
     """All conditions of one transition. `holds` and `fails` are the cases of either outcome.
 
     `judged`: words alone say when to take it, so by conditions it always holds. `needs` are the keys
@@ -83,7 +81,8 @@ def guard_of(
     tests = {} if known is None else known
     parts: list[Formula] = [_is_set(name, domains) for name in names]
     parts += [
-        Reader(domains, tests, logic, rule).formula(logic) for logic, rule in zip(written, rules, strict=True)
+        Reader(domains, tests, rule.steps).formula(logic, rule.node)
+        for logic, rule in zip(written, rules, strict=True)
     ]
     formula = parts[0] if len(parts) == 1 else Junction(True, tuple(parts))
     return Guard(
