@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to
-from llm_fsm.loader import check
+from llm_fsm import check
 
 A = "/states/a"
 DID = "did you mean"

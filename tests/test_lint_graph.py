@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, found_by, machine, to
-from llm_fsm.loader import check
+from llm_fsm import check
 
 FINAL = {"kind": "final", "purpose": "End"}
 Found = tuple[str, str, tuple[str, ...]]
@@ -176,7 +176,7 @@ def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Documen
 
 def test_a_state_whose_name_is_misspelt_in_a_target_is_not_called_unreachable_too() -> None:
     document = machine({"a": {}, "goodbye": FINAL})
-    document["states"]["a"] = leads("godbye")
+    document["states"]["a"] = {"purpose": "Greet", **leads("godbye")}
     assert [(found.name, found.hint) for found in check(document) if found.level != "info"] == [
         ("unknown-target", 'did you mean "goodbye"?'),
     ]

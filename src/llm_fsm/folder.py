@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from llm_fsm.loader import MAX_BYTES
+from llm_fsm.reading import MAX_BYTES
 
 _STATES = re.compile(rb'"states"\s*:')
 _PATTERN = re.compile(r"[*?]|\[[^\]]+\]")

@@ -53,10 +53,9 @@ class Page:
     @property
     def markdown(self) -> str:
         """The page as a section of the handbook."""
-        example = "\n".join(line.removeprefix("    ") for line in self.example.splitlines())
         return (
             f"### {self.rule.name}\n\n`{self.rule.code}` · {self.rule.level}\n\n{self.summary}\n\n"
-            f"**Why it is bad.** {self.why}\n\n```text\n{example}\n```\n\n**Fix.** {self.fix}\n"
+            f"**Why it is bad.** {self.why}\n\n{self.example}\n\n**Fix.** {self.fix}\n"
         )
 
 

@@ -119,7 +119,7 @@ def _case(file: str, found: Finding) -> str:
 
 
 def _xml(value: str) -> str:
-    plain = _NOT_IN_XML.sub("\ufffd", value)
+    plain = _NOT_IN_XML.sub("\ufffd", _visible_but_breaks(value))
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\n", "&#10;")):
         plain = plain.replace(char, entity)
     return plain

@@ -44,7 +44,9 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         others = [quoted(other) for other in before[name] if other != name]
         why = (
-            f"only {listed(others, 4)} would lead there, unreachable too" if others else "no transition leads there"
+            f"only {listed(others, 4)} would lead there, unreachable too"
+            if others
+            else "no transition leads there"
         )
         yield RULE.finding(
             f"state {quoted(name)} is never reached: {why}",
