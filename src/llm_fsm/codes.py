@@ -7,14 +7,13 @@ F graph, C decision, K data flow, W words, T work, P properties, M older forms, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llm_fsm.findings import Finding, Level
 from llm_fsm.source import escape
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(NamedTuple):
     """One kind of finding. `at_key`: it stands at the key of its pointer, not at the value."""
 
     code: str

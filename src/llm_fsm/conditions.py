@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from llm_fsm.coercion import MAX_DEPTH, MAX_STEPS, Fault, Meter, byte_length, kind_of, look_up, result, truthy
 from llm_fsm.findings import nearest
@@ -61,8 +60,7 @@ _HOLDS, _FAILS, _BREAKS = 1, 2, 4
 """Bits of the set of outcomes that a part of a rule can have: truthy, falsy, an error."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Rule:
+class Rule(NamedTuple):
     """A compiled rule; calling it with data gives a JSON value or raises ConditionError.
 
     `reads` are the names, as written ("address.city"), that the rule reads from its data by literal
@@ -94,8 +92,7 @@ class Rule:
             raise ConditionError(f"its value cannot be given out: {fault.reason}") from fault
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """Whether a rule holds. `error`: why it could not be evaluated, in which case it does not hold."""
 
     holds: bool

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.codes import finding, step
 from llm_fsm.conditions import collect_faults
@@ -19,8 +18,7 @@ from llm_fsm.published import shape_of
 Notes = dict[tuple[str, str, str | None], list[str]]
 
 
-@dataclass(frozen=True, slots=True)
-class Upgraded:
+class Upgraded(NamedTuple):
     """A document in today's form. `origins`: pointer now to the pointer in the document as written."""
 
     document: dict[str, Any]
@@ -41,12 +39,11 @@ def _origin(origins: Mapping[str, str], pointer: str) -> str:
     return pointer
 
 
-@dataclass(frozen=True, slots=True)
-class Ledger:
+class Ledger(NamedTuple):
     """What was mapped, and where it came from, while a document is rewritten."""
 
-    origins: dict[str, str] = field(default_factory=dict)
-    notes: Notes = field(default_factory=dict)
+    origins: dict[str, str]
+    notes: Notes
 
     def moved(self, now: str, written: str) -> None:
         """Record that what is now at `now` was written at `written` (a pointer of the new document)."""
@@ -109,7 +106,7 @@ _SPEAKERS = {"assistant": "system", "bot": "system", "agent": "system", "human":
 
 def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledger], None]) -> Upgraded:
     """A document in today's form; `rewrite` first deals with documents of another shape altogether."""
-    ledger = Ledger()
+    ledger = Ledger({}, {})
     now = dict(document)
     rewrite(now, ledger)
     _states_by_id(now, ledger)

@@ -6,8 +6,7 @@ A part is a closure over the data in scope (the element inside a loop's body) an
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from llm_fsm.coercion import Fault, Meter
 from llm_fsm.operators import ABSENT, OPERATIONS, SLOT
@@ -30,8 +29,7 @@ class ConditionError(ValueError):
         super().__init__(f"{reason}{place}" if hint is None else f"{reason}{place}; {hint}")
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class Node:
+class Node(NamedTuple):
     """One compiled part of a rule.
 
     `operator` is "" for literals and lists. `name`: what a `var` with a literal name reads. `size`:
@@ -48,8 +46,7 @@ class Node:
     reads_unknown: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(NamedTuple):
     """Where the compiler is. `inside`: in the body of a loop, where names read the element."""
 
     pointer: str = ""

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import cache
+from importlib import import_module
 from types import MappingProxyType
-from typing import Any, Final
-
-import re2
+from typing import Any, Final, NamedTuple
 
 from llm_fsm.coercion import (
     MAX_DEPTH,
@@ -224,10 +223,17 @@ def now(meter: Meter) -> Number:
     return result(moment)
 
 
+@cache
+def _re2() -> Any:
+    """The library RE2, loaded with the first regular expression, which few rules have."""
+    return import_module("re2")
+
+
 def pattern_of(source: Any) -> Any:
     """The compiled RE2 pattern; Fault for what RE2 does not accept."""
     if not isinstance(source, str):
         raise Fault(f"the regular expression is {kind_of(source)}, it must be a text")
+    re2 = _re2()
     options = re2.Options()
     options.log_errors = False
     options.max_mem = _PATTERN_MEMORY
@@ -304,8 +310,7 @@ def _offset(meter: Meter, value: Any) -> int:
     return int(max(-(2**53), min(2**53, number)))
 
 
-@dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(NamedTuple):
     """An operator that needs only its arguments' values. Arguments beyond `most` are ignored."""
 
     call: Callable[..., Any]

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(NamedTuple):
     """A place in a text, counted from 1; the column in characters."""
 
     line: int
     column: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Duplicate:
+class Duplicate(NamedTuple):
     """A key that an object has already: `position` is the later one's, `first` the first one's.
 
     `path` are the keys and indices that lead to the member. Of several the last one's value counts.
@@ -40,8 +37,7 @@ class Duplicate:
         return "".join(f"/{escape(step)}" for step in self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class Lines:
+class Lines(NamedTuple):
     """The offsets at which a text's lines begin."""
 
     starts: list[int]
@@ -76,27 +72,26 @@ class Container:
         self.key = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
+class Scan(NamedTuple):
     """A text's value, and where its parts stand. `duplicates` are in the order of the text."""
 
     value: Any
     duplicates: tuple[Duplicate, ...]
-    _lines: Lines
-    _root: int | Container
+    lines: Lines
+    root: int | Container
 
     def position(self, pointer: str) -> Position:
         """Where the value at a JSON pointer begins; of one that is not there, its nearest ancestor."""
-        return self._lines.position(self._find(pointer)[0])
+        return self.lines.position(self._find(pointer)[0])
 
     def key_position(self, pointer: str) -> Position:
         """Where the key of the member at a JSON pointer begins; where there is none, as `position`."""
         offset, key_offset = self._find(pointer)
-        return self._lines.position(offset if key_offset is None else key_offset)
+        return self.lines.position(offset if key_offset is None else key_offset)
 
     def _find(self, pointer: str) -> tuple[int, int | None]:
         """The offsets of value and key; no key for elements, the root, and what is not there."""
-        place, key_offset = self._root, None
+        place, key_offset = self.root, None
         for step in pointer.split("/")[1:]:
             key = step.replace("~1", "/").replace("~0", "~")
             if isinstance(place, int) or key not in place.places:

@@ -7,10 +7,9 @@ document: nothing is ever fetched.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
-
-import jsonschema_rs
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 
 class ShapeError(ValueError):
@@ -22,17 +21,16 @@ class ShapeError(ValueError):
         super().__init__(reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Shape:
+class Shape(NamedTuple):
     """A compiled schema."""
 
     schema: Mapping[str, Any]
-    _validator: Any
+    validator: Any
 
     def fault(self, value: object) -> str | None:
         """Why a JSON value does not fit, in one sentence; None when it fits."""
         try:
-            for error in self._validator.iter_errors(value):
+            for error in self.validator.iter_errors(value):
                 where = "".join(f"/{step}" for step in error.instance_path)
                 return f"at {where}: {error.message}" if where else str(error.message)
         except UnicodeEncodeError:
@@ -42,18 +40,25 @@ class Shape:
         return None
 
 
+@cache
+def _engine() -> Any:
+    """jsonschema_rs, loaded with the first schema: it takes longer than everything else in a check."""
+    return import_module("jsonschema_rs")
+
+
 def _refuse(uri: str) -> Any:
     raise ValueError(f"references outside the document are not followed: {uri}")
 
 
 def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = None) -> Shape:
     """Compile the schema of one value; `defs` is what `#/$defs/…` in it refers to. Raises ShapeError."""
+    engine = _engine()
     document = {"$defs": dict(defs), **schema} if defs else dict(schema)
     try:
-        validator = jsonschema_rs.validator_for(document, validate_formats=True, retriever=_refuse)
-    except jsonschema_rs.ValidationError as error:
+        validator = engine.validator_for(document, validate_formats=True, retriever=_refuse)
+    except engine.ValidationError as error:
         pointer = "".join(f"/{step}" for step in error.instance_path)
         raise ShapeError(str(error.message), pointer) from error
-    except (ValueError, jsonschema_rs.ReferencingError) as error:
+    except (ValueError, engine.ReferencingError) as error:
         raise ShapeError(str(error)) from error
     return Shape(schema, validator)

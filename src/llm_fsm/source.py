@@ -128,7 +128,7 @@ class _Scanner:
             Duplicate(path=path, position=lines.position(at), first=lines.position(first))
             for path, at, first in self.duplicates
         )
-        return Scan(value=value, duplicates=duplicates, _lines=lines, _root=root)
+        return Scan(value=value, duplicates=duplicates, lines=lines, root=root)
 
     def _document(self) -> tuple[Any, int | Container]:
         """The text's value and its place; each value that is complete goes into the container around it."""

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from itertools import islice, product
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.lint.values import ValueSet
 
@@ -19,8 +18,7 @@ Accepts = Callable[[str, Any], bool]
 """Whether a key may hold a value; any may be null."""
 
 
-@dataclass(frozen=True, slots=True)
-class Case:
+class Case(NamedTuple):
     """Contexts in which each key has one of its values and each opaque test (by its text) its outcome."""
 
     sets: Mapping[str, ValueSet]

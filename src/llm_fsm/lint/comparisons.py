@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.codes import step
 from llm_fsm.lint.outcomes import is_literal, operation, variable
@@ -15,8 +14,7 @@ _EQUALITIES = frozenset({"==", "!=", "===", "!=="})
 _LOOPS = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """A key beside a literal. `owner`: the condition; `pointer`: the operator; `at`: the literal.
 
     `positive`: the condition needs it to hold; False: to fail; None: either, as the case may be.

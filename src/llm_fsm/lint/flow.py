@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.codes import step
 from llm_fsm.graph import reachable, shortest_path
@@ -29,8 +29,7 @@ def root_of(name: str) -> str:
     return name.split(".", 1)[0]
 
 
-@dataclass(frozen=True, slots=True)
-class Use:
+class Use(NamedTuple):
     """A place where a key is read. `state` is None for a global transition or a tool."""
 
     state: str | None

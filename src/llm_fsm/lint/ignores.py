@@ -10,8 +10,7 @@ below it counts. Errors cannot be left out: what cannot work has to be mended.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.codes import finding, step
 from llm_fsm.findings import Finding, nearest
@@ -24,8 +23,7 @@ _FORM = 'write ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": 
 _TOLD = frozenset({"unknown-rule", "ignore-without-reason", "unused-ignore"})
 
 
-@dataclass(frozen=True, slots=True)
-class Ignore:
+class Ignore(NamedTuple):
     """One entry: which rule's findings, below which pointer, are left out, and why."""
 
     pointer: str
@@ -39,8 +37,7 @@ class Ignore:
         return inside and found.name not in _TOLD and matches(self.rule, found.name, found.code)
 
 
-@dataclass(frozen=True, slots=True)
-class Ignores:
+class Ignores(NamedTuple):
     """The entries of a file, and what is wrong with how they are written."""
 
     entries: tuple[Ignore, ...]

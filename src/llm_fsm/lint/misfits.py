@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.reasoning import Reasoning, reasoning
@@ -14,8 +13,7 @@ from llm_fsm.lint.values import SET, ValueSet, points
 Kind = Literal["case", "value", "type"]
 
 
-@dataclass(frozen=True, slots=True)
-class Misfit:
+class Misfit(NamedTuple):
     """A comparison and what is odd about it. `values`: those that the key may have, if they are listed.
 
     `harmless`: conversion makes the comparison work as it is meant.

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.graph import reachable, reversed_graph, shortest_path
 from llm_fsm.lint.flow import Flow, flow
@@ -31,8 +31,7 @@ class FormError(ValueError):
         super().__init__(reason)
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(NamedTuple):
     """What a statement is about: to be in one of the states, or to have set one of the keys."""
 
     states: tuple[str, ...] = ()
@@ -43,8 +42,7 @@ class Places:
         return " or ".join([*self.states, *(f"key {key}" for key in self.keys)])
 
 
-@dataclass(frozen=True, slots=True)
-class Statement:
+class Statement(NamedTuple):
     """`verb` is never, always or eventually; `limit` is what stands under before or after."""
 
     verb: str
@@ -93,8 +91,7 @@ def places(value: object, key: str) -> Places:
     return Places(states, keys)
 
 
-@dataclass(frozen=True, slots=True)
-class Violation:
+class Violation(NamedTuple):
     """A path on which a statement does not hold, and what it shows."""
 
     path: tuple[str, ...]

@@ -8,15 +8,14 @@ sentence what is found; then `Why it is bad:`, `Example:` (a definition fragment
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from llm_fsm.codes import CODES
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.subject import Subject
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Rule:
+class Rule(NamedTuple):
     """One rule. `at_key`: its findings stand at the key of their pointer, not at the value.
 
     `level` is the gravest that its findings have: only rules of level error are run when a machine is

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.codes import step, steps
 from llm_fsm.conditions import ConditionError, Rule, compile_rule
@@ -34,8 +34,7 @@ FlowReader = Callable[[str, str | None], tuple[str, Mapping[str, Any] | None]]
 """(relative path, file that names it; None for the one that is checked) to (file, its document or None)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
+class Placed(NamedTuple):
     """An object of the document and its JSON pointer."""
 
     pointer: str
@@ -75,8 +74,7 @@ class Placed:
         return inner if isinstance(inner, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Arc:
+class Arc(NamedTuple):
     """One transition as it can be taken: global ones once for each state that offers them.
 
     `conditions` are the placed condition objects; `is_global` tells where the transition stands.

@@ -8,9 +8,8 @@ true, false, the empty list, other lists, and objects.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import reduce
-from typing import Any
+from typing import Any, NamedTuple
 
 KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
 _SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}
@@ -101,8 +100,7 @@ def _whole(ranges: Ranges) -> Ranges:
     return _united(found)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ValueSet:
+class ValueSet(NamedTuple):
     """A set of JSON values. `whole`: of the numbers in the ranges only the whole ones."""
 
     kinds: frozenset[str] = frozenset()
