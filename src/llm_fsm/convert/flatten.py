@@ -8,6 +8,7 @@ where that one goes on when it is done.
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -35,7 +36,9 @@ def state_ids(names: Iterable[str]) -> dict[str, str]:
     for name in given:
         if name in ids:
             continue
-        short = re.sub(r"[^A-Za-z0-9_-]+", "_", name)[:50].strip("_-") or "state"
+        latin = unicodedata.normalize("NFKD", name[:200].replace("ß", "ss"))
+        plain = "".join(char for char in latin if not unicodedata.combining(char))
+        short = re.sub(r"[^A-Za-z0-9_-]+", "_", plain)[:50].strip("_-") or "state"
         stem = short if not (short[0].isdigit() or short[0] == "-") else f"state_{short}"
         unique, number = stem, 2
         while unique in taken:

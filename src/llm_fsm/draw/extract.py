@@ -117,7 +117,7 @@ def extract(document: Mapping[str, Any], details: Details | None = None) -> Pict
 
 def one_line(text: str) -> str:
     """A text as a label: white space is one blank, and what could steer a terminal is left out."""
-    return _UNSAFE.sub("", _BLANK.sub(" ", text)).strip()
+    return " ".join(_UNSAFE.sub("", _BLANK.sub(" ", text)).split())
 
 
 def _id(name: str) -> str:
