@@ -7,8 +7,9 @@ Chinese, Japanese or Korean per token. Good to about a quarter, which is enough 
 from __future__ import annotations
 
 import re
+from functools import cache
 
-_WIDE = re.compile("[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]")
+_WIDE = "[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
 
 
 def estimate(text: str) -> int:
@@ -16,5 +17,10 @@ def estimate(text: str) -> int:
     if text.isascii():
         return (len(text) + 3) // 4
     plain = sum(1 for character in text if character.isascii())
-    wide = len(_WIDE.findall(text))
+    wide = len(_wide().findall(text))
     return (plain + 3) // 4 + wide + (len(text) - plain - wide + 1) // 2
+
+
+@cache
+def _wide() -> re.Pattern[str]:
+    return re.compile(_WIDE)

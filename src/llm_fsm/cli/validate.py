@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 import click
@@ -18,9 +19,8 @@ from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.findings import Finding
 from llm_fsm.folder import NoDefinitionError, definitions, settings_file
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
-from llm_fsm.lint.fix import fix as mend
-from llm_fsm.lint.pages import page_of, pages
 from llm_fsm.lint.report import FORMATS, statistics
+from llm_fsm.lint.rules import RULES
 from llm_fsm.reading import MAX_BYTES
 
 STDIN = "<stdin>"
@@ -161,15 +161,14 @@ def _words(options: Iterable[str]) -> list[str]:
 
 def _explained(word: str) -> str:
     try:
-        return page_of(word).text
+        return str(import_module("llm_fsm.lint.pages").page_of(word).text)
     except LookupError as error:
         raise click.UsageError(str(error)) from error
 
 
 def _catalogue() -> str:
-    rules = [page.rule for page in pages()]
-    width = max(len(rule.name) for rule in rules)
-    return "\n".join(f"{rule.code}  {rule.level:7}  {rule.name:{width}}".rstrip() for rule in rules)
+    width = max(len(rule.name) for rule in RULES)
+    return "\n".join(f"{rule.code}  {rule.level:7}  {rule.name:{width}}".rstrip() for rule in RULES)
 
 
 def _give(report: str, output: str | None) -> None:
@@ -220,7 +219,7 @@ def _check_stdin(wish: Wish) -> list[Finding]:
 def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
     """Mend a file, or show what would be done. True when the file is another one now."""
     text = data.decode("utf-8")
-    fixed = mend(text, partial(_judged, wish, file))
+    fixed = import_module("llm_fsm.lint.fix").fix(text, partial(_judged, wish, file))
     if fixed.text == text:
         return False
     if not write:

@@ -12,10 +12,10 @@ Findings of the family E are always reported: without a definition there is noth
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from fnmatch import fnmatchcase
+from importlib import import_module
 from typing import Any, Literal, get_args
 
 from llm_fsm.findings import Finding, Level, nearest
@@ -82,6 +82,7 @@ class Config:
 
 def parse(text: str) -> Config | None:
     """The settings in a pyproject.toml; None when it has none. Raises ConfigError."""
+    tomllib: Any = import_module("tomllib")  # loaded only where there is such a file
     try:
         document = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:

@@ -15,8 +15,8 @@ from llm_fsm.lint.spelling import route
 Format = Callable[[Sequence[Finding], Sequence[str]], str]
 """Findings, and the names of all files that were checked, to a report; "" when there is nothing to print."""
 
-_NOT_IN_JSON = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
-_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_NOT_IN_JSON = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+_NOT_IN_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
 
 
@@ -43,7 +43,7 @@ def _escaped(found: re.Match[str]) -> str:
 def as_json(document: object) -> str:
     """A document as indented JSON, with JSON's own escapes for what cannot be shown."""
     plain = json.dumps(document, ensure_ascii=False, indent=2)
-    return _NOT_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", plain)
+    return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", plain)
 
 
 def findings_json(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
@@ -119,7 +119,7 @@ def _case(file: str, found: Finding) -> str:
 
 
 def _xml(value: str) -> str:
-    plain = _NOT_IN_XML.sub("\ufffd", _visible_but_breaks(value))
+    plain = re.sub(_NOT_IN_XML, "\ufffd", _visible_but_breaks(value))
     for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\n", "&#10;")):
         plain = plain.replace(char, entity)
     return plain

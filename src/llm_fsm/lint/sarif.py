@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
+from uuid import NAMESPACE_URL, uuid5
 
 from llm_fsm import __version__
 from llm_fsm.findings import Finding
@@ -102,7 +102,8 @@ def _flow(found: Finding) -> dict[str, Any]:
 def _fingerprints(findings: Iterable[Finding]) -> list[str]:
     """Marks that stay when lines move or entries of a list are added: rule, file, place, names in the message.
 
-    The place is the pointer without the positions in lists; equal ones are numbered in order.
+    A mark is a name-based UUID (RFC 9562). The place is the pointer without the positions in lists;
+    equal ones are numbered in order.
     """
     seen: Counter[tuple[str, ...]] = Counter()
     marks = []
@@ -111,5 +112,5 @@ def _fingerprints(findings: Iterable[Finding]) -> list[str]:
         subject = (found.name, uri(found.file or ""), place, *_QUOTED.findall(found.message))
         seen[subject] += 1
         text = "\x1f".join((*subject, str(seen[subject])))
-        marks.append(hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:32])
+        marks.append(uuid5(NAMESPACE_URL, ascii(text)).hex)
     return marks

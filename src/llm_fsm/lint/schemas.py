@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from llm_fsm.codes import steps
@@ -20,6 +20,8 @@ def schema_faults(
 
     `defs` is what `#/$defs/…` in it refers to.
     """
+    if not defs and _plainly_sound(schema):
+        return
     try:
         compile_shape(schema, defs if isinstance(defs, dict) else None)
     except ShapeError as error:
@@ -30,6 +32,47 @@ def schema_faults(
             meant = nearest(value, _TYPES) if isinstance(value, str) else None
             hint = f'did you mean "{meant}"?' if meant else f"types are {', '.join(_TYPES)}"
         yield place + error.pointer, message, hint
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, list)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def _is_anything(value: object) -> bool:  # noqa: ARG001
+    return True
+
+
+_PLAIN: Mapping[str, Callable[[Any], bool]] = {
+    "type": lambda value: isinstance(value, str) and value in _TYPES,
+    "items": lambda value: isinstance(value, dict) and _plainly_sound(value),
+    "properties": lambda value: isinstance(value, dict) and all(map(_PLAIN["items"], value.values())),
+    "additionalProperties": lambda value: isinstance(value, bool),
+    "required": lambda value: (
+        isinstance(value, list) and all(map(_is_text, value)) and len({*value}) == len(value)
+    ),
+    **dict.fromkeys(("title", "description"), _is_text),
+    **dict.fromkeys(("enum", "examples"), _is_list),
+    **dict.fromkeys(("const", "default"), _is_anything),
+    **dict.fromkeys(("minimum", "maximum"), _is_number),
+    **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
+}
+
+
+def _plainly_sound(schema: Mapping[str, Any]) -> bool:
+    """True for a schema of the commonest words, each with a value that it may have: most need no compiler."""
+    return all(key.startswith("x-") or (key in _PLAIN and _PLAIN[key](schema[key])) for key in schema)
 
 
 def _value_at(value: Any, pointer: str) -> Any:
