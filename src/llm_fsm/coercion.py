@@ -19,8 +19,8 @@ MAX_OUTPUT: Final = 64 * 1024
 
 Number = int | float
 
-_NUMBER = r"(?:[0-9]++(?:\.[0-9]*+)?+|\.[0-9]++)(?:[eE][+-]?[0-9]++)?+"
-_WHOLE_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})|0[xX][0-9a-fA-F]++|0[oO][0-7]++|0[bB][01]++")
+_NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
+_WHOLE_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _LEADING_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})")
 _SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
 _SPACE += "".join(map(chr, range(0x2000, 0x200B)))

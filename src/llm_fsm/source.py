@@ -20,9 +20,10 @@ __all__ = ["Duplicate", "Position", "Scan", "SourceError", "escape", "parse", "s
 MAX_DEPTH: Final = 200
 MAX_DIGITS: Final = 1000
 
-_SKIPPED = re.compile(r"(?:[ \t\r\n]++|//[^\r\n]*+|/\*(?s:.*?)\*/)*+")
-_TEXT = re.compile(r'"(?:[^"\\\x00-\x1f]++|\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4}))*+')
-_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*+)(?P<float>(?:\.[0-9]++)?+(?:[eE][+-]?[0-9]++)?+)")
+# Possessive quantifiers go wrong in CPython 3.11.2. These need none: what follows a repetition never fails.
+_SKIPPED = re.compile(r"(?:[ \t\r\n]+|//[^\r\n]*|/\*(?s:.*?)\*/)*")
+_TEXT = re.compile(r'"[^"\\\x00-\x1f]*(?:\\(?:["\\/bfnrt]|u[0-9a-fA-F]{4})[^"\\\x00-\x1f]*)*')
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?P<float>(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)")
 _WORD = re.compile(r"[^\s,:\[\]{}\"/]{1,40}")
 _NAMES: Final = {"true": True, "false": False, "null": None}
 _OTHER_NAMES: Final = {
