@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import json
 
 import pytest
 
-from cli_command import GREETER, Desk, desk
+import cli_command
+from cli_command import Desk, desk
 from llm_fsm.cli.validate import code, summary
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.config import Config, FailOn
 
 __all__ = ["desk"]
 
+# As the other tests of the command line have it, and collecting all that its transitions demand.
+GREETER = copy.deepcopy(cli_command.GREETER)
+GREETER["states"]["hello"]["required_context_keys"] = ["name", "age"]
+
 WRONG = {**GREETER, "initial_state": "helo", "colour": 1}
+
+
+@pytest.fixture(autouse=True)
+def good_greeter(desk: Desk) -> None:
+    """`greeter.json` has no findings."""
+    desk.write("greeter.json", GREETER)
 
 
 def found(level: Level, finding_code: str = "F101", name: str = "unknown-target") -> Finding:
@@ -135,3 +147,100 @@ def test_fail_on_makes_warnings_count(desk: Desk) -> None:
     assert desk.run("validate", name).code == 0
     assert desk.run("validate", name, "--fail-on", "warning").code == 1
     assert desk.run("validate", desk.write("wrong.json", WRONG), "--fail-on", "never").code == 0
+
+
+def test_a_page_is_printed_without_a_file(desk: Desk) -> None:
+    done = desk.run("validate", "--explain", "F105")
+    assert (done.code, done.out.splitlines()[0]) == (0, "trap (F105, warning)")
+    wrong = desk.run("validate", "--explain", "trp")
+    assert (wrong.code, wrong.out) == (2, "")
+    assert "did you mean 'trap'" in wrong.err
+
+
+def test_the_rules_are_listed(desk: Desk) -> None:
+    done = desk.run("validate", "--rules")
+    assert done.code == 0
+    assert "F105  warning  trap" in done.out.splitlines()
+
+
+def test_rules_are_selected_and_left_out(desk: Desk) -> None:
+    name = desk.write("wrong.json", WRONG)
+    assert "unknown-key" not in desk.run("validate", name, "--select", "F").out
+    assert desk.run("validate", name, "--ignore", "F102,S1").code == 0
+    assert desk.run("validate", name, "--select", "zzz").code == 2
+
+
+def test_settings_of_the_project_hold_until_an_option_says_otherwise(desk: Desk) -> None:
+    name = desk.write("odd.json", {**GREETER, "colour": 1})
+    settings = '[tool.llm-fsm.lint]\nfail-on = "warning"\nper-file-ignores = {"old_*" = ["S"]}\n'
+    (desk.folder / "pyproject.toml").write_text(settings, encoding="utf-8")
+    assert desk.run("validate", name).code == 1
+    assert desk.run("validate", name, "--fail-on", "error").code == 0
+    assert desk.run("validate", desk.write("old_one.json", {**GREETER, "colour": 1})).code == 0
+    (desk.folder / "pyproject.toml").write_text("[tool.llm-fsm.lint]\nfail-at = 1\n", encoding="utf-8")
+    wrong = desk.run("validate", name)
+    assert wrong.code == 2
+    assert "has no setting 'fail-at'" in wrong.err
+
+
+@pytest.mark.parametrize(
+    ("form", "begins"),
+    [("github", "::error file=wrong.json,line=1,col="), ("sarif", "{"), ("junit", "<?xml"), ("json", "{")],
+)
+def test_findings_are_printed_for_other_programs(desk: Desk, form: str, begins: str) -> None:
+    done = desk.run("validate", desk.write("wrong.json", WRONG), "--format", form)
+    assert done.code == 1
+    assert done.out.startswith(begins)
+
+
+def test_findings_are_written_to_a_file(desk: Desk) -> None:
+    name = desk.write("wrong.json", WRONG)
+    done = desk.run("validate", name, "--format", "sarif", "--output", "out.sarif")
+    assert (done.code, done.out) == (1, "")
+    document = json.loads((desk.folder / "out.sarif").read_text(encoding="utf-8"))
+    assert document["runs"][0]["results"][0]["ruleId"] == "F102"
+
+
+def test_fix_mends_the_file_and_reports_what_is_left(desk: Desk) -> None:
+    text = json.dumps({**WRONG, "persna": "x"}, indent=1)
+    name = desk.write("wrong.json", text)
+    shown = desk.run("validate", name, "--diff")
+    assert '- "persna": "x"' in shown.out
+    assert (desk.folder / name).read_text(encoding="utf-8") == text
+    done = desk.run("validate", name, "--fix")
+    assert (desk.folder / name).read_text(encoding="utf-8") == text.replace("persna", "persona")
+    assert (done.code, "persona" in done.out) == (1, False)
+    assert 'key "persna" renamed to "persona" (mended)' in done.err
+
+
+def test_what_is_left_out_is_not_mended(desk: Desk) -> None:
+    name = desk.write("odd.json", {**GREETER, "persna": "x"})
+    before = (desk.folder / name).read_text(encoding="utf-8")
+    assert desk.run("validate", name, "--fix", "--ignore", "S101").code == 0
+    assert (desk.folder / name).read_text(encoding="utf-8") == before
+
+
+def test_standard_input_has_the_name_that_is_given_and_cannot_be_mended(desk: Desk) -> None:
+    data = json.dumps(WRONG).encode()
+    assert desk.run("validate", "-", "--stdin-filename", "bot.json", stdin=data).out.startswith("bot.json:1:")
+    refused = desk.run("validate", "-", "--fix", stdin=data)
+    assert (refused.code, refused.out) == (2, "")
+
+
+def test_statistics_count_the_rules(desk: Desk) -> None:
+    done = desk.run("validate", "--statistics", desk.write("wrong.json", WRONG))
+    assert [line.split() for line in done.out.splitlines()] == [
+        ["1", "error", "unknown-initial-state", "F102"],
+        ["1", "warning", "unknown-key", "S101"],
+    ]
+
+
+def test_patterns_are_expanded_and_no_file_is_checked_twice(desk: Desk) -> None:
+    desk.write("one.json", GREETER)
+    done = desk.run("validate", "o*.json", "one.json")
+    assert done.err == "1 file, 0 errors, 0 warnings\n"
+    assert desk.run("validate", "zzz*.json").code == 2
+
+
+def test_no_path_is_a_usage_error(desk: Desk) -> None:
+    assert desk.run("validate").code == 2

@@ -1,0 +1,494 @@
+"""Faults that authors make, each as a function that plants one into a definition.
+
+A plant changes a document in place, at a place that chance chooses, and says where; it gives None when the
+document has no such place. What it changes, it changes once: the rest of the document stays right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from random import Random
+from typing import Any, TypeVar
+
+Document = dict[str, Any]
+Plant = Callable[[Document, Random], str | None]
+Item = TypeVar("Item")
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """A kind of fault: how it is planted, and the names of the rules of which one has to find it."""
+
+    name: str
+    plant: Plant
+    rules: tuple[str, ...]
+
+
+def typo(word: str, chance: Random) -> str:
+    """A slip of the fingers: two letters swapped, one left out, or one doubled."""
+    at = chance.randrange(1, max(2, len(word) - 1))
+    how = chance.randrange(3)
+    if how == 0 and len(word) > at + 1 and word[at] != word[at + 1]:
+        return word[:at] + word[at + 1] + word[at] + word[at + 2 :]
+    if how == 1 and len(word) > 4:
+        return word[:at] + word[at + 1 :]
+    return word[: at + 1] + word[at] + word[at + 1 :]
+
+
+def _pick(items: Sequence[Item], chance: Random) -> Item | None:
+    return chance.choice(items) if items else None
+
+
+def _moves(document: Document) -> list[tuple[str, Document]]:
+    """(place, transition) of every transition of a state."""
+    return [
+        (f"{name}/{index}", move)
+        for name, state in document["states"].items()
+        for index, move in enumerate(state.get("transitions", ()))
+    ]
+
+
+def _asking(document: Document) -> list[str]:
+    """States with transitions in which the user is asked."""
+    states = document["states"].items()
+    return [name for name, state in states if state.get("transitions") and state.get("kind") != "decide"]
+
+
+def _comparisons(document: Document) -> list[tuple[str, list[Any]]]:
+    """(place, arguments) of every `{"==": [{"var": key}, value]}`."""
+
+    def inside(value: Any) -> Iterator[list[Any]]:
+        if isinstance(value, dict):
+            for key, inner in value.items():
+                if (
+                    key == "=="
+                    and isinstance(inner, list)
+                    and isinstance(inner[0], dict)
+                    and "var" in inner[0]
+                ):
+                    yield inner
+                yield from inside(inner)
+        elif isinstance(value, list):
+            for item in value:
+                yield from inside(item)
+
+    return [
+        (place, arguments)
+        for place, move in _moves(document)
+        for arguments in inside([condition.get("logic") for condition in move.get("conditions", ())])
+    ]
+
+
+def _schemas(document: Document) -> dict[str, Document]:
+    found: dict[str, Document] = document["context_schema"]["properties"]
+    return found
+
+
+def _list_of_keys(document: Document, key: str) -> list[tuple[str, list[str]]]:
+    """(place, names) of every list of keys that states collect, or that conditions require."""
+    if key == "required_context_keys":
+        return [(name, state[key]) for name, state in document["states"].items() if state.get(key)]
+    conditions = ((place, one) for place, move in _moves(document) for one in move.get("conditions", ()))
+    return [(place, one[key]) for place, one in conditions if one.get(key)]
+
+
+def misspelt_target(document: Document, chance: Random) -> str | None:
+    """A transition to a state whose name has a typo."""
+    place, move = chance.choice(_moves(document))
+    move["target_state"] = typo(move["target_state"], chance)
+    return f"{place} {move['target_state']}"
+
+
+def misspelt_initial_state(document: Document, chance: Random) -> str | None:
+    """An initial state with a typo."""
+    document["initial_state"] = typo(document["initial_state"], chance)
+    return str(document["initial_state"])
+
+
+def misspelt_key(document: Document, chance: Random) -> str | None:
+    """A key of a state with a typo."""
+    name = chance.choice(list(document["states"]))
+    state = document["states"][name]
+    key = _pick([key for key in state if len(key) > 3], chance)
+    if key is None:
+        return None
+    wrong = typo(key, chance)
+    document["states"][name] = {wrong if one == key else one: value for one, value in state.items()}
+    return f"{name} {wrong}"
+
+
+def wrong_type(document: Document, chance: Random) -> str | None:
+    """A value in quotes, or a text where a list belongs."""
+    place, move = chance.choice(_moves(document))
+    key, value = chance.choice([("priority", "10"), ("auto", "yes"), ("conditions", 3), ("description", 7)])
+    move[key] = value
+    return f"{place} {key}"
+
+
+def missing_target(document: Document, chance: Random) -> str | None:
+    """A transition without a target."""
+    place, move = chance.choice(_moves(document))
+    del move["target_state"]
+    return place
+
+
+def unknown_kind(document: Document, chance: Random) -> str | None:
+    """A kind that does not exist."""
+    name = chance.choice(list(document["states"]))
+    document["states"][name]["kind"] = chance.choice(["end", "Final", "chat", "decision", "conversation"])
+    return f"{name} {document['states'][name]['kind']}"
+
+
+def copied_id(document: Document, chance: Random) -> str | None:
+    """A state with the id of another one."""
+    name, other = chance.sample(list(document["states"]), 2)
+    document["states"][name]["id"] = other
+    return f"{name} {other}"
+
+
+def unknown_operator(document: Document, chance: Random) -> str | None:
+    """An operator that JsonLogic does not have."""
+    place, move = chance.choice(_moves(document))
+    operator = chance.choice(["equals", "has_contex", "containz", "=>", "is", "gt", "AND"])
+    move.setdefault("conditions", []).append({"description": "x", "logic": {operator: [{"var": "x"}, 1]}})
+    return f"{place} {operator}"
+
+
+def misspelt_condition_key(document: Document, chance: Random) -> str | None:
+    """A condition that compares a key with a typo."""
+    found = _pick(_comparisons(document), chance)
+    if found is None:
+        return None
+    found[1][0] = {"var": typo(found[1][0]["var"], chance)}
+    return f"{found[0]} {found[1][0]}"
+
+
+def misspelt_collected_key(document: Document, chance: Random) -> str | None:
+    """A state that collects a key with a typo."""
+    found = _pick(_list_of_keys(document, "required_context_keys"), chance)
+    if found is None:
+        return None
+    at = chance.randrange(len(found[1]))
+    found[1][at] = typo(found[1][at], chance)
+    return f"{found[0]} {found[1][at]}"
+
+
+def misspelt_demanded_key(document: Document, chance: Random) -> str | None:
+    """A condition that demands a key with a typo."""
+    found = _pick(_list_of_keys(document, "requires_context_keys"), chance)
+    if found is None:
+        return None
+    at = chance.randrange(len(found[1]))
+    found[1][at] = typo(found[1][at], chance)
+    return f"{found[0]} {found[1][at]}"
+
+
+def value_outside_enum(document: Document, chance: Random) -> str | None:
+    """A comparison with a value that the key can never have."""
+    schemas = _schemas(document)
+    places = [
+        (place, one) for place, one in _comparisons(document) if "enum" in schemas.get(one[0]["var"], {})
+    ]
+    found = _pick(places, chance)
+    if found is None:
+        return None
+    found[1][1] = typo(str(found[1][1]), chance)
+    return f"{found[0]} {found[1][1]}"
+
+
+def other_type(document: Document, chance: Random) -> str | None:
+    """A comparison with a value of another type."""
+    found = _pick(_comparisons(document), chance)
+    if found is None:
+        return None
+    found[1][1] = {"true": 1} if isinstance(found[1][1], str) else "perhaps"
+    if isinstance(found[1][1], dict):
+        found[1][1] = 17
+    return f"{found[0]} {found[1]}"
+
+
+def contradiction(document: Document, chance: Random) -> str | None:
+    """A condition that demands two values of one key at once."""
+    place, move = chance.choice(_moves(document))
+    enums = {
+        key: schema["enum"] for key, schema in _schemas(document).items() if len(schema.get("enum", ())) > 1
+    }
+    key = _pick(list(enums), chance)
+    if key is None:
+        return None
+    both = [{"==": [{"var": key}, value]} for value in enums[key][:2]]
+    move.setdefault("conditions", []).append({"description": "both", "logic": {"and": both}})
+    return f"{place} {key}"
+
+
+def broken_template(document: Document, chance: Random) -> str | None:
+    """A fixed reply in which a delimiter is not closed."""
+    names = [name for name, state in document["states"].items() if "}}" in str(state.get("reply", ""))]
+    name = _pick(names, chance)
+    if name is None:
+        return None
+    reply = document["states"][name]["reply"]
+    lines = reply if isinstance(reply, list) else [reply]
+    at = chance.choice([number for number, line in enumerate(lines) if "}}" in line])
+    lines[at] = lines[at].replace("}}", "}", 1)
+    document["states"][name]["reply"] = lines
+    return f"{name} {at}"
+
+
+def misspelt_reply_key(document: Document, chance: Random) -> str | None:
+    """A fixed reply that names a key with a typo."""
+    keys = _schemas(document)
+    places = [
+        (name, key)
+        for name, state in document["states"].items()
+        for key in keys
+        if f"{{{{ {key} }}}}" in str(state.get("reply", ""))
+    ]
+    found = _pick(places, chance)
+    if found is None:
+        return None
+    state, wrong = document["states"][found[0]], typo(found[1], chance)
+    reply = "\n".join(state["reply"]) if isinstance(state["reply"], list) else state["reply"]
+    state["reply"] = reply.replace(f"{{{{ {found[1]} }}}}", f"{{{{ {wrong} }}}}", 1)
+    return f"{found[0]} {wrong}"
+
+
+def secret_reply(document: Document, chance: Random) -> str | None:
+    """A fixed reply that shows a key which is now a secret."""
+    said = str([state.get("reply", "") for state in document["states"].values()])
+    key = _pick([key for key in _schemas(document) if f"{{{{ {key} }}}}" in said], chance)
+    if key is None:
+        return None
+    _schemas(document)[key]["x-secret"] = True
+    return key
+
+
+def lost_state(document: Document, chance: Random) -> str | None:
+    """A state that nothing leads to any more."""
+    names = [name for name in document["states"] if name != document["initial_state"]]
+    name = chance.choice(names)
+    for state in document["states"].values():
+        if "transitions" in state:
+            state["transitions"] = [move for move in state["transitions"] if move["target_state"] != name]
+    shared = document.get("global_transitions", [])
+    document["global_transitions"] = [move for move in shared if move["target_state"] != name]
+    return name
+
+
+def forgotten_transitions(document: Document, chance: Random) -> str | None:
+    """A state that asks for something and has lost its transitions."""
+    names = [name for name in _asking(document) if document["states"][name].get("required_context_keys")]
+    name = _pick(names, chance)
+    if name is not None:
+        del document["states"][name]["transitions"]
+    return name
+
+
+def silent_transition(document: Document, chance: Random) -> str | None:
+    """A transition that does not say when it is to be taken, beside others that do."""
+    names = [
+        name
+        for name in _asking(document)
+        if len({m["target_state"] for m in document["states"][name]["transitions"]}) > 1
+    ]
+    name = _pick(names, chance)
+    if name is None:
+        return None
+    at = chance.randrange(len(document["states"][name]["transitions"]))
+    move = document["states"][name]["transitions"][at]
+    move.pop("description", None)
+    move.pop("conditions", None)
+    return f"{name}/{at}"
+
+
+def copied_description(document: Document, chance: Random) -> str | None:
+    """Two transitions of a state with the same description."""
+    pairs = [
+        (name, first, second)
+        for name in _asking(document)
+        for first in document["states"][name]["transitions"]
+        for second in document["states"][name]["transitions"]
+        if first["target_state"] != second["target_state"]
+    ]
+    found = _pick(pairs, chance)
+    if found is None:
+        return None
+    found[2]["description"] = found[1]["description"]
+    found[2].pop("conditions", None)
+    found[1].pop("conditions", None)
+    return f"{found[0]} {found[1]['target_state']} {found[2]['target_state']}"
+
+
+def silent_state(document: Document, chance: Random) -> str | None:
+    """A state that says neither what it is for nor how to go about it."""
+    name = chance.choice(_asking(document))
+    for key in ("purpose", "description", "instructions", "reply"):
+        document["states"][name].pop(key, None)
+    return name
+
+
+def closed_circle(document: Document, chance: Random) -> str | None:
+    """Two states that lead only to each other."""
+    name = chance.choice(_asking(document))
+    document.pop("global_transitions", None)
+    for one, other in (("more", "even_more"), ("even_more", "more")):
+        document["states"][one] = {"purpose": "Tell more", "transitions": [_to(other, "The user wants more")]}
+    document["states"][name]["transitions"].append(_to("more", "The user wants to know more"))
+    return name
+
+
+def endless_decision(document: Document, chance: Random) -> str | None:
+    """Two deciding states that go on to each other."""
+    name = chance.choice(_asking(document))
+    for one, other in (("sort", "sort_again"), ("sort_again", "sort")):
+        document["states"][one] = {"kind": "decide", "transitions": [_to(other, "in any case")]}
+    document["states"][name]["transitions"].append(_to("sort", "The user wants it sorted"))
+    return name
+
+
+def _to(target: str, description: str) -> Document:
+    return {"target_state": target, "description": description}
+
+
+def host_key_collected(document: Document, chance: Random) -> str | None:
+    """A state that collects a key which only the host may write."""
+    found = _pick(_list_of_keys(document, "required_context_keys"), chance)
+    if found is None:
+        return None
+    key = chance.choice(found[1])
+    _schemas(document)[key]["x-source"] = "host"
+    return f"{found[0]} {key}"
+
+
+def gap(document: Document, chance: Random) -> str | None:
+    """A deciding state that has lost the transition for everything else."""
+    names = [name for name, state in document["states"].items() if state.get("kind") == "decide"]
+    name = _pick(names, chance)
+    if name is None:
+        return None
+    moves = document["states"][name]["transitions"]
+    kept = [move for move in moves if move.get("conditions")]
+    document["states"][name]["transitions"] = kept if len(kept) < len(moves) else kept[:-1]
+    return name
+
+
+def empty_decision(document: Document, chance: Random) -> str | None:
+    """A deciding state without transitions."""
+    name = chance.choice(_asking(document))
+    document["states"]["sort"] = {"kind": "decide"}
+    document["states"][name]["transitions"].append(_to("sort", "The user wants it sorted"))
+    return name
+
+
+def misspelt_schema_type(document: Document, chance: Random) -> str | None:
+    """A type that JSON Schema does not have."""
+    key = chance.choice([key for key, schema in _schemas(document).items() if "type" in schema])
+    _schemas(document)[key]["type"] = typo(_schemas(document)[key]["type"], chance)
+    return f"{key} {_schemas(document)[key]['type']}"
+
+
+def twin_key(document: Document, chance: Random) -> str | None:
+    """A second context key that differs by its spelling only."""
+    key = chance.choice(list(_schemas(document)))
+    twin = key.replace("_", "") if "_" in key else key[0].upper() + key[1:]
+    _schemas(document)[twin] = dict(_schemas(document)[key])
+    return twin
+
+
+def final_with_transitions(document: Document, chance: Random) -> str | None:
+    """A state that is called final and leads on."""
+    name = chance.choice(_asking(document))
+    document["states"][name]["kind"] = "final"
+    return name
+
+
+def self_transition(document: Document, chance: Random) -> str | None:
+    """A transition back to the same state."""
+    name = chance.choice(_asking(document))
+    document["states"][name]["transitions"].append(_to(name, "The user is not sure"))
+    return name
+
+
+def unknown_tool(document: Document, chance: Random) -> str | None:
+    """A state that uses a tool under a misspelt name."""
+    name = chance.choice(_asking(document))
+    document["tools"] = {"catalogue": {"registered": "catalogue"}}
+    document["states"][name]["tools"] = [typo("catalogue", chance)]
+    return f"{name} {document['states'][name]['tools']}"
+
+
+def endless_wait(document: Document, chance: Random) -> str | None:
+    """A wait that nothing ends."""
+    name = chance.choice(_asking(document))
+    document["states"]["approval"] = {"kind": "wait", "wait_for": "manager"}
+    document["states"][name]["transitions"].append(_to("approval", "The user wants it approved"))
+    return name
+
+
+def missing_kind(document: Document, chance: Random) -> str | None:
+    """Key results in a state that is no task."""
+    name = chance.choice(_asking(document))
+    document["states"][name]["key_results"] = [{"name": "done", "check": {"has_context": "output.done"}}]
+    return name
+
+
+def broken_promise(document: Document, chance: Random) -> str | None:
+    """A statement of the author's that a path breaks."""
+    names = [name for name in document["states"] if name != document["initial_state"]]
+    name = chance.choice(names)
+    document["properties"] = [{"never": name}]
+    return name
+
+
+def repeated_transition(document: Document, chance: Random) -> str | None:
+    """A deciding state in which a transition comes too late: the one before it takes everything."""
+    names = [name for name, state in document["states"].items() if state.get("kind") == "decide"]
+    name = _pick(names, chance)
+    if name is None:
+        return None
+    moves = document["states"][name]["transitions"]
+    at = chance.randrange(len(moves) - 1)
+    moves[at] = {**moves[at], "conditions": [], "priority": 1}
+    return f"{name}/{at}"
+
+
+KINDS: tuple[Fault, ...] = (
+    Fault("target with a typo", misspelt_target, ("unknown-target",)),
+    Fault("initial state with a typo", misspelt_initial_state, ("unknown-initial-state",)),
+    Fault("key of a state with a typo", misspelt_key, ("unknown-key",)),
+    Fault("value of another type", wrong_type, ("wrong-type",)),
+    Fault("transition without target", missing_target, ("missing-key",)),
+    Fault("unknown kind", unknown_kind, ("bad-value",)),
+    Fault("id of another state", copied_id, ("mismatched-id",)),
+    Fault("unknown operator", unknown_operator, ("bad-condition",)),
+    Fault("key of a condition with a typo", misspelt_condition_key, ("unknown-condition-key",)),
+    Fault("collected key with a typo", misspelt_collected_key, ("undeclared-key",)),
+    Fault("demanded key with a typo", misspelt_demanded_key, ("unknown-condition-key", "unobtainable-key")),
+    Fault("value outside an enum", value_outside_enum, ("value-outside-enum", "case-mismatch")),
+    Fault("comparison across types", other_type, ("type-mismatch", "value-outside-enum")),
+    Fault("contradiction", contradiction, ("never-holds",)),
+    Fault("template not closed", broken_template, ("bad-template",)),
+    Fault("key of a reply with a typo", misspelt_reply_key, ("unknown-key-in-reply",)),
+    Fault("secret in a reply", secret_reply, ("secret-in-reply",)),
+    Fault("state that nothing leads to", lost_state, ("unreachable-state", "no-way-to-an-end")),
+    Fault("transitions forgotten", forgotten_transitions, ("collects-at-the-end",)),
+    Fault("transition without words", silent_transition, ("missing-description",)),
+    Fault("description copied", copied_description, ("identical-descriptions",)),
+    Fault("state without words", silent_state, ("missing-purpose",)),
+    Fault("closed circle of states", closed_circle, ("trap", "no-way-to-an-end")),
+    Fault("endless decision", endless_decision, ("auto-loop",)),
+    Fault("key of the host collected", host_key_collected, ("unwritable-key",)),
+    Fault("gap in a decision", gap, ("decide-gap", "stuck-decide")),
+    Fault("decision without transitions", empty_decision, ("decide-without-transitions",)),
+    Fault("type of a key with a typo", misspelt_schema_type, ("bad-context-schema",)),
+    Fault("keys that look alike", twin_key, ("confusable-ids",)),
+    Fault("final state with transitions", final_with_transitions, ("final-with-transitions",)),
+    Fault("transition to itself", self_transition, ("self-transition",)),
+    Fault("tool with a typo", unknown_tool, ("unknown-tool",)),
+    Fault("wait without end", endless_wait, ("wait-without-way-out",)),
+    Fault("key results without a task", missing_kind, ("setting-without-effect",)),
+    Fault("broken promise", broken_promise, ("property-violated",)),
+    Fault("transition that comes too late", repeated_transition, ("shadowed-transition",)),
+)
+"""Every kind that is planted into documents."""
