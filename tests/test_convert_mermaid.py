@@ -191,3 +191,8 @@ def test_a_diagram_in_markdown_keeps_its_lines() -> None:
     text = "# Title\n\n```mermaid\nstateDiagram-v2\n[*] --> A\nthis is (odd)\n```\nmore\n"
     assert detect(unfenced(text)) == "mermaid"
     assert notes(text) == [(True, "not understood: this is (odd)", 6)]
+
+
+def test_an_end_inside_a_state_that_holds_no_other_is_that_state_done() -> None:
+    found = document("stateDiagram\n[*] --> A\nstate C {\nA --> [*]\n}\nC --> B")
+    assert targets(found, "A") == [("B", "")]

@@ -43,9 +43,7 @@ FORMS = (DEFINITION, *CHARTS)
 _FORM_OF: Mapping[str, str] = {
     ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".scxml": "scxml", ".json": DEFINITION,
 }  # fmt: skip
-_FENCE = re.compile(
-    r"^[ \t]*(`{3,}|~{3,})[ \t]*(mermaid|dot|graphviz)[ \t]*\n(.*?)^[ \t]*\1[ \t]*$", re.DOTALL | re.MULTILINE
-)
+_FENCE = re.compile(r"[ \t]*(`{3,}|~{3,})[ \t]*(mermaid|dot|graphviz)[ \t]*\r?", re.IGNORECASE)
 _COMMENTS = re.compile(r"\A(?:\s+|%%[^\n]*|//[^\n]*|#[^\n]*|/\*.*?\*/|---\n.*?\n---\n)*", re.DOTALL)
 _LIST = "a definition (JSON), a Mermaid state diagram, a DOT graph, XState JSON or SCXML"
 
@@ -65,9 +63,14 @@ def form_of_name(name: str) -> str | None:
 
 
 def unfenced(text: str) -> str:
-    """The diagram of a Markdown text, its lines where they were; any other text as it is."""
-    found = _FENCE.search(text)
-    return text if found is None else "\n" * text.count("\n", 0, found.start(3)) + found[3]
+    """The first diagram of a Markdown text, its lines where they were; any other text as it is."""
+    lines = text.split("\n")
+    for start, line in enumerate(lines):
+        found = _FENCE.fullmatch(line)
+        if found is not None:
+            rest = (number for number in range(start + 1, len(lines)) if lines[number].strip() == found[1])
+            return "\n".join([*[""] * (start + 1), *lines[start + 1 : next(rest, len(lines))]])
+    return text
 
 
 def detect(text: str, name: str = "") -> str:

@@ -15,7 +15,7 @@ from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, Vert
 from llm_fsm.draw.mermaid import EVERYWHERE_ID, MACHINE, STANDS_FOR, unlabelled
 
 _HEAD = re.compile(r"\s*stateDiagram(-v2)?\b", re.IGNORECASE)
-_NAME = r"(?P<{0}>\[\*\]|[^\s:{{}}\"]+?)(?::::(?P<{0}_class>\w+))?"
+_NAME = r"(?P<{0}>\[\*\]|(?:(?!-->)[^\s:{{}}\"])+?)(?::::(?P<{0}_class>\w+))?"
 _ARROW = re.compile(
     rf"{_NAME.format('source')}\s*-->\s*{_NAME.format('target')}\s*(?::(?!:)\s*(?P<label>.*))?"
 )
@@ -246,7 +246,7 @@ class _Reader:
         done: list[Arrow] = []
         kept: list[Arrow] = []
         for arrow in self.chart.arrows:
-            plain = arrow.source == scope and not (arrow.label or arrow.conditions)
+            plain = arrow.source == scope and arrow.target != end and not (arrow.label or arrow.conditions)
             (done if plain else kept).append(arrow)
         parent = self.chart.vertices[scope].parent or ""
         targets = [arrow.target for arrow in done] or [_end_of(parent)]
@@ -260,9 +260,8 @@ class _Reader:
 
     def resolve(self) -> None:
         """A state whose only arrow leads, without words, to the end of the diagram is final; else there is an end."""
-        scopes = sorted(
-            (scope for scope in self.chart.vertices if self.inner(scope)), key=self.depth, reverse=True
-        )
+        composite = {vertex.parent for vertex in self.chart.vertices.values()} - {None}
+        scopes = sorted(filter(None, composite | set(self.ends)), key=self.depth, reverse=True)
         for scope in scopes:
             if scope in self.ends:
                 self.passed_on(scope)
@@ -276,7 +275,7 @@ class _Reader:
                 arrow.target == _end_of("")
                 and arrow.source is not None
                 and plain
-                and not self.inner(arrow.source)
+                and arrow.source not in composite
             ):
                 vertex = self.chart.vertices[arrow.source]
                 vertex.kind, vertex.parent = "final", None
@@ -285,9 +284,6 @@ class _Reader:
         self.chart.arrows = kept
         if any(arrow.target == _end_of("") for arrow in kept):
             self.add_end()
-
-    def inner(self, name: str) -> bool:
-        return any(vertex.parent == name for vertex in self.chart.vertices.values())
 
     def depth(self, name: str) -> int:
         return sum(1 for _ in self.chart.above(name))

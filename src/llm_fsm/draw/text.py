@@ -24,14 +24,16 @@ def outline(picture: Picture) -> str:
 def listing(picture: Picture) -> str:
     """States one below the other in order of the file, each with its moves."""
     lines = [picture.name] if picture.name else []
+    below, _ = _tree(picture)
+    offered = {edge.target for edge in picture.shared}
     seen = reachable(_graph(picture), [picture.initial]) if picture.initial is not None else set()
     for node in picture.nodes:
         if node.kind == UNKNOWN:
             continue
-        apart = "" if node.id in seen or _offered(picture, node.id) else " (not reached)"
+        apart = "" if node.id in seen or node.id in offered else " (not reached)"
         lines += ["", _title(node, picture) + apart]
         lines += [f"  {line}" for line in _about(node)]
-        lines += [f"  {_move(edge)}" for edge in picture.own if edge.source == node.id]
+        lines += [f"  {_move(edge)}" for edge in below[node.id]]
     return "\n".join((*lines, "", *_shared(picture))).strip("\n") + "\n"
 
 
@@ -43,10 +45,6 @@ def _graph(picture: Picture) -> dict[str, list[str]]:
         if node.kind == "converse":
             graph[node.id] += [edge.target for edge in picture.shared]
     return graph
-
-
-def _offered(picture: Picture, state: str) -> bool:
-    return any(edge.target == state for edge in picture.shared)
 
 
 def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
