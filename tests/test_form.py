@@ -1,7 +1,19 @@
 # ruff: noqa: E501
-import pytest
+import copy
+import functools
+import json
+import operator
+from pathlib import Path
 
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from llm_fsm.definition import Definition
 from llm_fsm.form import describe, examine
+
+DATA = Path(__file__).parent / "data" / "definitions"
 
 
 def said(document):
@@ -127,3 +139,62 @@ def test_a_bad_state_id_comes_with_a_good_one(name, better):
 )
 def test_values_are_described_shortly(value, words):
     assert describe(value) == words
+
+
+EVERY_KEY = json.loads((DATA / "every_key.json").read_text(encoding="utf-8"))
+SMALL = {"name": "n", "initial_state": "a", "states": {"a": {"transitions": [{"target_state": "a"}]}}}
+SCALARS = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(-(2**63), 2**63),
+    st.sampled_from([0, 1, -1, 0.0, 1.0, -1.0, 1.5, 2.0**62, 1e300]),
+    st.floats(allow_nan=False, allow_infinity=False),
+    st.text(max_size=3),
+    st.sampled_from(["a", "final", "window", "silence", "1", "true", "a\n"]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from(["a", "read", "name", "target_state", "a b"]), inner, max_size=3)
+    ),
+    max_leaves=5,
+)
+
+
+def places(value, path=()):
+    """The path of everything below a value."""
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield (*path, key)
+        if isinstance(item, dict | list):
+            yield from places(item, (*path, key))
+
+
+@st.composite
+def documents(draw):
+    """Definitions in which some values are others, are gone, or have another name."""
+    document = copy.deepcopy(draw(st.sampled_from([EVERY_KEY, SMALL])))
+    for _ in range(draw(st.integers(1, 3))):
+        path = draw(st.sampled_from(list(places(document)) or [("name",)]))
+        holder = functools.reduce(operator.getitem, path[:-1], document)
+        change = draw(st.sampled_from(["set", "set", "set", "drop", "rename"]))
+        if change == "set":
+            holder[path[-1]] = draw(VALUES)
+        elif change == "drop" or isinstance(holder, list):
+            del holder[path[-1]]
+        else:
+            holder[draw(st.text(max_size=3))] = holder.pop(path[-1])
+    return document
+
+
+@settings(max_examples=300, deadline=None)
+@given(documents())
+def test_what_fits_is_exactly_what_the_models_accept(document):
+    form = examine(document)
+    refused = 0
+    try:
+        Definition.model_validate(form.document)
+    except ValidationError as error:
+        refused = error.error_count()
+    assert refused == len([found for found in form.findings if found.level == "error"])
+    assert form.sound is (refused == 0)
