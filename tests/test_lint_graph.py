@@ -76,7 +76,7 @@ BAD: list[tuple[str, Document, list[Found]]] = [
     (
         "self-transition",
         machine({"a": leads("b", "a")}),
-        [("warning", "/states/a/transitions/1/target_state", ())],
+        [("info", "/states/a/transitions/1/target_state", ())],
     ),
     (
         "return-without-effect",

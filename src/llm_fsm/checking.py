@@ -115,18 +115,23 @@ def _judge(value: object, court: Court) -> Judged:
     found = [*upgraded.findings, *_written(formed.findings, upgraded)]
     subject = Subject(Placed("", formed.document), court.file, court.template, court.token_budget, court.flow)
     document = formed.document if formed.sound else None
-    found += _written(_found(subject, formed.sound, grave=True), upgraded)
+    found += _written(_found(subject, formed.sound, blocks=True), upgraded)
     ignores = read_ignores(written)
-    if court.loading and not any(one.level == "error" for one in found):
+    if court.loading and not any(blocking(one) for one in found):
         return Judged(document, ignores.kept(found))
-    found += _written(_found(subject, formed.sound, grave=False), upgraded)
+    found += _written(_found(subject, formed.sound, blocks=False), upgraded)
     return Judged(document, [*ignores.kept(found), *ignores.remarks(found)])
 
 
-def _found(subject: Subject, sound: bool, *, grave: bool) -> Iterator[Finding]:
-    """The findings of the rules that find errors, or of the others. `sound`: the form has no errors."""
+def blocking(found: Finding) -> bool:
+    """True when a machine with this finding cannot be run."""
+    return found.level == "error" and BY_NAME[found.name].blocks
+
+
+def _found(subject: Subject, sound: bool, *, blocks: bool) -> Iterator[Finding]:
+    """The findings of the rules that keep a machine from running, or of the others. `sound`: the form is right."""
     for rule in RULES:
-        if (rule.level == "error") == grave and (sound or not rule.needs_form):
+        if (rule.level == "error" and rule.blocks) == blocks and (sound or not rule.needs_form):
             yield from rule.check(subject)
 
 

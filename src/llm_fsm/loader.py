@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.checking import Court, Judged, check, check_data, judge_text, judge_value
+from llm_fsm.checking import Court, Judged, blocking, check, check_data, judge_text, judge_value
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
@@ -25,7 +25,7 @@ __all__ = ["MAX_BYTES", "Loaded", "check", "check_data", "load", "load_dict", "l
 class Loaded:
     """A definition that can be used, and what was noticed on the way (warnings and notes), in file order.
 
-    `check` says more: loading runs only the rules that find errors.
+    `check` says more: loading runs only the rules that find what keeps a machine from running.
     """
 
     definition: Definition
@@ -33,7 +33,7 @@ class Loaded:
 
 
 def load(path: FilePath) -> Definition:
-    """The definition of a file. Raises DefinitionError with all findings if one of them is an error."""
+    """The definition of a file. Raises DefinitionError with all findings if one of them keeps it from running."""
     return load_text(read(path), file=name_of(path)).definition
 
 
@@ -41,7 +41,7 @@ def load_text(text: str, *, file: str | None = None, template: TemplateFault = t
     """The definition of a JSON text; comments and trailing commas are accepted.
 
     `file` is the name that findings carry. `template` tells why a fixed reply does not compile.
-    Raises DefinitionError with all findings if one of them is an error.
+    Raises DefinitionError with all findings if one of them keeps the machine from running.
     """
     return _loaded(judge_text(text, Court(file=file, template=template, loading=True)))
 
@@ -55,6 +55,6 @@ def load_dict(
 
 def _loaded(judged: Judged) -> Loaded:
     document, findings = judged
-    if document is None or any(found.level == "error" for found in findings):
+    if document is None or any(blocking(found) for found in findings):
         raise DefinitionError(findings)
     return Loaded(Definition.model_validate(document), tuple(findings))

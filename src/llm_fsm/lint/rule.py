@@ -18,8 +18,9 @@ from llm_fsm.lint.subject import Subject
 class Rule(NamedTuple):
     """One rule. `at_key`: its findings stand at the key of their pointer, not at the value.
 
-    `level` is the gravest that its findings have: only rules of level error are run when a machine is
-    loaded. `needs_form`: it is run only on documents without errors of form.
+    `level` is the gravest that its findings have. `needs_form`: it is run only on documents without errors of
+    form. `blocks`: a machine with such an error cannot be run at all; of the rules of level error only these are
+    run when a machine is loaded, the others are errors of some path through it.
     """
 
     name: str
@@ -28,6 +29,7 @@ class Rule(NamedTuple):
     check: Callable[[Subject], Iterable[Finding]]
     at_key: bool = False
     needs_form: bool = False
+    blocks: bool = True
 
     def finding(
         self,

@@ -32,4 +32,6 @@ def check(subject: Subject) -> Iterator[Finding]:
             )
 
 
-RULE = Rule(name="decide-without-transitions", code="F109", level="error", check=check, at_key=True)
+RULE = Rule(
+    name="decide-without-transitions", code="F109", level="error", check=check, at_key=True, blocks=False
+)

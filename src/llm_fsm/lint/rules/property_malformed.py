@@ -34,4 +34,4 @@ def check(subject: Subject) -> Iterator[Finding]:
             yield RULE.finding(str(error), pointer=placed.pointer + place, hint=error.hint or None)
 
 
-RULE = Rule(name="property-malformed", code="P602", level="error", check=check)
+RULE = Rule(name="property-malformed", code="P602", level="error", check=check, blocks=False)

@@ -65,4 +65,4 @@ def _keys(ways: Flow) -> set[str]:
     return found
 
 
-RULE = Rule(name="property-unknown-name", code="P603", level="error", check=check)
+RULE = Rule(name="property-unknown-name", code="P603", level="error", check=check, blocks=False)

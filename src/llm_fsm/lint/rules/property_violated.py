@@ -45,4 +45,4 @@ def _said(statement: Statement) -> str:
     return f'"{statement.verb} {statement.what}{limit}"'
 
 
-RULE = Rule(name="property-violated", code="P601", level="error", check=check)
+RULE = Rule(name="property-violated", code="P601", level="error", check=check, blocks=False)

@@ -41,4 +41,4 @@ def check(subject: Subject) -> Iterator[Finding]:
         )
 
 
-RULE = Rule(name="stuck-decide", code="C215", level="error", check=check)
+RULE = Rule(name="stuck-decide", code="C215", level="error", check=check, blocks=False)
