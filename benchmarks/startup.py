@@ -26,12 +26,14 @@ def measure(runs: int) -> Iterator[Figure]:
     python = sys.executable
     program = str(Path(python).with_name("llm-fsm"))
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder, "questionnaire.json")
-        file.write_text(json.dumps(long_definition(20), indent=2), encoding="utf-8")
+        files = [str(Path(folder, f"questionnaire_{number}.json")) for number in range(10)]
+        for file in files:
+            Path(file).write_text(json.dumps(long_definition(20), indent=2), encoding="utf-8")
         commands = {
             "bare": (python, "-c", "pass"),
             "help": (program, "--help"),
-            "validate": (program, "validate", str(file)),
+            "validate": (program, "validate", files[0]),
+            "validate ten": (program, "validate", *files),
             "package": (python, "-c", "import llm_fsm"),
             "machine": (python, "-c", "from llm_fsm import Machine"),
         }
@@ -45,5 +47,6 @@ def measure(runs: int) -> Iterator[Figure]:
     yield Figure("python -c pass", median["bare"])
     yield Figure("llm-fsm --help", median["help"], 150)
     yield Figure("llm-fsm validate, a file of 20 states", median["validate"], 150)
+    yield Figure("llm-fsm validate, ten files of 20 states", median["validate ten"], 250)
     yield Figure("import llm_fsm, above bare Python", median["package"] - median["bare"], 60)
     yield Figure("from llm_fsm import Machine, above bare Python", median["machine"] - median["bare"], 250)
