@@ -9,17 +9,18 @@ below it counts. Errors cannot be left out: what cannot work has to be mended.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import finding, step
-from llm_fsm.findings import Finding, nearest
+from llm_fsm.findings import Finding, Level, nearest
 from llm_fsm.lint.naming import matches, names_a_rule, near_rule
 from llm_fsm.lint.spelling import quoted
 
 _PLACE = "/x-lint"
 _SETTINGS = ("ignore", "token_budget")
 _FORM = 'write ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}]'
+_GUESSED = 100
 _TOLD = frozenset({"unknown-rule", "ignore-without-reason", "unused-ignore"})
 
 
@@ -31,11 +32,6 @@ class Ignore(NamedTuple):
     at: str
     reason: str
 
-    def covers(self, found: Finding) -> bool:
-        """True for a finding that this entry leaves out, if it is no error."""
-        inside = not self.at or found.pointer == self.at or found.pointer.startswith(self.at + "/")
-        return inside and found.name not in _TOLD and matches(self.rule, found.name, found.code)
-
 
 class Ignores(NamedTuple):
     """The entries of a file, and what is wrong with how they are written."""
@@ -44,30 +40,64 @@ class Ignores(NamedTuple):
     faults: tuple[Finding, ...]
 
     def kept(self, findings: Iterable[Finding]) -> list[Finding]:
-        """The findings that no entry leaves out."""
-        return [
-            found
-            for found in findings
-            if found.level == "error" or not any(entry.covers(found) for entry in self.entries)
-        ]
+        """The findings that no entry leaves out; errors are always kept."""
+        closed: dict[tuple[str, str], set[str]] = {}
+        kept = []
+        for found in findings:
+            kind = (found.name, found.code)
+            if kind not in closed:
+                closed[kind] = {entry.at for entry in self.entries if _covers(entry.rule, *kind)}
+            if found.level == "error" or closed[kind].isdisjoint(_places(found.pointer)):
+                kept.append(found)
+        return kept
 
     def remarks(self, findings: Iterable[Finding]) -> Iterator[Finding]:
         """What there is to say about the entries themselves; `findings` are all that were made."""
         yield from self.faults
-        every = tuple(findings)
+        if not self.entries:
+            return
+        levels: dict[tuple[str, str], dict[str, set[Level]]] = {}
+        for found in findings:
+            below = levels.setdefault((found.name, found.code), {})
+            for place in _places(found.pointer):
+                below.setdefault(place, set()).add(found.level)
+        kinds: dict[str, list[tuple[str, str]]] = {}
         for entry in self.entries:
-            covered = [found.level for found in every if entry.covers(found)]
-            if not covered:
-                where = f" at {quoted(entry.at)}" if entry.at else ""
-                message = f"{quoted(entry.rule)} finds nothing{where}: this entry is not needed"
-                yield finding("unused-ignore", message, pointer=entry.pointer, hint="remove it")
-            elif all(level == "error" for level in covered):
-                message = f"{quoted(entry.rule)} is an error here, and errors cannot be left out"
-                yield finding("unused-ignore", message, pointer=entry.pointer, hint="mend it instead")
-            elif not entry.reason:
-                message = f"{quoted(entry.rule)} is left out without a reason"
-                hint = f'write {{"rule": {quoted(entry.rule)}, "reason": "…"}}'
-                yield finding("ignore-without-reason", message, pointer=entry.pointer, hint=hint)
+            if entry.rule not in kinds:
+                kinds[entry.rule] = [kind for kind in levels if _covers(entry.rule, *kind)]
+            covered = {level for kind in kinds[entry.rule] for level in levels[kind].get(entry.at, ())}
+            remark = _remark(entry, covered)
+            if remark is not None:
+                yield remark
+
+
+def _covers(word: str, name: str, code: str) -> bool:
+    return name not in _TOLD and matches(word, name, code)
+
+
+def _places(pointer: str) -> Iterator[str]:
+    """A pointer and all that lead to it, the document's own included."""
+    while pointer:
+        yield pointer
+        pointer = pointer.rpartition("/")[0]
+    yield ""
+
+
+def _remark(entry: Ignore, covered: Set[Level]) -> Finding | None:
+    """What there is to say about an entry that covers findings of these levels."""
+    rule = quoted(entry.rule)
+    if not covered:
+        where = f" at {quoted(entry.at)}" if entry.at else ""
+        message = f"{rule} finds nothing{where}: this entry is not needed"
+        return finding("unused-ignore", message, pointer=entry.pointer, hint="remove it")
+    if covered == {"error"}:
+        message = f"{rule} is an error here, and errors cannot be left out"
+        return finding("unused-ignore", message, pointer=entry.pointer, hint="mend it instead")
+    if not entry.reason:
+        hint = f'write {{"rule": {rule}, "reason": "…"}}'
+        message = f"{rule} is left out without a reason"
+        return finding("ignore-without-reason", message, pointer=entry.pointer, hint=hint)
+    return None
 
 
 def read_ignores(document: Mapping[str, Any]) -> Ignores:
@@ -81,6 +111,7 @@ def read_ignores(document: Mapping[str, Any]) -> Ignores:
     if listed is not None and not isinstance(listed, list):
         fault = finding("unknown-rule", '"ignore" is a list of rules', pointer=f"{_PLACE}/ignore", hint=_FORM)
         return Ignores((), (*faults, fault))
+    guessed: dict[str, str | None] = {}
     for index, item in enumerate(listed or ()):
         pointer = f"{_PLACE}/ignore/{index}"
         entry = _entry(item, pointer)
@@ -88,7 +119,9 @@ def read_ignores(document: Mapping[str, Any]) -> Ignores:
             message = "this entry names no rule"
             faults.append(finding("unknown-rule", message, pointer=pointer, hint=_FORM))
         elif not names_a_rule(entry.rule):
-            meant = near_rule(entry.rule)
+            if entry.rule not in guessed:
+                guessed[entry.rule] = near_rule(entry.rule) if len(guessed) < _GUESSED else None
+            meant = guessed[entry.rule]
             hint = "docs/rules.md lists the rules" if meant is None else f"did you mean {quoted(meant)}?"
             message = f"there is no rule {quoted(entry.rule)}"
             faults.append(finding("unknown-rule", message, pointer=pointer, hint=hint))
