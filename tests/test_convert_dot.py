@@ -90,6 +90,25 @@ def test_shapes_tell_kinds() -> None:
 
 
 @pytest.mark.parametrize(
+    ("marker", "is_start"),
+    [
+        ("x [shape=point]", True),
+        ('x [shape=none label=""]', True),
+        ('x [shape=circle label=""]', True),
+        ("x [style=invis]", True),
+        ('x [shape=plaintext label="start"]', True),
+        ("x [shape=circle]", False),
+        ("x [shape=none]", False),
+        ("x", False),
+    ],
+)
+def test_a_mark_that_only_leads_somewhere_is_the_start(marker: str, is_start: bool) -> None:
+    found = document(f"digraph {{ {marker}; x -> b; a -> b; b -> a }}")
+    assert ("x" in found["states"]) is not is_start
+    assert found["initial_state"] == ("b" if is_start else "x")
+
+
+@pytest.mark.parametrize(
     ("text", "message", "line"),
     [
         ("digraph {\n a -> \n}", "expected a name", 3),

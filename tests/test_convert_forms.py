@@ -130,6 +130,7 @@ def test_the_form_is_found_by_what_a_text_begins_with(text: str, form: str) -> N
     [
         ("graph TD\nA --> B", "this is a Mermaid graph; of Mermaid only state diagrams are read"),
         ("flowchart LR", "this is a Mermaid flowchart"),
+        ("const m = createMachine({});", "this is JavaScript, which is not run"),
         ("hello", "a definition (JSON), a Mermaid state diagram, a DOT graph, XState JSON or SCXML"),
         ("", "none of the forms"),
     ],

@@ -118,6 +118,18 @@ def test_a_choice_decides_by_expressions() -> None:
     assert notes(text) == [(False, 'choice "check" becomes a state that decides', 2)]
 
 
+def test_at_a_choice_a_label_can_be_the_guard() -> None:
+    found = document(
+        "stateDiagram-v2\n state if_state <<choice>>\n [*] --> IsPositive\n IsPositive --> if_state\n"
+        " if_state --> False: if n < 0\n if_state --> True : if n >= 0"
+    )
+    assert found["states"]["if_state"]["kind"] == "decide"
+    assert [move["conditions"] for move in found["states"]["if_state"]["transitions"]] == [
+        [{"logic": {"<": [{"var": "n"}, 0]}}],
+        [{"logic": {">=": [{"var": "n"}, 0]}}],
+    ]
+
+
 def test_a_choice_by_words_waits_for_the_user() -> None:
     text = (
         "stateDiagram\nstate c <<choice>>\n[*] --> a\na --> c\nc --> x : [if it is late]\nc --> y : otherwise"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.draw import infix
@@ -135,6 +135,20 @@ def _demanded(rule: Any) -> str | None:
 def judged(condition: dict[str, Any]) -> bool:
     """True when only a model can tell whether it holds."""
     return condition.get("logic") is None and not condition.get("requires_context_keys")
+
+
+_IF = re.compile(r"(?:if|when)\s+", re.IGNORECASE)
+
+
+def read_choices(chart: Chart) -> None:
+    """At a choice a label alone is a guard, where it is an expression: `if n < 0`."""
+    for index, arrow in enumerate(chart.arrows):
+        vertex = chart.vertices.get(arrow.source or "")
+        if vertex is None or vertex.kind != "decide" or arrow.conditions or not arrow.label:
+            continue
+        conditions = conditions_of(_IF.sub("", arrow.label, count=1))
+        if not any(judged(condition) for condition in conditions):
+            chart.arrows[index] = replace(arrow, conditions=conditions)
 
 
 _GUARDED = re.compile(r"(?P<label>[^\[\]]*)\[(?P<guard>[^\[\]]*)\]\s*(?:/\s*(?P<action>.*))?", re.DOTALL)

@@ -11,7 +11,15 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, conditions_of, split_label
+from llm_fsm.convert.chart import (
+    MAX_DEPTH,
+    Arrow,
+    Chart,
+    ConversionError,
+    conditions_of,
+    read_choices,
+    split_label,
+)
 from llm_fsm.draw.dot import START_ID
 from llm_fsm.draw.extract import EVERYWHERE
 from llm_fsm.places import Lines, lines_of
@@ -31,10 +39,9 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 _BREAKS = {"n": "\n", "l": "\n", "r": "\n"}
 _FINAL = frozenset({"doublecircle", "doubleoctagon", "tripleoctagon", "Msquare"})
 _DECIDES = frozenset({"diamond", "Mdiamond"})
-_DOTS = frozenset({"point", "circle", "doublecircle", "none", "plaintext", "plain"})
-_START = re.compile(
-    r"_*(?:start|init|initial|begin|entry|qi|secret_node|empty|nowhere|s)?\d*_*", re.IGNORECASE
-)
+_BARE = frozenset({"none", "plaintext", "plain"})
+_DOTS = frozenset({"", "circle", *_BARE})
+_START = re.compile(r"_*(?:start|init|initial|begin|entry)\d*_*", re.IGNORECASE)
 _MAX_EDGES = 100_000
 _IDS = frozenset({"name", "quoted", "html"})
 Attributes = dict[str, str]
@@ -292,6 +299,7 @@ class _Reading:
                 chart.initial = chart.initial or edge.target
             else:
                 chart.arrows.append(self.arrow(chart, edge))
+        read_choices(chart)
         return chart
 
     def start(self) -> str | None:
@@ -302,9 +310,9 @@ class _Reading:
             if name == START_ID:
                 return name
             shape, words = attributes.get("shape", ""), attributes.get("label", "\\N").strip()
-            dot = shape == "point" or (
-                shape in _DOTS and words in ("", "\\N") and _START.fullmatch(name) is not None
-            )
+            blank = words == "" or "invis" in attributes.get("style", "")
+            bare = shape in _BARE and _START.fullmatch(name if words == "\\N" else words) is not None
+            dot = shape == "point" or (blank and shape in _DOTS) or name == "" or bare
             if dot and name in leads and name not in aimed:
                 return name
         return None

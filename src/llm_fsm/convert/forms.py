@@ -90,6 +90,10 @@ def detect(text: str, name: str = "") -> str:
         return "dot"
     if head.startswith("{"):
         return _json_form(plain)
+    if re.search(r"\b(?:createMachine|setup)\s*\(", head):
+        raise ConversionError(
+            "this is JavaScript, which is not run; give the machine's configuration as JSON", 1
+        )
     other = re.match(r"(flowchart|graph|sequenceDiagram|classDiagram|mindmap|journey|gantt)\b", head)
     if other is not None:
         raise ConversionError(f"this is a Mermaid {other[1]}; of Mermaid only state diagrams are read", 1)
@@ -200,6 +204,9 @@ def left_out(definition: Definition, form: str) -> Iterator[Note]:
         count = sum(getattr(move, name) != field.default for move in moves)
         if name not in _MOVE_CARRIED and not field.is_required() and count:
             yield Note(True, f'"{field.alias or name}" of {count} transition{"s" if count > 1 else ""}')
+    read_back = {"converse", "decide", "final"} | (set() if form == "dot" else {"task"})
+    for kind in sorted({definition.kind_of(name) for name in states} - read_back):
+        yield Note(True, f'the kind "{kind}" is shown, and not read back')
     if form in ("mermaid", "dot"):
         yield from _only_words(moves)
 

@@ -11,7 +11,16 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, Vertex, conditions_of, split_label
+from llm_fsm.convert.chart import (
+    MAX_DEPTH,
+    Arrow,
+    Chart,
+    ConversionError,
+    Vertex,
+    conditions_of,
+    read_choices,
+    split_label,
+)
 from llm_fsm.draw.mermaid import EVERYWHERE_ID, MACHINE, STANDS_FOR, unlabelled
 
 _HEAD = re.compile(r"\s*stateDiagram(-v2)?\b", re.IGNORECASE)
@@ -235,6 +244,7 @@ class _Reader:
         self.chart.vertices.pop(EVERYWHERE_ID, None)
         self.chart.arrows = [arrow for arrow in self.chart.arrows if arrow.target != EVERYWHERE_ID]
         self.resolve()
+        read_choices(self.chart)
         return self.chart
 
     def passed_on(self, scope: str) -> None:

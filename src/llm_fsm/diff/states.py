@@ -73,7 +73,7 @@ def _state(name: str, old: Definition, new: Definition, back: Mapping[str, str])
             )  # fmt: skip
     for key in WORDS:
         if getattr(was, key) != getattr(now, key):
-            text = f'"{key}" of state "{name}" reworded'
+            text = f'"{key}" of state "{name}" reworded{from_to(getattr(was, key), getattr(now, key))}'
             yield Change(
                 subject="words", how="changed", impact="safe", message=text, pointer=place + step(key)
             )

@@ -102,7 +102,7 @@ def _transition(
 ) -> Iterator[Change]:
     what = f'transition {where} to "{now.target_state}"'
     if was.description != now.description:
-        text = f"description of the {what} reworded"
+        text = f"description of the {what} reworded{from_to(was.description, now.description)}"
         yield Change(
             subject="words", how="changed", impact="safe", message=text, pointer=place + "/description"
         )
