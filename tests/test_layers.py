@@ -40,6 +40,8 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "documents": (
         "checking",
         "codes",
+        "convert",
+        "diff",
         "draw",
         "foreign",
         "form",
@@ -82,7 +84,7 @@ WORLD = {
     *("tempfile", "threading", "time", "urllib"),
 }
 # Below the line a definition's file and the schema that travels with the package are opened.
-OPENS_FILES = {"reading": {"os"}, "published": {"pathlib"}}
+OPENS_FILES = {"reading": {"os"}, "published": {"os"}}
 # Imports inside functions that are meant: what is slow to load and seldom needed.
 LAZY = {("llm.litellm", "litellm"), ("stores.filelock", "fcntl")}
 LAZY_ROOMS = ("cli",)  # its commands
