@@ -98,9 +98,9 @@ def test_a_definition_is_an_object_with_states(tmp_path: Path, content: str, exp
 
 def test_the_nearest_settings_are_those_of_the_folder_or_one_above(folder: Path) -> None:
     (folder / "pyproject.toml").touch()
-    assert settings_file(folder / "bots" / "deep") == folder / "pyproject.toml"
+    assert settings_file(folder / "bots" / "deep") == str(folder / "pyproject.toml")
     (folder / "bots" / "pyproject.toml").touch()
-    assert settings_file(folder / "bots" / "deep") == folder / "bots" / "pyproject.toml"
+    assert settings_file(folder / "bots" / "deep") == str(folder / "bots" / "pyproject.toml")
 
 
 def test_check_folder_is_content_with_good_definitions(folder: Path) -> None:

@@ -7,7 +7,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 from llm_fsm.reading import MAX_BYTES
 
@@ -54,7 +53,7 @@ def below(folder: str | os.PathLike[str]) -> list[str]:
 def looks_like_definition(path: str | os.PathLike[str]) -> bool:
     """True for an object with `states`, for what has the key but cannot be parsed, and for what cannot be read."""
     try:
-        with Path(path).open("rb") as stream:
+        with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError:
         return True  # the loader says what is wrong with it
@@ -67,11 +66,15 @@ def looks_like_definition(path: str | os.PathLike[str]) -> bool:
     return isinstance(document, dict) and isinstance(document.get("states"), dict | list)
 
 
-def settings_file(start: str | os.PathLike[str]) -> Path | None:
-    """The nearest pyproject.toml in a folder and those above it."""
-    place = Path(os.path.abspath(start))
-    candidates = (folder / "pyproject.toml" for folder in (place, *place.parents))
-    return next((path for path in candidates if path.is_file()), None)
+def settings_file(start: str | os.PathLike[str]) -> str | None:
+    """The path of the nearest pyproject.toml in a folder and those above it."""
+    folder, above = os.path.abspath(start), ""
+    while folder != above:
+        path = os.path.join(folder, "pyproject.toml")
+        if os.path.isfile(path):
+            return path
+        folder, above = os.path.dirname(folder), folder
+    return None
 
 
 def _matching(pattern: str) -> Iterator[str]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-import traceback
 from collections.abc import Mapping
+from importlib import import_module
 
 import click
 
@@ -71,7 +71,7 @@ def end(error: BaseException, *, verbose: bool) -> int:
     elif code == INTERNAL:
         printing.note(f"internal error: {type(error).__name__}: {error}; please report")
         if verbose:
-            printing.err("".join(traceback.format_exception(error)).rstrip())
+            printing.err("".join(import_module("traceback").format_exception(error)).rstrip())
     elif code == INTERRUPTED:
         printing.note("interrupted")
     else:

@@ -10,7 +10,6 @@ import json
 import os
 import re
 import sys
-from pathlib import Path
 from typing import TextIO, cast
 
 PROGRAM = "llm-fsm"
@@ -64,7 +63,7 @@ def prepare_streams() -> None:
 
 
 def _nowhere(mode: str) -> TextIO:
-    return cast(TextIO, Path(os.devnull).open(mode, encoding="utf-8"))
+    return cast(TextIO, open(os.devnull, mode, encoding="utf-8"))
 
 
 def out(text: str) -> None:

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from difflib import unified_diff
 from functools import partial
 from importlib import import_module
-from pathlib import Path
 
 import click
 
@@ -148,10 +147,11 @@ def settings(start: str) -> tuple[Config, str]:
     if path is None:
         return Config(), os.path.abspath(start)
     try:
-        found = parse(path.read_text(encoding="utf-8"))
+        with open(path, encoding="utf-8") as stream:
+            found = parse(stream.read())
     except (ConfigError, UnicodeDecodeError) as error:
         raise exits.Failure(f"{path}: {error}") from error
-    return found or Config(), str(path.parent)
+    return found or Config(), os.path.dirname(path)
 
 
 def _words(options: Iterable[str]) -> list[str]:
@@ -173,7 +173,8 @@ def _catalogue() -> str:
 
 def _give(report: str, output: str | None) -> None:
     if output is not None:
-        Path(output).write_text(report + "\n" if report else "", encoding="utf-8")
+        with open(output, "w", encoding="utf-8") as stream:
+            stream.write(report + "\n" if report else "")
     elif report:
         printing.out(report)
 
@@ -203,7 +204,9 @@ def _check_file(wish: Wish, file: str) -> list[Finding]:
     found = check(file, token_budget=wish.config.token_budget)
     if not (wish.fix or wish.diff) or any(one.code.startswith("E") for one in found):
         return found
-    if not _mended(wish, file, Path(file).read_bytes(), write=not wish.diff):
+    with open(file, "rb") as stream:
+        data = stream.read()
+    if not _mended(wish, file, data, write=not wish.diff):
         return found
     return check(file, token_budget=wish.config.token_budget)
 
@@ -227,7 +230,8 @@ def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
         lines = unified_diff(text.splitlines(True), fixed.text.splitlines(True), *names)
         printing.out(printing.words("".join(lines).rstrip("\n")))
         return False
-    Path(file).write_bytes(fixed.text.encode("utf-8"))
+    with open(file, "wb") as stream:
+        stream.write(fixed.text.encode("utf-8"))
     for change in fixed.changes:
         printing.err(printing.one_line(f"{file}:{change} (mended)"))
     return True
