@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 _TAG = re.compile(r"\{#.*?#\}|\{\{(?P<shown>.*?)\}\}|\{%(?P<block>.*?)%\}", re.DOTALL)
 _RAW = re.compile(r"\{%[-+]?\s*raw\s*[-+]?%\}.*?\{%[-+]?\s*endraw\s*[-+]?%\}", re.DOTALL)
@@ -24,8 +24,7 @@ _KEYWORDS = frozenset(
 _PLACEHOLDER = re.compile(r"\{\{?\s*([A-Za-z_][\w.-]*)\s*(?:\|[^{}]*)?\}")
 
 
-@dataclass(frozen=True, slots=True)
-class Mention:
+class Mention(NamedTuple):
     """A name in a template. `shown`: it is printed; `guarded`: only where it was tested, or with a default."""
 
     name: str

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import MappingProxyType
+from typing import NamedTuple
 
 from llm_fsm.lint.naming import find_rule, near_rule
 from llm_fsm.lint.rule import Rule
@@ -34,8 +34,7 @@ _PARTS = ("Why it is bad:", "Example:", "Fix:")
 _HEADING = re.compile(r"^(?:Why it is bad|Example|Fix):\n", re.MULTILINE)
 
 
-@dataclass(frozen=True, slots=True)
-class Page:
+class Page(NamedTuple):
     """One rule's page: what it finds, why that is bad, a fragment that has the fault, and what to do."""
 
     rule: Rule
