@@ -3,9 +3,18 @@ from pathlib import Path
 
 import pytest
 
-from llm_fsm.loader import check, load, load_dict, load_text
+from llm_fsm import loader
+from llm_fsm.loader import load, load_dict, load_text
 
 DATA = Path(__file__).parent / "data" / "definitions"
+
+
+SHOWN = ("F101", "F102", "F111", "C201")
+
+
+def check(what):
+    """What reading, form and targets have to say; rules of style are for tests of their own."""
+    return [found for found in loader.check(what) if found.code[0] in "EMS" or found.code in SHOWN]
 
 
 def said(what):
@@ -141,7 +150,7 @@ def test_faults_of_a_table_stand_where_they_were_written():
     assert said(document) == [
         ("info", "older-form", "/states"),
         ("error", "unknown-target", "/states/a/1"),
-        ("warning", "self-transition", "/states/a/2"),
+        ("info", "self-transition", "/states/a/2"),
         ("error", "unknown-initial-state", "/initial_state"),
         ("warning", "not-mapped", "/terminal_states/0"),
         ("warning", "not-mapped", "/terminal_states/1"),

@@ -50,7 +50,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
             },
             CITY,
         ),
-        [("warning", "/states/d/transitions/0/conditions")],
+        [("info", "/states/d/transitions/0/conditions")],
     ),
     (
         "used-before-set",

@@ -41,6 +41,8 @@ def check(subject: Subject) -> Iterator[Finding]:
             pointer=use.pointer,
             hint=f'add {quoted(key)} to the "required_context_keys" of a state before',
             path=ways.path_to(state),
+            # a model may mention a declared key anywhere, so a flag that nobody asks for can still decide
+            level="info" if subject.kind_of(state) == "decide" else None,
         )
 
 
