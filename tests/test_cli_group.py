@@ -99,7 +99,12 @@ def test_commands_and_options_are_completed(desk: Desk) -> None:
         env = {"_LLM_FSM_COMPLETE": "bash_complete", "COMP_WORDS": words, "COMP_CWORD": str(position)}
         return desk.process(env=env).stdout.decode()
 
-    assert completed("llm-fsm c", 1).split() == ["plain,chat", "plain,completion", "plain,conversations"]
+    assert completed("llm-fsm c", 1).split() == [
+        "plain,chat",
+        "plain,completion",
+        "plain,conversations",
+        "plain,convert",
+    ]
     assert "plain,--resume" in completed("llm-fsm chat --re", 2).split()
 
 

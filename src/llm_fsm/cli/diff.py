@@ -49,10 +49,10 @@ class Live:
 @verbose_option
 @click.pass_context
 def diff(context: click.Context, *, old: str, new: str, form: str, db: str | None, exit_code: bool) -> None:
-    """Say what the change from OLD to NEW means, also for running conversations.
+    """Say what a change of a definition means, also for running conversations.
 
-    Each change is safe, needs a map (a conversation can go on once a name or value is mended), or strands
-    conversations (they have no way on).
+    Each change from OLD to NEW is safe, needs a map (a conversation can go on once a name or value is mended),
+    or strands conversations (they have no way on).
     """
     before, after = _definition(old), _definition(new)
     changes = differences(before, after)

@@ -23,6 +23,8 @@ COMMANDS: Mapping[str, str] = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
     "completion": "Print the completion script of a shell.",
     "conversations": "List, show and delete stored conversations.",
+    "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
+    "diff": "Say what a change of a definition means, also for running conversations.",
     "new": "Start a definition with a test and a CI file.",
     "schema": "Print the JSON Schema of definition files.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",

@@ -84,7 +84,7 @@ def show(
     output: str | None,
     watch: bool,
 ) -> None:
-    """Draw a definition: text, boxes for the terminal, Mermaid, DOT, SVG or PNG.
+    """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.
 
     FILE is a definition, or - for standard input. One with errors is drawn as far as it goes, the errors are
     told, and the exit code is 1.
