@@ -8,7 +8,15 @@ import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.graph import components, reachable, reversed_graph, shortest_path
+from llm_fsm.graph import (
+    components,
+    path_in,
+    reachable,
+    reversed_graph,
+    search_tree,
+    shortest_path,
+    shortest_round,
+)
 
 NODES = [f"n{number}" for number in range(7)]
 GRAPHS = st.fixed_dictionaries({node: st.lists(st.sampled_from(NODES), max_size=4) for node in NODES})
@@ -48,6 +56,23 @@ def test_shortest_path_is_shortest_and_avoids_what_it_must(
         assert all(target in graph[node] for node, target in pairwise(path))
     else:
         assert path == ()
+
+
+@given(GRAPHS, st.sampled_from(NODES))
+def test_a_search_tree_has_a_shortest_path_to_every_node_that_is_reached(
+    graph: dict[str, list[str]], goal: str
+) -> None:
+    tree = search_tree(graph, "n0")
+    assert set(tree) == reachable(graph, ["n0"])
+    assert len(path_in(tree, goal)) == len(shortest_path(graph, "n0", [goal]))
+
+
+@given(GRAPHS, st.sampled_from(NODES))
+def test_a_shortest_round_comes_back_as_soon_as_possible(graph: dict[str, list[str]], node: str) -> None:
+    lengths = [len(path) for after in graph[node] if (path := shortest_path(graph, after, [node]))]
+    found = shortest_round(graph, node)
+    assert len(found) == (min(lengths) + 1 if lengths else 0)
+    assert all(target in graph[one] for one, target in pairwise(found))
 
 
 def test_long_chains_need_no_recursion() -> None:

@@ -33,7 +33,9 @@ def reversed_graph(graph: Graph) -> dict[str, list[str]]:
     return turned
 
 
-def shortest_path(graph: Graph, start: str, goals: Iterable[str], avoid: Iterable[str] = ()) -> tuple[str, ...]:
+def shortest_path(
+    graph: Graph, start: str, goals: Iterable[str], avoid: Iterable[str] = ()
+) -> tuple[str, ...]:
     """A path of fewest edges from `start` to a goal that enters no node of `avoid`; () when there is none."""
     wanted, closed = frozenset(goals), frozenset(avoid)
     if start in closed:
@@ -50,6 +52,44 @@ def shortest_path(graph: Graph, start: str, goals: Iterable[str], avoid: Iterabl
         for target in graph.get(node, ()):
             if target not in before and target not in closed:
                 before[target] = node
+                queue.append(target)
+    return ()
+
+
+def search_tree(graph: Graph, start: str) -> dict[str, str | None]:
+    """Every node that is reached from `start` to the one before it on a path of fewest edges; None for `start`."""
+    before: dict[str, str | None] = {start: None}
+    queue = deque([start])
+    while queue:
+        node = queue.popleft()
+        for target in graph.get(node, ()):
+            if target not in before:
+                before[target] = node
+                queue.append(target)
+    return before
+
+
+def path_in(tree: Mapping[str, str | None], goal: str) -> tuple[str, ...]:
+    """The path of a search tree from its root to a node; () for a node that is not in it."""
+    path: list[str] = []
+    node: str | None = goal if goal in tree else None
+    while node is not None:
+        path.append(node)
+        node = tree[node]
+    return tuple(reversed(path))
+
+
+def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
+    """A path of fewest edges, at least one, from a node back to it; () when there is none."""
+    before: dict[str, str | None] = {node: None}
+    queue = deque([node])
+    while queue:
+        here = queue.popleft()
+        for target in graph.get(here, ()):
+            if target == node:
+                return (*path_in(before, here), node)
+            if target not in before:
+                before[target] = here
                 queue.append(target)
     return ()
 

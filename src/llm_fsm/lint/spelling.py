@@ -8,8 +8,10 @@ from collections.abc import Iterable
 from llm_fsm.findings import nearest
 
 _HINTED = 200
+_COMPARED = 60_000
 _SHOWN_NAMES = 8
 _SHOWN_CHARS = 80
+_SHOWN_STEPS = 20
 
 
 def quoted(name: str) -> str:
@@ -18,8 +20,12 @@ def quoted(name: str) -> str:
 
 
 def route(path: Iterable[str]) -> str:
-    """A way through the machine: `a → b → c`."""
-    return " → ".join(path)
+    """A way through the machine: `a → b → c`; the middle of a long one is left out."""
+    names = list(path)
+    if len(names) > _SHOWN_STEPS:
+        half = _SHOWN_STEPS // 2
+        names = [*names[:half], f"… {len(names) - 2 * half} more …", *names[-half:]]
+    return " → ".join(names)
 
 
 class Speller:
@@ -27,13 +33,15 @@ class Speller:
 
     def __init__(self) -> None:
         self.left = _HINTED
+        self.comparisons = _COMPARED
 
     def hint(self, name: str, candidates: Iterable[str], what: str) -> str | None:
         """`did you mean "greet"?`, or which `what` there are; None once a hopeless file had its share."""
-        self.left -= 1
-        if self.left < 0:
-            return None
         names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
+        if self.left <= 0 or self.comparisons <= 0:
+            return None
+        self.left -= 1
+        self.comparisons -= len(names)
         meant = nearest(name, names)
         if meant is not None:
             return f"did you mean {quoted(meant)}?"

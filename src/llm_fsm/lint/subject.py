@@ -6,14 +6,14 @@ a file are found in one go even when it does not load.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.codes import step, steps
 from llm_fsm.conditions import ConditionError, Rule, compile_rule
-from llm_fsm.graph import reachable
+from llm_fsm.graph import path_in, reachable, search_tree
 from llm_fsm.lint.spelling import Speller
 from llm_fsm.templates import template_fault
 
@@ -218,6 +218,22 @@ class Subject:
     def reached(self) -> frozenset[str]:
         """States on some path from the initial one; all of them when the initial state is unknown."""
         return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial]))
+
+    @cached_property
+    def _tree(self) -> Mapping[str, str | None]:
+        return {} if self.initial is None else search_tree(self.graph, self.initial)
+
+    def path_to(self, state: str) -> tuple[str, ...]:
+        """A shortest path from the initial state; () for a state that is not reached, or without an initial one."""
+        return path_in(self._tree, state)
+
+    @cached_property
+    def _rank(self) -> Mapping[str, int]:
+        return {name: rank for rank, name in enumerate(self._tree)}
+
+    def first_reached(self, states: Iterable[str]) -> str:
+        """Of some states the one that a conversation can come to first."""
+        return min(states, key=lambda name: self._rank.get(name, len(self._rank)))
 
     @cached_property
     def rules(self) -> Mapping[str, Rule]:

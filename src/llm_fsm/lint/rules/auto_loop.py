@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.graph import components, shortest_path
+from llm_fsm.graph import components
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import route
 from llm_fsm.lint.subject import Subject
@@ -43,21 +43,17 @@ def check(subject: Subject) -> Iterator[Finding]:
     for members in components(forced):
         if len(members) == 1 and members[0] not in forced[members[0]]:
             continue
-        into = (
-            (members[0],)
-            if subject.initial is None
-            else shortest_path(subject.graph, subject.initial, members)
-        )
-        circle, after = [into[-1]], forced[into[-1]][0]
+        first = subject.first_reached(members)
+        circle, after = [first], forced[first][0]
         while after != circle[0]:
             circle.append(after)
             after = forced[after][0]
         circle.append(after)
         yield RULE.finding(
             f"nothing stops the machine from going round: {route(circle)}",
-            pointer=subject.states[into[-1]].pointer,
+            pointer=subject.states[first].pointer,
             hint="give a transition of the circle a condition",
-            path=(*into[:-1], *circle),
+            path=(*subject.path_to(first)[:-1], *circle),
         )
 
 

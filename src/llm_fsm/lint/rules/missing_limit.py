@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.graph import components, shortest_path
+from llm_fsm.graph import components, shortest_round
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import route
 from llm_fsm.lint.subject import Subject
@@ -44,8 +44,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         circles = any(after in members for after in graph[start]) if len(members) == 1 else True
         if not circles or not any(subject.kind_of(name) == "task" for name in members):
             continue
-        rounds = [shortest_path(graph, after, [start]) for after in graph[start]]
-        path = (start, *min((way for way in rounds if way), key=len))
+        path = shortest_round(graph, start)
         yield RULE.finding(
             f"this circle of work has no limits of its own: {route(path)}",
             pointer=subject.states[start].pointer,

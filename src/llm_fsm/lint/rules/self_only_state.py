@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.graph import shortest_path
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -28,12 +27,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         leaves = any(target != name for target in subject.graph[name])
         if not arcs or leaves or any(arc.target != name for arc in arcs):
             continue
-        path = () if subject.initial is None else shortest_path(subject.graph, subject.initial, [name])
         yield RULE.finding(
             f"state {quoted(name)} leads only to itself and is never left",
             pointer=subject.states[name].pointer,
             hint="add a transition to another state, or remove them all if this is the end",
-            path=path,
+            path=subject.path_to(name),
         )
 
 

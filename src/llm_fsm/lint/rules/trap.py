@@ -19,20 +19,11 @@ from collections.abc import Iterator
 
 from llm_fsm.codes import listed
 from llm_fsm.findings import Finding
-from llm_fsm.graph import Graph, components, reachable, shortest_path
+from llm_fsm.graph import components, reachable, shortest_round
 from llm_fsm.lint.endings import ends, unsure, ways
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-
-
-def _into_and_round(graph: Graph, start: str, group: frozenset[str]) -> tuple[str, ...]:
-    """The way into a group and once round in it."""
-    into = shortest_path(graph, start, group)
-    if not into:
-        return ()
-    rounds = [shortest_path(graph, after, [into[-1]]) for after in graph[into[-1]] if after in group]
-    return into + min((way for way in rounds if way), key=len, default=())
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -48,14 +39,13 @@ def check(subject: Subject) -> Iterator[Finding]:
             or any(after not in group for one in members for after in graph[one])
         ):
             continue
-        path = _into_and_round(subject.graph, subject.initial, group)
-        entry = next((name for name in path if name in group), members[0])
+        entry = subject.first_reached(members)
         names = listed((quoted(name) for name in subject.states if name in group), 6)
         yield RULE.finding(
             f"no way leads out of the states {names}, and none of them ends the conversation",
             pointer=subject.states[entry].pointer,
             hint="add a transition that leads out",
-            path=path,
+            path=subject.path_to(entry) + shortest_round(graph, entry)[1:],
         )
 
 

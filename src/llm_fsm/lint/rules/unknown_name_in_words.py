@@ -15,7 +15,7 @@ Correct the name.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
@@ -27,24 +27,43 @@ from llm_fsm.lint.words import known_names, texts
 _NAME = re.compile(
     r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
 )
-_MOST = 500
-"""Unknown names that are looked at in one file."""
+_MOST = 100_000
+"""Pairs of names that are compared in one file."""
+
+
+class _Near:
+    """Known names by length, for as many comparisons as are worth the time."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self.left = _MOST
+        self.by_length: dict[int, list[str]] = {}
+        for name in known:
+            self.by_length.setdefault(len(name), []).append(name)
+        self.seen: dict[str, str | None] = {}
+
+    def meant(self, name: str) -> str | None:
+        """The known name that differs from this one by a slip of the fingers."""
+        if self.left <= 0:
+            return self.seen.get(name)
+        if name not in self.seen:
+            near = [one for size in (-1, 0, 1) for one in self.by_length.get(len(name) + size, ())]
+            self.seen[name] = next((one for one in near if slip(name, one)), None)
+            self.left -= len(near)
+        return self.seen[name]
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Look for names that differ from a known one by a slip of the fingers."""
-    known: dict[str, str] | None = None
-    seen: dict[str, str | None] = {}
+    """Look for names that are nearly known."""
+    known = known_names(subject)
+    names = _Near(known)
     for pointer, text in texts(subject):
+        if "_" not in text and "`" not in text and "{" not in text:
+            continue
         for match in _NAME.finditer(text):
             name = next(group for group in match.groups() if group)
-            if known is None:
-                known = known_names(subject)
             if name in known or name.split(".", 1)[0] in known:
                 continue
-            if name not in seen and len(seen) < _MOST:
-                seen[name] = next((other for other in known if slip(name, other)), None)
-            meant = seen.get(name)
+            meant = names.meant(name)
             if meant is not None:
                 yield RULE.finding(
                     f"{quoted(name)} is no key, state or tool",
