@@ -208,3 +208,21 @@ def test_a_diagram_in_markdown_keeps_its_lines() -> None:
 def test_an_end_inside_a_state_that_holds_no_other_is_that_state_done() -> None:
     found = document("stateDiagram\n[*] --> A\nstate C {\nA --> [*]\n}\nC --> B")
     assert targets(found, "A") == [("B", "")]
+
+
+def test_a_choice_is_not_left_by_way_of_the_states_around_it() -> None:
+    text = """stateDiagram-v2
+    [*] --> pay
+    state pay {
+        [*] --> card
+        card --> check
+        state check <<choice>>
+        check --> card : [tries < 3]
+        check --> blocked
+    }
+    pay --> cancelled : cancels
+"""
+    found = document(text)
+    assert found["states"]["check"]["kind"] == "decide"
+    assert targets(found, "check") == [("card", ""), ("blocked", "")]
+    assert targets(found, "card") == [("check", ""), ("cancelled", "cancels")]

@@ -160,9 +160,12 @@ class _Flattening:
             return "task", arrows
         if vertex.kind not in ("decide", "fork", "join"):
             return "", arrows
-        if vertex.kind == "fork" and len(arrows) > 1:
+        # What passes through in one step is never left by way of the states around it.
+        own = [arrow for arrow in self.arrows[vertex.name] if not arrow.done]
+        if vertex.kind == "fork" and len(own) > 1:
             self.chart.lost(f'"{vertex.name}" forks: only the first branch is followed', vertex.line)
-        return self.decided(vertex, arrows)
+        kind, left = self.decided(vertex, own)
+        return kind, left if kind else arrows
 
     def decided(self, vertex: Vertex, arrows: list[Arrow]) -> tuple[str, list[Arrow]]:
         if not arrows:
