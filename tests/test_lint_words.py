@@ -153,6 +153,11 @@ def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Documen
     assert found_by(rule, document) == []
 
 
+def test_a_schema_of_the_wrong_shape_is_left_to_its_own_rule() -> None:
+    document = machine({"a": {"instructions": "Use `some_name`."}}, {"x": {"enum": 3, "properties": [1]}})
+    assert found_by("unknown-name-in-words", document) == []
+
+
 def test_the_budget_says_the_numbers_and_who_set_it() -> None:
     document = words("word " * 4000)
     [found] = found_by("prompt-over-budget", document)

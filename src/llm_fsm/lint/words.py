@@ -53,11 +53,8 @@ def known_names(subject: Subject) -> dict[str, str]:
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
     for key, schema in (subject.keys or {}).items():
         choices, fields = schema.get("enum"), schema.get("properties")
-        names.update(
-            (choice, "value")
-            for choice in choices or ()
-            if isinstance(choices, list) and isinstance(choice, str)
-        )
+        values = choices if isinstance(choices, list) else ()
+        names.update((value, "value") for value in values if isinstance(value, str))
         names.update((field, "field") for field in (fields if isinstance(fields, dict) else ()))
         names[key] = "key"
     for state in subject.states.values():
