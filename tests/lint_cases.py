@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.rules import BY_NAME
+from llm_fsm.lint.rulebook import BY_NAME
 from llm_fsm.lint.subject import Placed, Subject
 
 Document = dict[str, Any]

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.figures import Figure, table
 from benchmarks.form import MESSAGES, definition, long_definition, replies
-from llm_fsm.loader import check
+from llm_fsm.checking import check
 from llm_fsm.testing import play
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from llm_fsm import loader
+from llm_fsm import checking
 from llm_fsm.loader import load, load_dict, load_text
 
 DATA = Path(__file__).parent / "data" / "definitions"
@@ -14,7 +14,7 @@ SHOWN = ("F101", "F102", "F111", "C201")
 
 def check(what):
     """What reading, form and targets have to say; rules of style are for tests of their own."""
-    return [found for found in loader.check(what) if found.code[0] in "EMS" or found.code in SHOWN]
+    return [found for found in checking.check(what) if found.code[0] in "EMS" or found.code in SHOWN]
 
 
 def said(what):

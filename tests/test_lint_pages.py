@@ -13,7 +13,7 @@ from llm_fsm import check
 from llm_fsm.codes import CODES
 from llm_fsm.lint.naming import find_rule, matches, near_rule
 from llm_fsm.lint.pages import FAMILIES, Page, handbook, page_of, pages
-from llm_fsm.lint.rules import MODULES, RULES
+from llm_fsm.lint.rulebook import MODULES, RULES
 
 HANDBOOK = Path(__file__).parent.parent / "docs" / "rules.md"
 # What only a text can show, or only starting the machine.

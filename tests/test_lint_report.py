@@ -12,7 +12,7 @@ import pytest
 from llm_fsm import __version__
 from llm_fsm.findings import Finding
 from llm_fsm.lint.report import FORMATS, as_json, github, junit, statistics, text
-from llm_fsm.lint.rules import RULES
+from llm_fsm.lint.rulebook import RULES
 from llm_fsm.lint.sarif import sarif, uri
 
 TRAP = Finding(

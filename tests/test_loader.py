@@ -8,11 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_fsm.checking import blocking
+from llm_fsm.checking import blocking, check
+from llm_fsm.codes import CODES
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
-from llm_fsm.loader import check, load, load_dict, load_text, read
+from llm_fsm.lint.blocking import BLOCKING
+from llm_fsm.lint.rulebook import RULES
+from llm_fsm.loader import load, load_dict, load_text
+from llm_fsm.reading import read
 
 DATA = Path(__file__).parent / "data" / "definitions"
 MINIMAL = {"name": "n", "initial_state": "a", "states": {"a": {}}}
@@ -355,3 +359,9 @@ def test_loading_brings_in_no_heavy_library():
     code = f"import sys, llm_fsm.loader; print(*{heavy} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == ""
+
+
+def test_rules_that_block_are_those_of_the_book():
+    """All but those whose findings are made while a document is read."""
+    book = {rule.name for rule in RULES if rule.level == "error" and rule.blocks and rule.name not in CODES}
+    assert {rule.name for rule in BLOCKING} == book

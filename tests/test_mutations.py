@@ -6,7 +6,7 @@ import pytest
 
 from benchmarks.faults import KINDS
 from benchmarks.mutations import BAR, definitions, false_alarms, main, plant, table
-from llm_fsm.lint.rules import BY_NAME
+from llm_fsm.lint.rulebook import BY_NAME
 
 
 def test_the_untouched_definitions_have_no_findings() -> None:

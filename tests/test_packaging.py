@@ -21,7 +21,8 @@ READ_SHIPPED = """
 import json
 from pathlib import Path
 import llm_fsm
-from llm_fsm.loader import check, load
+from llm_fsm.checking import check
+from llm_fsm.loader import load
 from llm_fsm.shipped import definition_paths, prompt_sources
 
 print(json.dumps({

@@ -4,8 +4,8 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from llm_fsm.definition import Transition
 from llm_fsm.checking import check
+from llm_fsm.definition import Transition
 from llm_fsm.published import published_schema, shape_of
 from llm_fsm.schema import definition_schema, docstrings
 

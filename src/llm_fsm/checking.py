@@ -20,7 +20,7 @@ from llm_fsm.findings import Finding
 from llm_fsm.foreign import rewrite
 from llm_fsm.legacy import Upgraded, upgrade
 from llm_fsm.lint.ignores import read_ignores
-from llm_fsm.lint.rules import BY_NAME, RULES
+from llm_fsm.lint.rulebook import BY_NAME, RULES
 from llm_fsm.lint.subject import FlowReader, Placed, Subject, TemplateFault
 from llm_fsm.plain import NotPlainError, plain
 from llm_fsm.reading import FilePath, beside, decoded, name_of, read, stem_of

@@ -1,24 +1,28 @@
 """From a file, a text or a mapping to a definition that can be used.
 
-Everything that is wrong is said at once (`checking`). Only here are the models needed: what fits the
-published schema fits them. Loading runs nothing, imports nothing and fetches nothing.
+A document about which there is nothing to say is told by its form and the few rules that block; only for the
+others is the whole judge (`checking`) loaded, which says everything that is wrong at once. Loading runs nothing,
+imports nothing that a definition names, and fetches nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from llm_fsm.checking import Court, Judged, blocking, check, check_data, judge_text, judge_value
+from llm_fsm import form, source
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
-from llm_fsm.lint.subject import TemplateFault
-from llm_fsm.reading import MAX_BYTES, FilePath, name_of, read
+from llm_fsm.foreign import rewrite
+from llm_fsm.legacy import upgrade
+from llm_fsm.lint.blocking import BLOCKING
+from llm_fsm.lint.subject import Placed, Subject, TemplateFault
+from llm_fsm.plain import NotPlainError, plain
+from llm_fsm.reading import FilePath, name_of, read, stem_of
 from llm_fsm.templates import template_fault
-
-__all__ = ["MAX_BYTES", "Loaded", "check", "check_data", "load", "load_dict", "load_text", "read"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +33,7 @@ class Loaded:
     """
 
     definition: Definition
-    findings: tuple[Finding, ...]
+    findings: tuple[Finding, ...] = ()
 
 
 def load(path: FilePath) -> Definition:
@@ -43,18 +47,46 @@ def load_text(text: str, *, file: str | None = None, template: TemplateFault = t
     `file` is the name that findings carry. `template` tells why a fixed reply does not compile.
     Raises DefinitionError with all findings if one of them keeps the machine from running.
     """
-    return _loaded(judge_text(text, Court(file=file, template=template, loading=True)))
+    try:
+        scan = source.scan(text)
+    except source.SourceError:
+        scan = None
+    document = None if scan is None or scan.duplicates else _sound(scan.value, file, template)
+    return _judged(text, file, template) if document is None else Loaded(Definition.model_validate(document))
 
 
 def load_dict(
     document: Mapping[str, Any], *, file: str | None = None, template: TemplateFault = template_fault
 ) -> Loaded:
     """The definition of a mapping, as `load_text`; findings have pointers and no positions."""
-    return _loaded(judge_value(document, Court(file=file, template=template, loading=True)))
+    sound = _sound(document, file, template)
+    return _judged(document, file, template) if sound is None else Loaded(Definition.model_validate(sound))
 
 
-def _loaded(judged: Judged) -> Loaded:
-    document, findings = judged
+def _sound(value: object, file: str | None, template: TemplateFault) -> Mapping[str, Any] | None:
+    """The document as the models read it, if reading it leaves nothing to say; else None."""
+    try:
+        written = plain(value)
+    except NotPlainError:
+        return None
+    if not isinstance(written, dict):
+        return None
+    upgraded = upgrade(written, partial(rewrite, stem=stem_of(file) if file else None))
+    formed = form.examine(upgraded.document)
+    if upgraded.findings or formed.findings or not formed.sound:
+        return None
+    subject = Subject(Placed("", formed.document), file, template, None, None)
+    if any(True for rule in BLOCKING for _ in rule.check(subject)):
+        return None
+    return formed.document
+
+
+def _judged(what: object, file: str | None, template: TemplateFault) -> Loaded:
+    """What the whole judge lets pass. Raises DefinitionError."""
+    from llm_fsm.checking import Court, blocking, judge_text, judge_value  # noqa: PLC0415 - seldom needed, slow
+
+    court = Court(file=file, template=template, loading=True)
+    document, findings = judge_text(what, court) if isinstance(what, str) else judge_value(what, court)
     if document is None or any(blocking(found) for found in findings):
         raise DefinitionError(findings)
     return Loaded(Definition.model_validate(document), tuple(findings))

@@ -16,7 +16,8 @@ from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.foreign import rewrite
 from llm_fsm.legacy import upgrade
-from llm_fsm.loader import MAX_BYTES, load_text, read
+from llm_fsm.loader import load_text
+from llm_fsm.reading import MAX_BYTES, read
 
 STDIN = "<stdin>"
 

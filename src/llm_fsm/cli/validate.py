@@ -19,7 +19,7 @@ from llm_fsm.findings import Finding
 from llm_fsm.folder import NoDefinitionError, definitions, settings_file
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
 from llm_fsm.lint.report import FORMATS, statistics
-from llm_fsm.lint.rules import RULES
+from llm_fsm.lint.rulebook import RULES
 from llm_fsm.reading import MAX_BYTES
 
 STDIN = "<stdin>"

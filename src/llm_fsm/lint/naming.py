@@ -6,7 +6,7 @@ import re
 
 from llm_fsm.findings import nearest
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules import RULES
+from llm_fsm.lint.rulebook import RULES
 
 _CODE = re.compile(r"[A-Z][0-9]{0,3}")
 

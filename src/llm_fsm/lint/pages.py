@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from llm_fsm.lint.naming import find_rule, near_rule
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules import MODULES
+from llm_fsm.lint.rulebook import MODULES
 
 FAMILIES: Mapping[str, str] = MappingProxyType(
     {
