@@ -1,6 +1,7 @@
 """What a turn wants done, and what came back. The shell performs effects; the core never does.
 
-AskModel → ModelReply · RunHandlers → HandlerResults.
+AskModel → ModelReply · RunHandlers → HandlerResults · CallTools → ToolResults ·
+CheckKeyResults → Verdicts · Execute → Executed.
 """
 
 from __future__ import annotations
@@ -52,7 +53,58 @@ class RunHandlers:
     error: BaseException | None = None
 
 
-Effect = AskModel | RunHandlers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCall:
+    """One tool call whose name, scope and arguments were checked as far as the definition allows.
+
+    `id`: the model's id of the call. `name`: the tool's name in the definition; `registered` or (`mcp`, `tool`)
+    say what it is bound to. `key`: the idempotency key, the same when the turn is begun again. `timeout`:
+    seconds. `parallel`: may run beside the other parallel calls of its batch.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    key: str
+    registered: str | None = None
+    mcp: str | None = None
+    tool: str | None = None
+    timeout: float | None = None
+    parallel: bool = False
+    at_most_once: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTools:
+    """Run a batch of calls: parallel ones at once, the others in order."""
+
+    state: str
+    calls: tuple[PlannedCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckKeyResults:
+    """Run registered checks on the output of a task. `checks`: (key result's name, registered function)."""
+
+    state: str
+    checks: tuple[tuple[str, str], ...]
+    data: Mapping[str, Any]
+    """{"output": …, "context": …, "input": …}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execute:
+    """Run the registered function of a task state. `work` is what its `ctx` shows (see `llm_fsm.work`)."""
+
+    state: str
+    function: str
+    attempt: int
+    feedback: str
+    input: Any
+    session: Session
+
+
+Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | Execute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,4 +125,49 @@ class HandlerResults:
     results: tuple[HandlerResult, ...] = ()
 
 
-Result = ModelReply | HandlerResults
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What one call brought back: a JSON `value`, or an `error` in words for the model. `seconds`: how long.
+
+    `unknown`: the call was begun before a crash and nobody knows whether it finished.
+    """
+
+    id: str
+    name: str
+    value: Any = None
+    error: str | None = None
+    seconds: float = 0.0
+    unknown: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResults:
+    """What a batch brought back, in the order of its calls."""
+
+    results: tuple[ToolResult, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """What registered checks said: key result's name → (passed, reason)."""
+
+    verdicts: Mapping[str, tuple[bool, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What a task's function gave back: its JSON `output`, what it changed, or an `error` in words.
+
+    `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole. `paused`: the
+    function asked for a break.
+    """
+
+    output: Any = None
+    error: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] | None = None
+    memory: Mapping[str, Any] | None = None
+    paused: Mapping[str, Any] | None = None
+
+
+Result = ModelReply | HandlerResults | ToolResults | Verdicts | Executed
