@@ -31,6 +31,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "program",
         "prompts",
         "reply",
+        "terms",
         "tokens",
         "transition",
         "turn",
@@ -67,6 +68,8 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "reply_schema",
         "session",
         "shapes",
+        "tool_calls",
+        "tool_results",
     ),
 }
 PURE = ("turn", "documents", "words")

@@ -59,7 +59,8 @@ class PlannedCall:
 
     `id`: the model's id of the call. `name`: the tool's name in the definition; `registered` or (`mcp`, `tool`)
     say what it is bound to. `key`: the idempotency key, the same when the turn is begun again. `timeout`:
-    seconds. `parallel`: may run beside the other parallel calls of its batch.
+    seconds. `parallel`: may run beside the other parallel calls of its batch. `scope`: the states in which it
+    may run (checked again when it does); None: in all.
     """
 
     id: str
@@ -72,11 +73,12 @@ class PlannedCall:
     timeout: float | None = None
     parallel: bool = False
     at_most_once: bool = False
+    scope: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallTools:
-    """Run a batch of calls: parallel ones at once, the others in order."""
+    """Run a batch of calls in order, neighbours that are all parallel at once."""
 
     state: str
     calls: tuple[PlannedCall, ...]

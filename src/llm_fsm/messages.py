@@ -135,6 +135,8 @@ class TurnView:
     choices: tuple[Choice, ...]
     refused: tuple[str, ...] = ()
     """Why the previous reply to the same message was not accepted."""
+    task: bool = False
+    """A task asks: the reply is its output, in plain words, not a reply in the form of a turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
