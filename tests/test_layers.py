@@ -22,7 +22,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "around": ("sync", "telemetry", "testing"),
     "front door": ("machine",),
     "shell": ("engine", "journal", "shipped"),
-    "ports": ("handlers", "llm", "observers", "stores"),
+    "ports": ("handlers", "llm", "observers", "stores", "threads"),
     "turn": (
         "course",
         "effects",
@@ -61,6 +61,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "events",
         "findings",
         "forms",
+        "memory",
         "messages",
         "nodes",
         "operators",
@@ -69,6 +70,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "session",
         "shapes",
         "tool_calls",
+        "tool_formats",
         "tool_results",
     ),
 }
