@@ -44,7 +44,11 @@ class LLMMessage:
         document: dict[str, Any] = {"role": self.role, "content": self.content}
         if self.tool_calls:
             document["tool_calls"] = [
-                {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
                 for call in self.tool_calls
             ]
         if self.tool_call_id:
@@ -59,6 +63,25 @@ class Message:
     role: Literal["user", "assistant"]
     text: str
     turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """What a run waits for, as its caller reads it and `answer` is checked against.
+
+    `kind`: wait (a state that waits), approval (before a tool runs: answer {"approved": …}), break (a tool or
+    function that asks), unknown_outcome (a call that a crash interrupted and that must not be repeated blindly).
+    `what`: a name or a sentence. `call`: the tool call in question as {"name", "arguments"}, with "result" where it
+    has run. `schema`: JSON Schema of the answer. `expires`: seconds since the epoch, None: never.
+    """
+
+    id: str
+    kind: Literal["wait", "approval", "break", "unknown_outcome"]
+    what: str
+    state: str
+    call: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    expires: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,0 +1,92 @@
+"""What tools and people bring in: how it is shown to a model, and what of it reaches the context.
+
+Only a declared `output` mapping writes: context key ← path into the value ("a.b.0"; "" or "$" is the whole).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
+from llm_fsm.events import ContextRefused, ContextSet, Event
+
+MAX_RESULT_CHARS = 16_000
+_HEAD = 12_000
+_MISSING = object()
+
+
+def shortened(text: str) -> str:
+    """A text of at most about 16,000 characters: of a longer one the first 12,000 and the last 4,000."""
+    if len(text) <= MAX_RESULT_CHARS:
+        return text
+    tail = MAX_RESULT_CHARS - _HEAD
+    left_out = len(text) - MAX_RESULT_CHARS
+    return f"{text[:_HEAD]} … [{left_out} characters left out] … {text[-tail:]}"
+
+
+def recorded(value: Any) -> Any:
+    """A JSON value as it stands on record: itself, or the shortened text of its JSON where that is long."""
+    if value is None or isinstance(value, bool | int | float):
+        return value
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return value if len(text) <= MAX_RESULT_CHARS else shortened(text)
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a path of names and list positions. Raises KeyError when nothing does."""
+    path = path.removeprefix("$").removeprefix(".")
+    if not path:
+        return value
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    for step in path.split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            raise KeyError(path)
+    return value
+
+
+def accept_output(
+    keys: Keys, context: Mapping[str, Any], mapping: Mapping[str, str], value: Any, source: str
+) -> tuple[Event, ...]:
+    """What a mapping writes of a value that came from a `source`, tool or answer; nothing else of it counts."""
+    values: dict[str, Any] = {}
+    refused: list[Event] = []
+    for key, path in mapping.items():
+        try:
+            found = at(value, path)
+        except KeyError:
+            refused.append(ContextRefused(key=key, reason=f"there is nothing at {path!r}", source=source))
+            continue
+        reason = _fault(keys, key, found, source)
+        if reason is None and key not in context and len(context) + len(values) >= MAX_KEYS:
+            reason = f"the context holds {MAX_KEYS} keys already"
+        if reason is None:
+            values[key] = to_json_value(found)
+        else:
+            reason = "its schema refuses the value" if keys.is_secret(key) else reason
+            refused.append(ContextRefused(key=key, reason=reason, source=source))
+    if values:
+        return (ContextSet(source=source, values=values), *refused)
+    return tuple(refused)
+
+
+def _fault(keys: Keys, key: str, value: Any, source: str) -> str | None:
+    if key.startswith("_"):
+        return "names that begin with _ belong to the system"
+    owner = keys.sources.get(key, "model")
+    if owner not in ("model", source):
+        return f"only {owner} may write this key"
+    try:
+        plain = to_json_value(value)
+    except ValueFault as fault:
+        return str(fault)
+    size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
+    if size > MAX_VALUE_CHARS:
+        return f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept"
+    return keys.fault(key, plain)
