@@ -11,8 +11,12 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from llm_fsm.messages import LLMRequest, ModelReply, TurnView
+from llm_fsm.events import Event
+from llm_fsm.messages import LLMRequest, ModelReply, TurnView, Usage
 from llm_fsm.session import Session
+
+
+AskedFor = Literal["turn", "greeting", "words", "task", "judge", "summary"]
 
 
 class Point(StrEnum):
@@ -33,7 +37,7 @@ class AskModel:
     """Get a reply. `view` makes the plain view of the turn, for adapters that read it."""
 
     request: LLMRequest
-    asked_for: Literal["turn", "greeting", "words"]
+    asked_for: AskedFor
     view: Callable[[], TurnView]
 
 
@@ -96,7 +100,13 @@ class CheckKeyResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Execute:
-    """Run the registered function of a task state. `work` is what its `ctx` shows (see `llm_fsm.work`)."""
+    """Run the registered function of a task state.
+
+    `attempt` counts from 1; `feedback` says what failed in the attempt before. `answers`: what people answered to
+    the breaks that the function asked for in this attempt, in order. `log`: results of the function's own calls
+    before such a break, which are not performed again. `used`: what the run has used of its limits. `key`: the
+    same when the turn is begun again.
+    """
 
     state: str
     function: str
@@ -104,6 +114,10 @@ class Execute:
     feedback: str
     input: Any
     session: Session
+    key: str = ""
+    answers: tuple[Any, ...] = ()
+    log: Mapping[str, Any] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
 
 
 Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | Execute
@@ -131,7 +145,8 @@ class HandlerResults:
 class ToolResult:
     """What one call brought back: a JSON `value`, or an `error` in words for the model. `seconds`: how long.
 
-    `unknown`: the call was begun before a crash and nobody knows whether it finished.
+    `unknown`: the call was begun before a crash and nobody knows whether it finished. `refused`: it did not run,
+    because its arguments do not fit.
     """
 
     id: str
@@ -140,13 +155,15 @@ class ToolResult:
     error: str | None = None
     seconds: float = 0.0
     unknown: bool = False
+    refused: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolResults:
-    """What a batch brought back, in the order of its calls."""
+    """What a batch brought back, in the order of its calls. `elapsed`: seconds that it took as a whole."""
 
     results: tuple[ToolResult, ...]
+    elapsed: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -160,8 +177,9 @@ class Verdicts:
 class Executed:
     """What a task's function gave back: its JSON `output`, what it changed, or an `error` in words.
 
-    `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole. `paused`: the
-    function asked for a break.
+    `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole. `happened`: what
+    its own calls of models and tools did, `usage` what they took. `paused`: the function asked for a break:
+    {"kind", "what", "call", "schema", "log"}, all optional. `limit`: the limit that stopped it. `seconds`: elapsed.
     """
 
     output: Any = None
@@ -169,7 +187,12 @@ class Executed:
     context: Mapping[str, Any] = field(default_factory=dict)
     shared: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] | None = None
+    happened: tuple[Event, ...] = ()
+    usage: Usage = Usage()
+    tool_calls: int = 0
     paused: Mapping[str, Any] | None = None
+    limit: str | None = None
+    seconds: float = 0.0
 
 
 Result = ModelReply | HandlerResults | ToolResults | Verdicts | Executed

@@ -1,4 +1,4 @@
-"""What tools and people bring in: how it is shown to a model, and what of it reaches the context.
+"""What of a tool's result or a person's answer reaches the context.
 
 Only a declared `output` mapping writes: context key ← path into the value ("a.b.0"; "" or "$" is the whole).
 """
@@ -11,28 +11,6 @@ from typing import Any
 
 from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
 from llm_fsm.events import ContextRefused, ContextSet, Event
-
-MAX_RESULT_CHARS = 16_000
-_HEAD = 12_000
-_MISSING = object()
-
-
-def shortened(text: str) -> str:
-    """A text of at most about 16,000 characters: of a longer one the first 12,000 and the last 4,000."""
-    if len(text) <= MAX_RESULT_CHARS:
-        return text
-    tail = MAX_RESULT_CHARS - _HEAD
-    left_out = len(text) - MAX_RESULT_CHARS
-    return f"{text[:_HEAD]} … [{left_out} characters left out] … {text[-tail:]}"
-
-
-def recorded(value: Any) -> Any:
-    """A JSON value as it stands on record: itself, or the shortened text of its JSON where that is long."""
-    if value is None or isinstance(value, bool | int | float):
-        return value
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return value if len(text) <= MAX_RESULT_CHARS else shortened(text)
-
 
 def at(value: Any, path: str) -> Any:
     """What stands at a path of names and list positions. Raises KeyError when nothing does."""
