@@ -119,7 +119,8 @@ class McpServers:
     async def aclose(self) -> None:
         """Close the sessions of the running event loop, and end the processes of its stdio servers."""
         slots = self._links.pop(asyncio.get_running_loop(), {})
-        await asyncio.gather(*(slot.link.close() for slot in slots.values() if slot.link is not None))
+        links = [link for slot in slots.values() for link in (slot.link, *slot.left) if link is not None]
+        await asyncio.gather(*(link.close() for link in links))
 
     def _server(self, alias: str) -> Server:
         server = self._servers.get(alias)
@@ -137,14 +138,13 @@ class McpServers:
         slot = slots.setdefault(server.alias, _Slot())
         async with slot.lock:
             if slot.link is not None and slot.link.closed:
-                await slot.link.close()
-                slot.link = None
+                slot.leave()
             if slot.link is None:
-                slot.link = Link(server, load_sdk())
+                slot.link = Link(server, await asyncio.to_thread(load_sdk))
             try:
                 await slot.link.opened(timeout)
             except CallFault:
-                slot.link = None
+                slot.leave()
                 raise
             return slot.link
 
@@ -152,11 +152,20 @@ class McpServers:
 class _Slot:
     """Where the session with one server is kept; the lock lets one caller connect."""
 
-    __slots__ = ("link", "lock")
+    __slots__ = ("left", "link", "lock")
 
     def __init__(self) -> None:
         self.link: Link | None = None
+        self.left: list[Link] = []
+        """Sessions that are over, while their processes are being ended."""
         self.lock = asyncio.Lock()
+
+    def leave(self) -> None:
+        """Give up the session; nobody waits until it is closed."""
+        if self.link is not None:
+            self.link.stop()
+            self.left = [link for link in (*self.left, self.link) if not link.over]
+            self.link = None
 
 
 def known_tool(alias: str, name: str, tools: Iterable[str]) -> str:

@@ -91,7 +91,7 @@ class Link:
         self._task = asyncio.create_task(self._hold(), name=f"mcp {server.alias}")
 
     async def opened(self, timeout: float) -> None:
-        """Wait until the session stands. Raises CallFault, and closes it, when it does not."""
+        """Wait until the session stands. Raises CallFault when it does not; it is to be closed then too."""
         try:
             async with asyncio.timeout(timeout):
                 await self._ready.wait()
@@ -100,8 +100,16 @@ class Link:
             self.closed = True
             self._task.cancel()
         if self.closed:
-            await self.close()
             raise CallFault(f"{self._server.where} cannot be reached: {self._fault}{self._last_words()}")
+
+    @property
+    def over(self) -> bool:
+        """True when nothing of it is left."""
+        return self._task.done()
+
+    def stop(self) -> None:
+        """Let the session end by itself."""
+        self._stop.set()
 
     async def close(self) -> None:
         """End the session and the task that holds it."""
@@ -171,7 +179,7 @@ class Link:
     def _lost(self, fault: str) -> CallFault:
         return CallFault(
             f"{self._server.where} went away during the call ({fault or 'connection closed'}), and whether the call "
-            f"was carried out is not known; the next call connects again{self._last_words()}"
+            "was carried out is not known; the next call connects again"
         )
 
     async def _hold(self) -> None:
