@@ -37,7 +37,7 @@ from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session
 from llm_fsm.session import Session, fold
 from llm_fsm.session import to_dict as session_document
 from llm_fsm.stores.base import Commit, Store
-from llm_fsm.turn import Step, advance, apologise, begin, begin_start
+from llm_fsm.turn import Means, Step, advance, apologise, begin, begin_start
 
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 
@@ -99,11 +99,13 @@ class Engine:
         self._publish = publish
         self._handlers: tuple[Handler, ...] = ()
         self._points: frozenset[Point] = frozenset()
+        self._means = Means()
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler; it runs from the next turn on."""
         self._handlers = tuple(sorted((*self._handlers, handler), key=lambda item: item.priority))
         self._points = frozenset(point for item in self._handlers for point in item.points)
+        self._means = replace(self._means, points=self._points)
 
     # -- what callers ask for
 
@@ -124,7 +126,7 @@ class Engine:
                 )
             heard = Heard(text="", time=opening.time)
             heard = await turn.open(heard)
-            step = begin_start(self.program, replace(opening, time=heard.time), self._points)
+            step = begin_start(self.program, replace(opening, time=heard.time), self._means)
             step = await turn.play(step)
             outcome = await turn.commit("start", step.session, 0, step.usage, None)
         await self._after(outcome)
@@ -148,7 +150,7 @@ class Engine:
             self.check(session)
             heard = await turn.open(heard)
             try:
-                step = await turn.play(begin(self.program, session, heard, self._points))
+                step = await turn.play(begin(self.program, session, heard, self._means))
                 after, usage = step.session, step.usage
             except (ModelError, HandlerError) as error:
                 words = await self._words_for(error, session, turn)
