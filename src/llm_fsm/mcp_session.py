@@ -179,7 +179,8 @@ class Link:
     def _lost(self, fault: str) -> CallFault:
         return CallFault(
             f"{self._server.where} went away during the call ({fault or 'connection closed'}), and whether the call "
-            "was carried out is not known; the next call connects again"
+            "was carried out is not known; the next call connects again",
+            lost=True,
         )
 
     async def _hold(self) -> None:

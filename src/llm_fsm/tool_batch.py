@@ -24,10 +24,14 @@ Around: TypeAlias = Callable[[PlannedCall, Perform], Awaitable[ToolResult]]
 
 
 class CallFault(Exception):
-    """A call cannot be performed; the message tells the model why. `refused`: nothing was called."""
+    """A call cannot be performed; the message tells the model why.
 
-    def __init__(self, message: str, *, refused: bool = False) -> None:
+    `refused`: nothing was called. `lost`: whoever was called went away, and nobody knows whether it acted.
+    """
+
+    def __init__(self, message: str, *, refused: bool = False, lost: bool = False) -> None:
         self.refused = refused
+        self.lost = lost
         super().__init__(message)
 
 
@@ -116,13 +120,21 @@ async def _outcome(
         task = asyncio.current_task()
         if task is not None and task.cancelling():
             raise
-        error, refused = "the call was cancelled", False
-    except (CallFault, ArgumentsFault, ResultFault) as fault:
-        error, refused = str(fault), getattr(fault, "refused", isinstance(fault, ArgumentsFault))
+        error = CallFault("the call was cancelled")
+    except CallFault as fault:
+        error = fault
+    except (ArgumentsFault, ResultFault) as fault:
+        error = CallFault(str(fault), refused=isinstance(fault, ArgumentsFault))
     except (Exception, SystemExit) as raised:
-        error, refused = f"{type(raised).__name__}: {_words(raised)}".rstrip(": "), False
-    seconds = time.monotonic() - began
-    return ToolResult(id=call.id, name=call.name, error=readable(error), seconds=seconds, refused=refused)
+        error = CallFault(f"{type(raised).__name__}: {_words(raised)}".rstrip(": "))
+    return ToolResult(
+        id=call.id,
+        name=call.name,
+        error=readable(str(error)),
+        seconds=time.monotonic() - began,
+        unknown=error.lost and call.at_most_once,
+        refused=error.refused,
+    )
 
 
 def readable(error: str) -> str:

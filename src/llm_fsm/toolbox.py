@@ -8,7 +8,7 @@ from typing import Any
 from llm_fsm.definition import Definition, ToolRef
 from llm_fsm.effects import PlannedCall, ToolResults
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.mcp import CONNECT, McpServers, known_tool
+from llm_fsm.mcp import McpServers, known_tool
 from llm_fsm.terms import Terms, planned
 from llm_fsm.tool_batch import TIMEOUT, Around, CallFault, run_batch, unknown_tool
 from llm_fsm.tool_results import result_value
@@ -43,7 +43,7 @@ class Toolbox:
             return self.registered(name, ref)
         wanted = ref.tool or name
         try:
-            tools = await self.servers.tools(ref.mcp, CONNECT)
+            tools = await self.servers.tools(ref.mcp)
         except CallFault as fault:
             raise ConfigurationError(f"tool {name!r}: {fault}") from fault
         spec = tools.get(wanted)
