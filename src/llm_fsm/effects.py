@@ -15,7 +15,6 @@ from llm_fsm.events import Event
 from llm_fsm.messages import LLMRequest, ModelReply, TurnView, Usage
 from llm_fsm.session import Session
 
-
 AskedFor = Literal["turn", "greeting", "words", "task", "judge", "summary"]
 
 
@@ -188,7 +187,7 @@ class Executed:
     shared: Mapping[str, Any] | None = None
     memory: Mapping[str, Any] | None = None
     happened: tuple[Event, ...] = ()
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     tool_calls: int = 0
     paused: Mapping[str, Any] | None = None
     limit: str | None = None

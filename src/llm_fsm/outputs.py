@@ -12,6 +12,7 @@ from typing import Any
 from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
 from llm_fsm.events import ContextRefused, ContextSet, Event
 
+
 def at(value: Any, path: str) -> Any:
     """What stands at a path of names and list positions. Raises KeyError when nothing does."""
     path = path.removeprefix("$").removeprefix(".")
