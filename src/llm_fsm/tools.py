@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
 
@@ -182,9 +182,17 @@ class ToolRegistry:
             info = CallInfo(key=call.key, conversation_id=conversation_id, state=state)
             return await self.perform(call, info, limit)
 
+        timed = [self._timed(call) for call in calls]
         return await run_batch(
-            calls, perform, state=state, default=self._timeout, timeout=timeout, around=around
+            timed, perform, state=state, default=self._timeout, timeout=timeout, around=around
         )
+
+    def _timed(self, call: PlannedCall) -> PlannedCall:
+        """The call with the time that its tool is given, where the call itself says nothing."""
+        tool = self._tools.get(call.registered or call.name)
+        if call.timeout is not None or tool is None or tool.terms.timeout is None:
+            return call
+        return replace(call, timeout=tool.terms.timeout)
 
     async def perform(self, call: PlannedCall, info: CallInfo, limit: float) -> Any:
         """Perform one call within `limit` seconds: the function's result as JSON.
