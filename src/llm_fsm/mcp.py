@@ -129,7 +129,7 @@ class McpServers:
             known = ", ".join(self._servers) or "none"
             hint = f"did you mean {guess!r}?" if guess else f"configured are {known}"
             raise ConfigurationError(
-                f'no MCP server {alias!r} is configured; {hint} Give mcp={{"{alias}": {{…}}}}'
+                f'no MCP server {alias!r} is configured; {hint} (servers are given as mcp={{"{alias}": {{…}}}})'
             )
         return server
 

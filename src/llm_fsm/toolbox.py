@@ -58,7 +58,7 @@ class Toolbox:
         if tool is None:
             said = unknown_tool(wanted, (item.name for item in self.registry))
             raise ConfigurationError(
-                f"tool {name!r} of the definition: {said} Register the function with @machine.tool or tools=[…]"
+                f"tool {name!r} of the definition: {said} (functions are registered with @machine.tool or tools=[…])"
             )
         return planned(name, ref, tool.terms)
 

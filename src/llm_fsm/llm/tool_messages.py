@@ -19,7 +19,7 @@ def tool_fields(request: LLMRequest) -> dict[str, Any]:
     """The fields that offer the request's tools; {} when there are none."""
     if not request.tools:
         return {}
-    return {"tools": [to_openai(spec) for spec in request.tools], "tool_choice": "auto"}
+    return {"tools": [to_openai(spec) for spec in request.tools]}
 
 
 def message_json(message: LLMMessage) -> dict[str, Any]:
