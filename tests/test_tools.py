@@ -111,6 +111,18 @@ def deep() -> Any:
     return made
 
 
+def exploding(wrap: Any) -> Any:
+    """Ten of ten of ten …: small in memory, without end as JSON."""
+    made: Any = wrap(1)
+    for _ in range(30):
+        made = wrap([made] * 10)
+    return made
+
+
+class Box(BaseModel):
+    inside: Any
+
+
 @pytest.mark.parametrize(
     ("value", "taken"),
     [
@@ -141,6 +153,8 @@ async def test_results_become_json(value, taken):
         ([0] * 3_000_000, "too large"),
         ({"a": ["y" * 600_000, "z" * 600_000]}, "too large"),
         (circle(), "too large"),
+        (exploding(lambda inner: Pair(inner, 0)), "too large"),
+        (exploding(lambda inner: Box.model_construct(inside=inner)), "too large"),
         (deep(), "deeper than 32"),
     ],
 )

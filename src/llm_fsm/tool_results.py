@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from llm_fsm.context import ValueFault, to_json_value
@@ -49,23 +50,29 @@ def result_value(value: object) -> Any:
 
 
 def _weigh(value: object) -> None:
-    """Refuse what is plainly too large before any work is spent on it; a circle weighs without end."""
-    left, waiting = MAX_RESULT, [value]
+    """Refuse what is plainly too large before any work is spent on it; a circle weighs without end.
+
+    Every value takes at least two characters, its own and a comma or bracket, but for one.
+    """
+    left, waiting = MAX_RESULT + 1, [value]
     while waiting:
         item = waiting.pop()
-        left -= 1
+        left -= 2
+        if item is None or isinstance(item, bool | int | float):
+            continue
         if isinstance(item, str):
             left -= len(item)
-        elif isinstance(item, Mapping):
-            if len(item) > left:
-                raise ResultFault(_too_large(f"more than {len(item)} values"))
-            for key, member in item.items():
-                left -= len(key) if isinstance(key, str) else 1
-                waiting.append(member)
+        elif isinstance(item, dict | Mapping):
+            left -= sum(len(key) if isinstance(key, str) else 1 for key in item)
+            waiting.extend(item.values())
         elif isinstance(item, list | tuple | set | frozenset):
             if len(item) > left:
                 raise ResultFault(_too_large(f"more than {len(item)} values"))
             waiting.extend(item)
+        elif is_dataclass(item) and not isinstance(item, type):
+            waiting.extend(getattr(item, part.name) for part in fields(item))
+        elif hasattr(item, "model_dump"):
+            waiting.extend(vars(item).values())
         if left < 0:
             raise ResultFault(_too_large("more, or contains itself"))
 
