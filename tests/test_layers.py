@@ -20,9 +20,10 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "applications": ("__main__", "cli"),
     "around": ("sync", "telemetry", "testing"),
-    "front door": ("machine",),
-    "shell": ("engine", "journal", "shipped"),
+    "front door": ("conversation", "machine"),
+    "shell": ("admission", "engine", "execution", "journal", "points", "running", "shipped"),
     "ports": (
+        "functions",
         "handlers",
         "llm",
         "mcp",
@@ -34,6 +35,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "tool_schema",
         "toolbox",
         "tools",
+        "workbench",
     ),
     "turn": (
         "briefs",

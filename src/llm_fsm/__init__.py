@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from llm_fsm.conversation import AsyncConversation, Turn
     from llm_fsm.definition import Definition
     from llm_fsm.errors import (
         ConfigurationError,
@@ -26,15 +27,17 @@ if TYPE_CHECKING:
     from llm_fsm.findings import Finding
     from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
     from llm_fsm.loader import check, load
-    from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
-    from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Usage
+    from llm_fsm.machine import AsyncMachine
+    from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.observers import observe
     from llm_fsm.sync import Conversation, Machine
     from llm_fsm.telemetry import enable_logging
+    from llm_fsm.tools import ToolRegistry
 
 __version__ = "0.1.0"
 
 _PLACES = {
+    "conversation": ("AsyncConversation", "Turn"),
     "definition": ("Definition",),
     "errors": (
         "ConfigurationError",
@@ -52,11 +55,12 @@ _PLACES = {
     "findings": ("Finding",),
     "handlers": ("Handler", "Occasion", "Veto", "create_handler"),
     "loader": ("check", "load"),
-    "machine": ("AsyncConversation", "AsyncMachine", "Turn"),
-    "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Usage"),
+    "machine": ("AsyncMachine",),
+    "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
     "observers": ("observe",),
     "sync": ("Conversation", "Machine"),
     "telemetry": ("enable_logging",),
+    "tools": ("ToolRegistry",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

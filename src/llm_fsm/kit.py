@@ -46,10 +46,11 @@ class Kit:
 NO_TOOLS = Kit()
 
 
-def call_key(conversation_id: str, time: float, number: int, call: ToolCall) -> str:
+def call_key(space: str, time: float, number: int, call: ToolCall) -> str:
     """The idempotency key of call `number` of a turn that began at `time` (seconds since the epoch).
 
+    `space`: the conversation's id, or something longer where a turn has several courses.
     The same when the turn is begun again, another for every other call.
     """
-    text = json.dumps([conversation_id, time, number, call.name, call.arguments])
+    text = json.dumps([space, time, number, call.name, call.arguments])
     return hashlib.sha256(text.encode()).hexdigest()[:32]

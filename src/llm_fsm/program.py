@@ -74,6 +74,8 @@ class Program:
     """True when no state converses: nobody is there to talk to."""
     works: bool
     """True when a turn may do more than talk: tasks, tools, waiting."""
+    waits: bool
+    """True when something may become due by itself."""
 
     @property
     def identity(self) -> str:
@@ -260,6 +262,10 @@ def compile_program(definition: Definition, prompts: Prompts) -> Program:
         states=states,
         bounds=tuple((name, most) for name, most in bounds if most is not None),
         alone=not any(plan.kind == "converse" for plan in states.values()),
+        waits=any(
+            plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind)
+            for plan in states.values()
+        ),
         works=any(
             plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize
             for plan in states.values()

@@ -54,6 +54,7 @@ class Progress:
         "said",
         "seen",
         "session",
+        "space",
         "steps",
         "stopped",
         "summaries",
@@ -85,6 +86,8 @@ class Progress:
         self.seen: set[str] = set()
         self.fallback = False
         self.stopped: Stopped = ""
+        self.space = session.conversation_id
+        """What tells the calls of this course from those of others that began at the same time."""
 
     def note(self, event: ev.Event) -> None:
         self.session = apply(self.session, event)

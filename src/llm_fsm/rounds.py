@@ -201,7 +201,7 @@ class Rounds(Progress):
             return None
         number = len(self.events)
         key = loop.keys.setdefault(
-            call.id, call_key(self.session.conversation_id, self.session.time, number, call)
+            call.id, call_key(self.space, self.session.time, number, call)
         )
         return self.kit.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
 

@@ -164,7 +164,15 @@ def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
 
 
 def _ended(session: Session, event: ev.Ended) -> Session:
-    return replace(session, ended=True, outcome=event.outcome, work=None, spent=session.spent and {})
+    return replace(
+        session,
+        ended=True,
+        outcome=event.outcome,
+        work=None,
+        pause=None,
+        reminders=(),
+        spent=session.spent and {},
+    )
 
 
 def _overlaid(old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterable[str]) -> dict[str, Any]:
@@ -224,7 +232,8 @@ def _paused(session: Session, event: ev.Paused) -> Session:
 
 
 def _over(session: Session, id: str, how: str, time: float) -> Session:
-    return replace(session, pause=None, reminders=(), settled=(id, how), time=time)
+    turn = session.turn + 1
+    return replace(session, pause=None, reminders=(), settled=(id, how), time=time, turn=turn)
 
 
 def _answered(session: Session, event: ev.Answered) -> Session:

@@ -14,12 +14,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
 from llm_fsm.events import Event
 from llm_fsm.handlers import Function, Handler
-from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
-from llm_fsm.messages import Message
+from llm_fsm.machine import AsyncMachine
+from llm_fsm.messages import Message, Paused
 from llm_fsm.stores.base import Listed
 
 T = TypeVar("T")
@@ -121,9 +122,9 @@ class Conversation:
         return self._fresh().ended
 
     @property
-    def paused(self) -> None:
+    def paused(self) -> Paused | None:
         """What the run waits for; None while it waits for nothing but the user."""
-        return self._conversation.paused
+        return self._fresh().paused
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -143,9 +144,9 @@ class Conversation:
         """Like `send`, as a stream of events."""
         return SyncStream(self._loop, self._conversation, text, request_id)
 
-    def answer(self, value: object) -> Turn:
-        """Answer what the run waits for. Raises ConversationConflict when it waits for nothing."""
-        return self._loop.run(self._conversation.answer(value))
+    def answer(self, value: object, *, request_id: str | None = None) -> Turn:
+        """Answer what the run waits for; errors as of AsyncConversation.answer."""
+        return self._loop.run(self._conversation.answer(value, request_id=request_id))
 
     def end(self) -> None:
         """Close the conversation for good."""
@@ -200,6 +201,27 @@ class Machine:
         """Go on with a conversation of any process, any day. Raises ConversationNotFound."""
         return Conversation(self._loop, self._loop.run(self._machine.resume(conversation_id)))
 
+    def run(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+    ) -> Turn:
+        """Run a machine without a user as far as it goes; errors as of AsyncMachine.run."""
+        return self._loop.run(self._machine.run(input, context, conversation_id))
+
+    def answer(
+        self, conversation_id: str, value: object, *, pause: str | None = None, request_id: str | None = None
+    ) -> Turn:
+        """Answer what a run waits for; errors as of AsyncMachine.answer."""
+        return self._loop.run(
+            self._machine.answer(conversation_id, value, pause=pause, request_id=request_id)
+        )
+
+    def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
+        """Fire every time-out and reminder that is due; errors as of AsyncMachine.run_due."""
+        return self._loop.run(self._machine.run_due(now))
+
     def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
         return self._loop.run(self._machine.conversations(after, limit))
@@ -235,3 +257,11 @@ class Machine:
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function under its name, for definitions that name it."""
         return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)
+
+    def function(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function for `execute` or for a key result's check; see `llm_fsm.functions`."""
+        return (
+            self._machine.function(**options)
+            if function is None
+            else self._machine.function(function, **options)
+        )
