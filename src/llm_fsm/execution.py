@@ -171,12 +171,16 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     function = host.functions.get(effect.function)
     questions = _Questions(host, program, effect, running)
     loop = asyncio.get_running_loop()
+    on_loop = is_async(function)
 
     def publish(event: ev.Progressed) -> None:
         questions.happened.append(event)
-        loop.call_soon_threadsafe(running.tell, event)
+        if on_loop:
+            running.tell(event)
+        else:
+            loop.call_soon_threadsafe(running.tell, event)
 
-    llm = BoundModel(questions) if is_async(function) else SyncModel(questions, loop)
+    llm = BoundModel(questions) if on_loop else SyncModel(questions, loop)
     bench = questions.bench = Workbench(effect, llm, publish)
     began = time.monotonic()
     output: Any = None
