@@ -537,3 +537,61 @@ async def test_conversation_that_only_talks_writes_no_journal_and_one_that_calls
 async def test_scripted_model_still_serves_machines_that_work() -> None:
     machine = AsyncMachine.from_dict(document({"work": task()}), model=ScriptedLLM([{"a": 1}]))
     assert (await machine.run()).output == {"a": 1}
+
+
+async def test_function_that_hangs_is_given_up_at_the_limit_of_seconds() -> None:
+    machine = made({"work": task(execute="hang")}, limits={"seconds": 0.05})
+
+    @machine.function
+    async def hang(ctx: Any) -> None:
+        await asyncio.sleep(60)
+
+    turn = await machine.run()
+    assert turn.outcome == "limited"
+    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["seconds"]
+
+
+async def test_run_as_a_stream_tells_its_events_as_they_happen() -> None:
+    machine = made({"work": task()}, "out")
+    stream = machine.run_stream(1)
+    names = [type(event).__name__ async for event in stream]
+    assert names == ["RunResumed", "AttemptBegun", "ModelReplied", "TaskPassed", "Ended"]
+    assert stream.turn is not None
+    assert stream.turn.output == "out"
+
+
+async def test_cancelled_run_is_parked_and_goes_on() -> None:
+    store = MemoryStore()
+    started = asyncio.Event()
+
+    class Hanging(Replies):
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            if not self.replies:
+                started.set()
+                await asyncio.sleep(60)
+            return await super().complete(request)
+
+    machine = made({"work": task(tools=["add"])}, tools=TOOLS, options={"store": store, "tools": [add]})
+    machine.llm = Hanging(calls(("add", {"a": 1})))
+    running = asyncio.create_task(machine.run("in", conversation_id="r"))
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    machine.llm = Replies("2")
+    turn = await machine.run(conversation_id="r")
+    assert (turn.output, [event.result for event in turn.events if isinstance(event, ev.ToolReturned)]) == (
+        2,
+        [{"sum": 2}],
+    )
+
+
+async def test_answer_with_a_secret_and_a_request_id_can_be_sent_again() -> None:
+    wait = {"kind": "wait", "output": {"pin": "pin"}, "transitions": [{"target_state": "end"}]}
+    states = {"wait": wait, "end": FINAL}
+    schema = {"properties": {"pin": {"x-source": "answer", "x-secret": True}}}
+    machine = made(states, context_schema=schema)
+    await machine.run(conversation_id="r")
+    first = await machine.answer("r", {"pin": "1234"}, request_id="a")
+    assert await machine.answer("r", {"pin": "1234"}, request_id="a") == first
+    assert (first.context, first.output) == ({"pin": "1234"}, {"pin": "[secret]"})

@@ -332,3 +332,73 @@ def test_function_that_breaks_is_run_again_with_the_answer() -> None:
     done = host.answer(begun.session, "blue")
     assert done.session.input == ["blue", {"0.0": 1}]
     assert json.loads(json.dumps(done.session.input)) == done.session.input
+
+
+def test_secrets_in_results_and_answers_reach_the_context_and_nobody_else() -> None:
+    schema = {
+        "properties": {
+            "pin": {"x-source": "tool", "x-secret": True},
+            "code": {"x-source": "answer", "x-secret": True},
+        }
+    }
+    states = {
+        "work": task(tools=["f"], transitions=[{"target_state": "wait"}]),
+        "wait": {"kind": "wait", "output": {"code": "code"}, "transitions": [{"target_state": "more"}]},
+        "more": task(),
+    }
+    host = worker(
+        states,
+        tools={"f": lambda: {"a": [{"pin": "1234"}], "b": 2}},
+        refs={"f": {"output": {"pin": "a.0.pin"}}},
+        context_schema=schema,
+    )
+    begun = host.run(calls(("f", {})), "ok")
+    done = host.answer(begun.session, {"code": "9876", "by": "Eve"}, "end")
+    assert (begun.session.context["pin"], done.session.context["code"]) == ("1234", "9876")
+    sent = json.dumps(
+        [message.content for request in (*begun.requests, *done.requests) for message in request.messages]
+    )
+    assert "1234" not in sent
+    assert "9876" not in sent
+    assert begun.requests[1].messages[3].content == '{"a":[{"pin":"[secret]"}],"b":2}'
+    assert done.of(ev.Answered)[0].value == {"code": "[secret]", "by": "Eve"}
+    assert begun.of(ev.ToolReturned)[0].result == {"a": [{"pin": "[secret]"}], "b": 2}
+
+
+def test_memory_shows_in_the_prompt_of_a_conversation_that_may_use_it() -> None:
+    states = {"talk": {"memory": True, "transitions": [{"target_state": "talk"}]}}
+    host = worker(states)
+    first = host.say(
+        _begin(host), "remember", calls(("set_memory", {"bucket_index": 4, "content": "blue"})), reply("talk")
+    )
+    second = host.say(first.session, "what?", reply("talk"))
+    assert "<memory>" not in first.prompt
+    assert '<memory>\n{"bucket 4":"blue"}\n</memory>' in second.prompt
+
+
+def test_history_that_is_trimmed_is_summarised_and_shown_before_the_rest() -> None:
+    host = worker(
+        {"talk": {"transitions": [{"target_state": "talk"}]}},
+        history={"max_exchanges": 1, "strategy": "summary"},
+    )
+    session = _begin(host)
+    for number in range(2):
+        session = host.say(session, f"m{number}", reply("talk", f"r{number}")).session
+    third = host.say(
+        session, "m2", reply("talk", "r2"), json.dumps({"summary": "They <met>", "todo_list": None})
+    )
+    assert third.session.window == (("m2", "r2"),)
+    assert '"conversation":[["m0","r0"],["m1","r1"]]' in third.requests[1].messages[1].content
+    fourth = host.say(third.session, "m3", reply("talk"))
+    assert fourth.prompt.startswith(
+        '<history_summary>\n"They \\u003cmet\\u003e"\n</history_summary>\n<conversation_history>'
+    )
+    quiet = worker(
+        {"talk": {"transitions": [{"target_state": "talk"}]}},
+        history={"max_exchanges": 1, "strategy": "summary"},
+        summaries=False,
+    )
+    session = _begin(quiet)
+    for number in range(3):
+        session = quiet.say(session, f"m{number}", reply("talk")).session
+    assert (len(session.window), session.summary) == (1, "")

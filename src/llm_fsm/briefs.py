@@ -37,7 +37,8 @@ def _background(session: Session) -> str:
     return escaped(found) if found else ""
 
 
-def _buckets(session: Session) -> dict[str, Any]:
+def buckets_of(session: Session) -> dict[str, Any]:
+    """What a prompt shows of the working memory: the buckets that hold something."""
     return {f"bucket {key}": text for key, text in session.memory.items() if key.isdecimal()}
 
 
@@ -46,7 +47,7 @@ def task_messages(program: Program, session: Session, *, tools: bool) -> Message
     plan = program.states[session.state]
     definition, state = program.definition, plan.state
     feedback = () if session.work is None else session.work.feedback
-    buckets = _buckets(session) if state.memory else {}
+    buckets = buckets_of(session) if state.memory else {}
     return _messages(
         program.prompts.task,
         {

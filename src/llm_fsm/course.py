@@ -15,7 +15,8 @@ from llm_fsm import events as ev
 from llm_fsm.context import initial_context
 from llm_fsm.effects import Point
 from llm_fsm.history import surplus
-from llm_fsm.outputs import accept_output
+from llm_fsm.messages import Paused
+from llm_fsm.outputs import accept_output, masked
 from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
 from llm_fsm.rounds import Loop
 from llm_fsm.talk import CANNOT_GO_ON, Talking
@@ -124,11 +125,12 @@ class Course(Talking):
         pause = session.pause
         if pause is None:
             raise ValueError("the run waits for no answer")
-        loop = None if session.work is None else session.work.loop
+        loop = None if session.work is None or pause.kind == "wait" else session.work.loop
         self.base = session.spent
-        self.note(ev.Answered(id=pause.id, value=given.value, time=given.time, request_id=given.request_id))
-        if pause.kind == "wait" or loop is None:
-            yield from self.take_answer(given.value)
+        shown = self.shown(pause, given.value)
+        self.note(ev.Answered(id=pause.id, value=shown, time=given.time, request_id=given.request_id))
+        if loop is None:
+            yield from self.take_answer(given.value, shown)
         elif loop["asked_for"] == "turn":
             yield from self.ask(self.put_in(loop, pause.kind, pause.call, given.value))
             if self.paused:
@@ -139,6 +141,13 @@ class Course(Talking):
                 yield from self.settle()
             yield from self.arrived()
         yield from self.finish()
+
+    def shown(self, pause: Paused, value: Any) -> Any:
+        """An answer as it may be shown and kept: without what goes to secret keys."""
+        terms = self.kit.terms.get(pause.what) if pause.call is not None else None
+        if terms is not None:
+            return masked(self.program.keys, terms.output, value)
+        return masked(self.program.keys, self.plan.state.output, value)
 
     def put_in(
         self, document: Mapping[str, Any], kind: str, call: Mapping[str, Any] | None, value: Any
@@ -151,12 +160,12 @@ class Course(Talking):
         self.answered(loop, kind, call, value)
         return loop.to_dict()
 
-    def take_answer(self, value: Any) -> Run:
+    def take_answer(self, value: Any, shown: Any) -> Run:
         """What the answer to a wait state writes, and where it leads."""
         mapping = self.plan.state.output
         for event in accept_output(self.program.keys, self.session.context, mapping, value, "answer"):
             self.note(event)
-        move = yield from self.follow(value)
+        move = yield from self.follow(shown)
         if move is not None and (yield from self.step(move, "answer")):
             yield from self.settle()
         yield from self.arrived()

@@ -33,6 +33,7 @@ from llm_fsm.kit import Kit
 from llm_fsm.llm.base import LLM
 from llm_fsm.messages import LLMRequest, ModelReply, Usage
 from llm_fsm.observers import Observer
+from llm_fsm.outputs import agrees
 from llm_fsm.points import run_point
 from llm_fsm.program import Program, not_yet_runnable
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
@@ -281,7 +282,7 @@ class Engine:
     async def _answered(self, value: object, session: Session, text: str) -> Outcome:
         record = parse(text)
         given = next((event for event in record.events if isinstance(event, ev.Answered)), None)
-        if given is None or given.value != value:
+        if given is None or not agrees(given.value, value):
             raise ConversationConflict(
                 "this request id was already used for something else; use a new id for each answer"
             )

@@ -186,12 +186,21 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     output: Any = None
     error: str | None = None
     try:
-        output = output_value(await called(partial(function, bench), {}, running.time_left()))
+        output = output_value(
+            await called(partial(function, bench), {}, _time_left(program, effect, running))
+        )
     except LLMFSMError:
         raise
     except Exception as raised:
         error = readable(f"{type(raised).__name__}: {raised}")
     return _executed(questions, bench, output, error, time.monotonic() - began)
+
+
+def _time_left(program: Program, effect: Execute, running: Running) -> float:
+    """Seconds that the function may take: those of the turn, and those of the run's limit."""
+    most = program.definition.limits.seconds
+    left = running.time_left()
+    return left if most is None else min(left, max(0.0, most - effect.used.get("seconds", 0.0)))
 
 
 def _executed(

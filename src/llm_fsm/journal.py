@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
 from llm_fsm import events as ev
@@ -126,9 +125,16 @@ def without_kind(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in ("kind", "step")}
 
 
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, not copied: `asdict` takes longer than a turn may."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
 def reply_entry(reply: ModelReply) -> Entry:
     """A model's reply as a journal entry."""
-    return asdict(reply)
+    entry = _fields(reply)
+    entry["tool_calls"] = [_fields(call) for call in reply.tool_calls]
+    return entry
 
 
 def entry_reply(entry: Entry) -> ModelReply:
@@ -140,7 +146,7 @@ def entry_reply(entry: Entry) -> ModelReply:
 
 def result_entry(result: HandlerResult | ToolResult) -> Entry:
     """The result of a handler or tool as a journal entry."""
-    return asdict(result)
+    return _fields(result)
 
 
 def entry_result(entry: Entry) -> HandlerResult:
@@ -155,9 +161,9 @@ def entry_tool(entry: Entry) -> ToolResult:
 
 def executed_entry(done: Executed) -> Entry:
     """What a function gave back as a journal entry."""
-    values = {name: getattr(done, name) for name in Executed.__dataclass_fields__}
+    values = _fields(done)
     values["happened"] = [ev.to_dict(event) for event in done.happened]
-    values["usage"] = asdict(done.usage)
+    values["usage"] = _fields(done.usage)
     return values
 
 

@@ -13,7 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from llm_fsm.context import ValueFault, to_json_value
-from llm_fsm.conversation import AsyncConversation, Turn, turn_of
+from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.course import Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
@@ -27,7 +27,7 @@ from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.resolve import resolve as resolve_model
 from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
-from llm_fsm.observers import publish
+from llm_fsm.observers import Observer, publish
 from llm_fsm.program import compile_program
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import parse
@@ -165,6 +165,24 @@ class AsyncMachine:
         where it waits or is over. Raises as `start` does, ConversationConflict for an id that was begun with
         another input, ModelError (run the same id again to go on).
         """
+        return await self._run(input, context, conversation_id, None)
+
+    def run_stream(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+    ) -> TurnStream:
+        """Like `run`, as a stream of events."""
+        return TurnStream(lambda sink: self._run(input, context, conversation_id, sink))
+
+    async def _run(
+        self,
+        input: Any,
+        context: Mapping[str, Any] | None,
+        conversation_id: str | None,
+        sink: Observer | None,
+    ) -> Turn:
         if self._engine.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and `run_due` says so
                 await self.run_due()
@@ -180,7 +198,7 @@ class AsyncMachine:
             await self._engine.start(opening)
         elif plain is not None:
             await self._same_input(name, plain)
-        return turn_of(await self._engine.go_on(name))
+        return turn_of(await self._engine.go_on(name, sink))
 
     async def _same_input(self, conversation_id: str, given: Any) -> None:
         first, *_ = await self._engine.records(conversation_id)

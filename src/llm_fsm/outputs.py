@@ -30,6 +30,42 @@ def at(value: Any, path: str) -> Any:
     return value
 
 
+SECRET = "[secret]"
+
+
+def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
+    """A value without what a mapping takes from it for secret keys: all that prompts and records may show."""
+    for key, path in mapping.items():
+        if keys.is_secret(key):
+            value = _without(value, path.removeprefix("$").removeprefix("."))
+    return value
+
+
+def _without(value: Any, path: str) -> Any:
+    if not path or path == SECRET:
+        return SECRET
+    if isinstance(value, dict) and path in value:
+        return {**value, path: SECRET}
+    step, _, rest = path.partition(".")
+    if isinstance(value, dict) and step in value:
+        return {**value, step: _without(value[step], rest)}
+    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        number = int(step)
+        return [*value[:number], _without(value[number], rest), *value[number + 1 :]]
+    return value
+
+
+def agrees(shown: Any, value: Any) -> bool:
+    """True when `shown` is the value, apart from what was masked in it."""
+    if shown == SECRET:
+        return True
+    if isinstance(shown, dict) and isinstance(value, dict):
+        return shown.keys() == value.keys() and all(agrees(shown[key], value[key]) for key in shown)
+    if isinstance(shown, list) and isinstance(value, list):
+        return len(shown) == len(value) and all(map(agrees, shown, value))
+    return bool(shown == value)
+
+
 def accept_output(
     keys: Keys, context: Mapping[str, Any], mapping: Mapping[str, str], value: Any, source: str
 ) -> tuple[Event, ...]:

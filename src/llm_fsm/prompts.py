@@ -183,6 +183,7 @@ def turn_prompt(
     words_only: bool,
     greeting: bool = False,
     summary: str = "",
+    memory: Mapping[str, Any] | None = None,
 ) -> str:
     """The user message of one call. `items` are entries of <transitions>; `valid` the states that may be named."""
     return prompts.turn.render(
@@ -197,6 +198,7 @@ def turn_prompt(
         words_only=words_only,
         greeting=greeting,
         summary=escaped(summary) if summary else "",
+        memory=escaped(memory) if memory else "",
     )
 
 

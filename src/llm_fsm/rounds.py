@@ -18,7 +18,7 @@ from llm_fsm.foresight import Outlook
 from llm_fsm.kit import call_key
 from llm_fsm.memory import Memory
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
-from llm_fsm.outputs import accept_output
+from llm_fsm.outputs import accept_output, masked
 from llm_fsm.progress import Progress
 from llm_fsm.prompts import escaped
 from llm_fsm.session import cut
@@ -200,9 +200,7 @@ class Rounds(Progress):
             self.remember(loop, call, arguments)
             return None
         number = len(self.events)
-        key = loop.keys.setdefault(
-            call.id, call_key(self.space, self.session.time, number, call)
-        )
+        key = loop.keys.setdefault(call.id, call_key(self.space, self.session.time, number, call))
         return self.kit.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
 
     def refuse(self, loop: Loop, call: ToolCall, reason: str) -> None:
@@ -250,7 +248,9 @@ class Rounds(Progress):
             call = next(call for call in loop.calls if call.id == planned.id)
             self.refuse(loop, call, result.error or "the arguments do not fit")
             return
-        value = shortened(result.value) if result.error is None else None
+        value = None
+        if result.error is None:
+            value = shortened(masked(self.program.keys, self.kit.terms[planned.name].output, result.value))
         loop.done[planned.id] = {"value": value} if result.error is None else {"error": result.error}
         self.note(
             ev.ToolReturned(
@@ -306,7 +306,7 @@ class Rounds(Progress):
         """Put a person's answer where the loop waits for it."""
         id, name = call["id"], call["name"]
         if kind != "unknown_outcome":
-            loop.answers[id] = value
+            loop.answers[id] = masked(self.program.keys, self.kit.terms[name].output, value)
             if kind == "break" or value.get("approved") is True:
                 self.write(name, value, "answer")
             return
@@ -314,7 +314,8 @@ class Rounds(Progress):
         if "repeat" in value:
             return
         error = value.get("error")
-        loop.done[id] = {"value": shortened(value.get("result"))} if error is None else {"error": error}
+        result = masked(self.program.keys, self.kit.terms[name].output, value.get("result"))
+        loop.done[id] = {"value": shortened(result)} if error is None else {"error": error}
         self.note(
             ev.ToolReturned(
                 name=name,

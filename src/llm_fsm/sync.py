@@ -14,7 +14,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
 from llm_fsm.events import Event
@@ -59,11 +59,9 @@ class _Loop:
 class SyncStream:
     """The events of one turn as they happen; `turn` is set after the last one."""
 
-    def __init__(
-        self, loop: _Loop, conversation: AsyncConversation, text: str, request_id: str | None
-    ) -> None:
+    def __init__(self, loop: _Loop, stream: TurnStream) -> None:
         self._loop = loop
-        self._stream = conversation.stream(text, request_id=request_id)
+        self._stream = stream
 
     @property
     def turn(self) -> Turn | None:
@@ -142,7 +140,7 @@ class Conversation:
 
     def stream(self, text: str, *, request_id: str | None = None) -> SyncStream:
         """Like `send`, as a stream of events."""
-        return SyncStream(self._loop, self._conversation, text, request_id)
+        return SyncStream(self._loop, self._conversation.stream(text, request_id=request_id))
 
     def answer(self, value: object, *, request_id: str | None = None) -> Turn:
         """Answer what the run waits for; errors as of AsyncConversation.answer."""
@@ -209,6 +207,15 @@ class Machine:
     ) -> Turn:
         """Run a machine without a user as far as it goes; errors as of AsyncMachine.run."""
         return self._loop.run(self._machine.run(input, context, conversation_id))
+
+    def run_stream(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+    ) -> SyncStream:
+        """Like `run`, as a stream of events."""
+        return SyncStream(self._loop, self._machine.run_stream(input, context, conversation_id))
 
     def answer(
         self, conversation_id: str, value: object, *, pause: str | None = None, request_id: str | None = None

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from llm_fsm import events as ev
+from llm_fsm.briefs import buckets_of
 from llm_fsm.context import accept_reply, missing
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
@@ -126,6 +127,7 @@ class Talking(Moving):
             words_only=words_only,
             greeting=greeting,
             summary=session.summary,
+            memory=buckets_of(session) if plan.state.memory else None,
         )
         return LLMRequest(
             messages=(LLMMessage("system", program.system), LLMMessage("user", user)),
