@@ -595,3 +595,43 @@ async def test_answer_with_a_secret_and_a_request_id_can_be_sent_again() -> None
     first = await machine.answer("r", {"pin": "1234"}, request_id="a")
     assert await machine.answer("r", {"pin": "1234"}, request_id="a") == first
     assert (first.context, first.output) == ({"pin": "1234"}, {"pin": "[secret]"})
+
+
+async def test_run_begun_twice_at_once_is_one_run() -> None:
+    store = MemoryStore()
+    machine = made({"work": task()}, "out", "never", options={"store": store})
+    first, second = await asyncio.gather(
+        machine.run(1, conversation_id="r"), machine.run(1, conversation_id="r")
+    )
+    assert (first.output, second.output, first.events) == ("out", "out", second.events)
+    assert len(await store.records("r")) == 2
+
+
+async def test_run_of_a_machine_that_also_talks_stops_where_a_user_is_needed() -> None:
+    states = {
+        "work": task(transitions=[{"target_state": "talk"}]),
+        "talk": {"purpose": "Say it", "transitions": [{"target_state": "talk"}]},
+    }
+    machine = made(states, "out", reply("talk", "Here it is"), reply("talk", "Yes"))
+    turn = await machine.run(conversation_id="r")
+    assert (turn.text, turn.state, turn.outcome) == ("Here it is", "talk", "")
+    assert (await machine.run(conversation_id="r")).text == "Here it is"
+    assert (await (await machine.resume("r")).send("really?")).text == "Yes"
+
+
+async def test_calls_of_a_turn_that_failed_stay_on_record() -> None:
+    states = {"a": {"tools": ["add"], "transitions": [{"target_state": "a"}]}}
+    machine = made(
+        states, calls(("add", {"a": 1})), ModelError("down"), tools=TOOLS, options={"tools": [add]}
+    )
+    machine.on("error")(lambda _: "Sorry")
+    chat = await machine.start(greet=False)
+    turn = await chat.send("go")
+    assert turn.text == "Sorry"
+    assert [type(event).__name__ for event in turn.events] == [
+        "UserSaid",
+        "ToolReturned",
+        "TurnFailed",
+        "BotSaid",
+    ]
+    assert turn.context == {}

@@ -402,3 +402,20 @@ def test_history_that_is_trimmed_is_summarised_and_shown_before_the_rest() -> No
     for number in range(3):
         session = quiet.say(session, f"m{number}", reply("talk")).session
     assert (len(session.window), session.summary) == (1, "")
+
+
+def test_words_after_a_task_cost_one_call_because_nobody_could_foresee_them() -> None:
+    states = {
+        "talk": {"transitions": [{"target_state": "work"}]},
+        "work": task(reply="One moment.", transitions=[{"target_state": "tell"}]),
+        "tell": {"purpose": "Tell the result", "transitions": [{"target_state": "talk"}]},
+    }
+    host = worker(states)
+    done = host.say(_begin(host), "go", reply("work", "I start."), "42", reply("tell", "It is 42."))
+    assert (done.text, done.session.state, done.usage.calls) == (
+        "I start.\n\nOne moment.\n\nIt is 42.",
+        "tell",
+        3,
+    )
+    assert [event.asked_for for event in done.of(ev.ModelReplied)] == ["turn", "task", "words"]
+    assert "<input>\nnull\n</input>" in done.requests[1].messages[1].content

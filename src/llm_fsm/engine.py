@@ -141,7 +141,9 @@ class Engine:
                 if words is None:
                     raise
                 after, happened = apologise(session, heard, error, words)
-                turn.events, usage = list(happened), Usage()
+                first, *rest = happened
+                called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
+                turn.events, usage = [first, *called, *rest], Usage()
             outcome = await turn.commit("message", after, version, usage, request_id)
         await self._after(outcome)
         return outcome
@@ -149,14 +151,16 @@ class Engine:
     async def go_on(self, conversation_id: str, sink: Observer | None = None) -> Outcome:
         """Play a run without a user as far as it goes: from its beginning, or from where a crash left it.
 
-        A run that waits or is over stays as it is: its last turn is given again.
+        A run that waits, for an answer or for a user, or is over stays as it is: its last turn is given again.
         """
         await self.prepare()
         turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
             session, version = await self.load(conversation_id)
             session, version = await self._up_to_date(session, version, time.time())
-            if session.ended or session.pause is not None:
+            talks = session.state in self.program.states and session.previous_state is not None
+            talks = talks and self.program.states[session.state].kind == "converse"
+            if session.ended or session.pause is not None or talks:
                 *_, last = await self.records(conversation_id)
                 return Outcome(record=last, session=session)
             self.check(session)

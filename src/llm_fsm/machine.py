@@ -12,6 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from llm_fsm.admission import checked_id
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.course import Opening
@@ -191,14 +192,20 @@ class AsyncMachine:
             plain = to_json_value(input)
         except ValueFault as fault:
             raise ValueError(f"the input is not JSON: {fault}") from fault
-        if conversation_id is None or await self.store.load(conversation_id) is None:
-            opening = Opening(
-                conversation_id=name, time=time.time(), context=context, greet=False, input=plain, hold=True
-            )
-            await self._engine.start(opening)
+        opening = Opening(
+            conversation_id=name, time=time.time(), context=context, greet=False, input=plain, hold=True
+        )
+        if conversation_id is None or not await self._known(name):
+            try:
+                await self._engine.start(opening)
+            except ConversationConflict:  # somebody else began the same run at the same time
+                await self._same_input(name, plain)
         elif plain is not None:
             await self._same_input(name, plain)
         return turn_of(await self._engine.go_on(name, sink))
+
+    async def _known(self, conversation_id: str) -> bool:
+        return await self.store.load(checked_id(conversation_id, "conversation id")) is not None
 
     async def _same_input(self, conversation_id: str, given: Any) -> None:
         first, *_ = await self._engine.records(conversation_id)
