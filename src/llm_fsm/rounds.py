@@ -65,7 +65,10 @@ class Loop:
         """All that the loop needs to go on later, as JSON."""
         return {
             "asked_for": self.asked_for,
-            "messages": [asdict(message) for message in self.request.messages],
+            "messages": [
+                {**asdict(message), "tool_calls": [asdict(call) for call in message.tool_calls]}
+                for message in self.request.messages
+            ],
             "refused": list(self.refused),
             "tries": self.tries,
             "calls": [asdict(call) for call in self.calls],
