@@ -571,3 +571,12 @@ def test_definitions_of_work_are_compiled_once() -> None:
     assert [check.by for check in made.states["write"].checks] == ["logic", "judge", "judge"]
     assert made.alone
     assert made.works
+
+
+def test_output_that_is_too_long_fails_and_a_long_input_is_shortened() -> None:
+    done = worker({"a": task()}).run("x" * 1_000_001, "ok")
+    assert "at most 1000000 are taken" in done.of(ev.AttemptFailed)[0].failures[0]["reason"]
+    states = {"a": task(key_results=JUDGED, max_retries=0, on_exhausted="b"), "b": task()}
+    done = worker(states).run("x" * 300_000, "end")
+    assert "too many to be judged" in done.of(ev.KeyResultChecked)[0].reason
+    assert len(done.requests[1].messages[1].content) < 101_000

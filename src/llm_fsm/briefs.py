@@ -16,6 +16,10 @@ from llm_fsm.messages import LLMMessage, ReplySchema
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import clean, escaped
 from llm_fsm.session import Session
+from llm_fsm.tool_results import shortened
+
+MAX_INPUT_CHARS = 100_000
+"""Characters of a task's input, as JSON, that a model is shown; more is shortened as results of tools are."""
 
 Messages = tuple[LLMMessage, ...]
 
@@ -72,7 +76,7 @@ def task_messages(program: Program, session: Session, *, tools: bool) -> Message
             "buckets": escaped(buckets) if buckets else "",
             "context": _shown(program, session, plan),
             "failures": escaped(list(feedback)) if feedback else "",
-            "input": escaped(session.input),
+            "input": escaped(shortened(session.input, MAX_INPUT_CHARS)),
         },
     )
 
@@ -88,7 +92,7 @@ def judge_messages(program: Program, session: Session, checks: Sequence[Check], 
             "objective": escaped(objective),
             "criteria": escaped([{"name": check.name, "criterion": check.criterion} for check in checks]),
             "context": _shown(program, session, plan),
-            "input": escaped(session.input),
+            "input": escaped(shortened(session.input, MAX_INPUT_CHARS)),
             "output": escaped(output),
         },
     )

@@ -17,6 +17,11 @@ from llm_fsm.reply import document
 from llm_fsm.session import cut
 
 MAX_OUTPUT_CHARS = 1_000_000
+"""Characters of a model's answer that can be an output."""
+
+MAX_JUDGED_CHARS = 200_000
+"""Characters of an output, as JSON, that a judge is shown; what it cannot see whole fails."""
+
 _REASON_CHARS = 2000
 
 Verdict = tuple[bool, str]

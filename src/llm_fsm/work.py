@@ -7,6 +7,7 @@ the output itself, against the labels `on`), else from the conditions.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -24,7 +25,7 @@ from llm_fsm.prompts import retry_line
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.session import cut
 from llm_fsm.transition import Move
-from llm_fsm.verdicts import Verdict, by_logic, judged, output_of
+from llm_fsm.verdicts import MAX_JUDGED_CHARS, MAX_OUTPUT_CHARS, Verdict, by_logic, judged, output_of
 
 _REASON_CHARS = 2000
 _QUOTED_CHARS = 4000
@@ -90,6 +91,10 @@ class Working(Rounds):
             if not self.paused:
                 self.stopped = "limit"
             return Output()
+        if len(reply.text) > MAX_OUTPUT_CHARS:
+            return Output(
+                None, f"the answer has {len(reply.text)} characters; at most {MAX_OUTPUT_CHARS} are taken"
+            )
         value = output_of(reply.text)
         return Output(value, _EMPTY if value == "" else None)
 
@@ -227,6 +232,12 @@ class Working(Rounds):
 
     def by_judge(self, checks: list[Check], output: Any) -> Generator[Effect, Result, Mapping[str, Verdict]]:
         """One call for all; a second one where the first was nonsense. What is not clear fails."""
+        size = len(json.dumps(output))
+        if size > MAX_JUDGED_CHARS:
+            reason = (
+                f"the output has {size} characters, too many to be judged; at most {MAX_JUDGED_CHARS} are"
+            )
+            return dict.fromkeys((check.name for check in checks), (False, reason))
         schema = verdict_schema(checks)
         request = self.question(
             judge_messages(self.program, self.session, checks, output), schema, temperature=0.0
