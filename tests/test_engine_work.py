@@ -635,3 +635,18 @@ async def test_calls_of_a_turn_that_failed_stay_on_record() -> None:
         "BotSaid",
     ]
     assert turn.context == {}
+
+
+async def test_background_is_given_at_the_start_and_shown_where_work_is_done() -> None:
+    machine = made({"work": task()}, "out", "out")
+    turn = await machine.run(
+        background={"goals": ["tidy up"], "custom_fields": {"team": 7}}, conversation_id="r"
+    )
+    assert (
+        '<background>\n{"goals":["tidy up"],"custom_fields":{"team":7}}'
+        in machine.llm.requests[0].messages[1].content
+    )  # type: ignore[attr-defined]
+    chat = await machine.resume(turn.conversation_id)
+    assert chat.memory == {"background": {"goals": ["tidy up"], "custom_fields": {"team": 7}}}
+    with pytest.raises(ValueError, match="did you mean 'goals'"):
+        await machine.run(background={"goal": []})

@@ -139,6 +139,11 @@ class AsyncConversation:
         return self._session.ended
 
     @property
+    def memory(self) -> dict[str, Any]:
+        """The working memory as JSON: bucket number to text, and `background`; empty ones are left out."""
+        return dict(self._session.memory)
+
+    @property
     def paused(self) -> Paused | None:
         """What the run waits for; None while it waits for nothing but the user."""
         return self._session.pause

@@ -15,6 +15,7 @@ from llm_fsm import events as ev
 from llm_fsm.context import initial_context
 from llm_fsm.effects import Point
 from llm_fsm.history import surplus
+from llm_fsm.memory import Background
 from llm_fsm.messages import Paused
 from llm_fsm.outputs import accept_output, masked
 from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
@@ -38,7 +39,8 @@ class Heard:
 class Opening:
     """How a conversation begins. `state` None: the definition's initial state.
 
-    `input`: what the first task is given. `hold`: begin only; the run goes on in a turn of its own.
+    `input`: what the first task is given. `background`: see `llm_fsm.memory.Background`.
+    `hold`: begin only; the run goes on in a turn of its own.
     """
 
     conversation_id: str
@@ -47,6 +49,7 @@ class Opening:
     state: str | None = None
     greet: bool = True
     input: Any = None
+    background: Mapping[str, Any] | None = None
     hold: bool = False
 
 
@@ -92,6 +95,7 @@ class Course(Talking):
                 time=opening.time,
                 context=initial_context(self.program.keys, opening.context),
                 input=opening.input,
+                memory=initial_memory(opening.background),
             )
         )
         yield from self.run(Point.START_CONVERSATION)
@@ -233,3 +237,9 @@ class Course(Talking):
             self.note(ev.Ended(outcome=_OUTCOMES[self.stopped]))
         elif self.stopped == "limit" and self.program.alone:
             self.note(ev.Ended(outcome="limited"))
+
+
+def initial_memory(background: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The memory of a new conversation. Raises ValueError for a background that does not fit."""
+    document = {} if background is None else Background.from_dict(background).to_dict()
+    return {"background": document} if document else {}

@@ -27,6 +27,7 @@ class Started(Event):
     time: float
     context: Mapping[str, Any] = field(default_factory=dict)
     input: Any = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

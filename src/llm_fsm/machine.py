@@ -124,6 +124,7 @@ class AsyncMachine:
         conversation_id: str | None = None,
         greet: bool = True,
         state: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
@@ -136,6 +137,7 @@ class AsyncMachine:
             context=context,
             state=state,
             greet=greet,
+            background=background,
         )
         outcome = await self._engine.start(opening)
         return AsyncConversation(self._engine, outcome.session, outcome.record.text)
@@ -159,29 +161,35 @@ class AsyncMachine:
         input: Any = None,
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> Turn:
         """Run a machine without a user as far as it goes; see `Turn.outcome`.
+
+        `input`: what the first task is given, any JSON value. `background`: what the work is for, as JSON (see
+        `llm_fsm.memory.Background`).
 
         An id that exists goes on with that run: after a crash without repeating what was finished, and as it is
         where it waits or is over. Raises as `start` does, ConversationConflict for an id that was begun with
         another input, ModelError (run the same id again to go on).
         """
-        return await self._run(input, context, conversation_id, None)
+        return await self._run(input, context, conversation_id, background, None)
 
     def run_stream(
         self,
         input: Any = None,
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> TurnStream:
         """Like `run`, as a stream of events."""
-        return TurnStream(lambda sink: self._run(input, context, conversation_id, sink))
+        return TurnStream(lambda sink: self._run(input, context, conversation_id, background, sink))
 
     async def _run(
         self,
         input: Any,
         context: Mapping[str, Any] | None,
         conversation_id: str | None,
+        background: Mapping[str, Any] | None,
         sink: Observer | None,
     ) -> Turn:
         if self._engine.program.waits:
@@ -193,7 +201,13 @@ class AsyncMachine:
         except ValueFault as fault:
             raise ValueError(f"the input is not JSON: {fault}") from fault
         opening = Opening(
-            conversation_id=name, time=time.time(), context=context, greet=False, input=plain, hold=True
+            conversation_id=name,
+            time=time.time(),
+            context=context,
+            greet=False,
+            input=plain,
+            background=background,
+            hold=True,
         )
         if conversation_id is None or not await self._known(name):
             try:

@@ -125,6 +125,11 @@ class Conversation:
         return self._fresh().paused
 
     @property
+    def memory(self) -> dict[str, Any]:
+        """The working memory as JSON; see AsyncConversation.memory."""
+        return self._fresh().memory
+
+    @property
     def history(self) -> tuple[Message, ...]:
         """The whole conversation so far."""
         return self._loop.run(self._conversation.history())
@@ -190,9 +195,10 @@ class Machine:
         conversation_id: str | None = None,
         greet: bool = True,
         state: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> Conversation:
         """Begin a conversation and greet (unless `greet` is False); errors as of AsyncMachine.start."""
-        started = self._machine.start(context, conversation_id, greet, state)
+        started = self._machine.start(context, conversation_id, greet, state, background)
         return Conversation(self._loop, self._loop.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:
@@ -204,18 +210,20 @@ class Machine:
         input: Any = None,
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> Turn:
         """Run a machine without a user as far as it goes; errors as of AsyncMachine.run."""
-        return self._loop.run(self._machine.run(input, context, conversation_id))
+        return self._loop.run(self._machine.run(input, context, conversation_id, background))
 
     def run_stream(
         self,
         input: Any = None,
         context: Mapping[str, Any] | None = None,
         conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> SyncStream:
         """Like `run`, as a stream of events."""
-        return SyncStream(self._loop, self._machine.run_stream(input, context, conversation_id))
+        return SyncStream(self._loop, self._machine.run_stream(input, context, conversation_id, background))
 
     def answer(
         self, conversation_id: str, value: object, *, pause: str | None = None, request_id: str | None = None
