@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from llm_fsm.messages import Choice, LLMMessage, LLMRequest, ReplySchema, TurnView
+from llm_fsm.messages import Choice, LLMMessage, LLMRequest, ReplySchema, ToolSpec, TurnView
 
 REPLY_SCHEMA: dict[str, Any] = {
     "type": "object",
@@ -14,6 +14,8 @@ REPLY_SCHEMA: dict[str, Any] = {
     "additionalProperties": False,
 }
 SCHEMA = ReplySchema(name="reply", schema=REPLY_SCHEMA, text=json.dumps(REPLY_SCHEMA))
+
+LOOK = ToolSpec(name="look", description="Löok.", parameters={"type": "object", "properties": {}})
 
 
 def view(**changes: Any) -> TurnView:

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.course import Heard, Opening
+from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.definition import Definition
-from llm_fsm.effects import AskModel, HandlerResult, HandlerResults, Point, RunHandlers
-from llm_fsm.messages import LLMRequest, ModelReply, Usage
+from llm_fsm.effects import (
+    AskModel,
+    CallTools,
+    CheckKeyResults,
+    Execute,
+    Executed,
+    HandlerResult,
+    HandlerResults,
+    Point,
+    RunHandlers,
+    ToolResult,
+    ToolResults,
+    Verdicts,
+)
+from llm_fsm.kit import NO_TOOLS, Kit
+from llm_fsm.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
 from llm_fsm.program import Program, compile_program
 from llm_fsm.prompts import compile_prompts
+from llm_fsm.records import dump_session, parse_session
 from llm_fsm.session import Session
 from llm_fsm.shipped import prompt_sources
-from llm_fsm.turn import Step, advance, begin, begin_start
+from llm_fsm.terms import Terms, planned
+from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
 
 PROMPTS = compile_prompts(prompt_sources())
 
@@ -81,7 +97,12 @@ class Played:
 
 
 def play(
-    step: Step, replies: Iterable[str | ModelReply], handler: Handler | None = None, *, spare: bool = False
+    step: Step,
+    replies: Iterable[str | ModelReply],
+    handler: Handler | None = None,
+    *,
+    spare: bool = False,
+    host: Worker | None = None,
 ) -> Played:
     """Perform a turn's effects from a list of replies, all of them used unless `spare`, and one handler."""
     answers = iter(replies)
@@ -94,6 +115,9 @@ def play(
             step.effect.view()
             answer = next(answers)
             step = advance(step, answer if isinstance(answer, ModelReply) else ModelReply(text=answer))
+        elif not isinstance(step.effect, RunHandlers):
+            assert host is not None, f"nobody performs {step.effect}"
+            step = advance(step, host.perform(step.effect))
         else:
             handled.append(step.effect)
             result = handler(step.effect) if handler else None
@@ -118,7 +142,7 @@ def start(
     """The first turn; without a greeting unless asked for."""
     opening = Opening(conversation_id="c1", time=1000.0, context=context, greet=greet, state=state)
     points = ALL_POINTS if handler else frozenset()
-    return play(begin_start(made, opening, points), replies, handler)
+    return play(begin_start(made, opening, Means(points=points)), replies, handler)
 
 
 def say(
@@ -131,10 +155,134 @@ def say(
 ) -> Played:
     """One message's turn."""
     points = ALL_POINTS if handler else frozenset()
-    return play(begin(made, session, Heard(text=text, time=2000.0), points), replies, handler, spare=spare)
+    return play(
+        begin(made, session, Heard(text=text, time=2000.0), Means(points=points)),
+        replies,
+        handler,
+        spare=spare,
+    )
 
 
 def talk(made: Program, text: str, *replies: str | ModelReply, **options: Any) -> Played:
     """Start without a greeting, then one message."""
     handler = options.pop("handler", None)
     return say(made, start(made, **options).session, text, *replies, handler=handler)
+
+
+# -- work: tools, functions, checks and judges that are values
+
+
+def calls(*wanted: tuple[str, Any], text: str = "") -> ModelReply:
+    """A model's reply that calls tools: (name, arguments) each; arguments as text are sent as they stand."""
+    return ModelReply(
+        text=text,
+        tool_calls=tuple(
+            ToolCall(
+                id=f"c{number}",
+                name=name,
+                arguments=arguments if isinstance(arguments, str) else json.dumps(arguments),
+            )
+            for number, (name, arguments) in enumerate(wanted, 1)
+        ),
+    )
+
+
+def kit_of(made: Program, **attributes: dict[str, Any]) -> Kit:
+    """The tools of a definition, with these attributes from the host, by name."""
+    anything = {"type": "object"}
+    terms = {
+        name: planned(
+            name,
+            ref,
+            Terms(
+                spec=ToolSpec(name=name, description=f"does {name}", parameters=anything),
+                registered=ref.registered,
+                **attributes.get(name, {}),
+            ),
+        )
+        for name, ref in made.definition.tools.items()
+    }
+    return Kit(terms, {name: tuple(plan.state.tools) for name, plan in made.states.items()})
+
+
+@dataclass
+class Worker:
+    """A host made of plain functions, and what it was asked to do."""
+
+    program: Program
+    tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    functions: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
+    attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    summaries: bool = True
+    asked: list[Any] = field(default_factory=list)
+
+    @property
+    def means(self) -> Means:
+        kit = kit_of(self.program, **self.attributes) if self.program.definition.tools else NO_TOOLS
+        return Means(kit=kit, summaries=self.summaries)
+
+    def perform(self, effect: Any) -> Any:
+        self.asked.append(effect)
+        if isinstance(effect, CallTools):
+            return ToolResults(results=tuple(self._call(call) for call in effect.calls))
+        if isinstance(effect, CheckKeyResults):
+            verdicts = {name: self.functions[function](effect.data) for name, function in effect.checks}
+            return Verdicts(verdicts=verdicts)
+        assert isinstance(effect, Execute)
+        found = self.functions[effect.function](effect)
+        return found if isinstance(found, Executed) else Executed(output=found)
+
+    def _call(self, call: Any) -> ToolResult:
+        try:
+            found = self.tools[call.name](**call.arguments)
+        except (ValueError, KeyError) as error:
+            return ToolResult(id=call.id, name=call.name, error=str(error))
+        return found if isinstance(found, ToolResult) else ToolResult(id=call.id, name=call.name, value=found)
+
+    # -- turns
+
+    def run(
+        self, *replies: str | ModelReply, input: Any = None, context: dict[str, Any] | None = None
+    ) -> Played:
+        """Begin a run without a user and play it as far as it goes."""
+        opening = Opening(
+            conversation_id="c1", time=1000.0, context=context, greet=False, input=input, hold=True
+        )
+        begun = begin_start(self.program, opening, self.means)
+        done = play(begin_run(self.program, begun.session, 1000.0, self.means), replies, host=self)
+        return replace(done, events=[*begun.events, *done.events])
+
+    def go_on(self, session: Session, *replies: str | ModelReply, time: float = 3000.0) -> Played:
+        """Take up a run where its session left it."""
+        return play(begin_run(self.program, stored(session), time, self.means), replies, host=self)
+
+    def say(self, session: Session, text: str, *replies: str | ModelReply) -> Played:
+        """One message's turn."""
+        step = begin(self.program, stored(session), Heard(text=text, time=2000.0), self.means)
+        return play(step, replies, host=self)
+
+    def answer(
+        self, session: Session, value: Any, *replies: str | ModelReply, time: float = 4000.0
+    ) -> Played:
+        """Answer what the session waits for."""
+        step = begin_answer(self.program, stored(session), Answer(value=value, time=time), self.means)
+        return play(step, replies, host=self)
+
+    def due(self, session: Session, time: float, *replies: str | ModelReply) -> Played:
+        """Fire what is due."""
+        return play(begin_due(self.program, stored(session), time, self.means), replies, host=self)
+
+
+def stored(session: Session) -> Session:
+    """A session as it comes back from a store."""
+    return parse_session(dump_session(session))
+
+
+def worker(states: dict[str, Any], **options: Any) -> Worker:
+    """A host of a machine of these states; `tools`, `functions`, `attributes`, `summaries`, else top-level keys."""
+    own = {name: options.pop(name) for name in ("functions", "attributes", "summaries") if name in options}
+    tools = options.pop("tools", {})
+    refs = options.pop("refs", {})
+    if tools:
+        options["tools"] = {name: {"registered": name, **refs.get(name, {})} for name in tools}
+    return Worker(machine(states, **options), tools=tools, **own)

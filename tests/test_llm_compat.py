@@ -12,9 +12,10 @@ from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.compat import MAX_ANSWER, CompatLLM
 from llm_fsm.llm.retry import Pacing, RetryPolicy
-from llm_fsm.messages import LLMMessage
+from llm_fsm.messages import LLMMessage, ToolCall
+from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, serve_scripted
-from llm_requests import REPLY_SCHEMA, SCHEMA, request
+from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, request
 
 pytestmark = pytest.mark.anyio
 
@@ -313,3 +314,96 @@ async def test_a_body_in_many_small_pieces_is_read_whole():
     answer = json.dumps({"choices": [{"message": {"content": "x" * 300_000}}]})
     reply, _ = await ask([HttpReply(body=answer)])
     assert len(reply.text) == 300_000
+
+
+def called(*listed, **message):
+    """An answer with these entries as its `tool_calls`."""
+    said = {"role": "assistant", "content": None, "tool_calls": list(listed), **message}
+    return HttpReply(body={"choices": [{"message": said, "finish_reason": "tool_calls"}]})
+
+
+async def test_tools_and_their_results_are_sent_beside_the_messages():
+    messages = (
+        LLMMessage("user", "hi"),
+        LLMMessage("assistant", "", (ToolCall(id="c1", name="look", arguments='{"a": "é"}'),)),
+        LLMMessage("tool", "7", (), "c1"),
+    )
+    reply, server = await ask(
+        [calls(("look", {"a": 2}), text="wait")], request(messages=messages, tools=(LOOK,))
+    )
+    body = server.requests[0].body
+    function = {"name": "look", "description": "Löok.", "parameters": LOOK.parameters}
+    assert body["tools"] == [{"type": "function", "function": function}]
+    assert "tool_choice" not in body
+    assert body["messages"] == [
+        {"role": "user", "content": "hi"},
+        {
+            "role": "assistant",
+            "content": "",
+            "tool_calls": [
+                {
+                    "id": "c1",
+                    "type": "function",
+                    "function": {"name": "look", "arguments": '{"a": "\\u00e9"}'},
+                }
+            ],
+        },
+        {"role": "tool", "content": "7", "tool_call_id": "c1"},
+    ]
+    assert reply.tool_calls == (ToolCall(id="call_1_1", name="look", arguments='{"a": 2}'),)
+    assert (reply.text, reply.finish_reason) == ("wait", "tool_calls")
+
+
+async def test_where_tools_are_offered_the_form_is_asked_for_in_words():
+    reply, server = await ask([{"message": "hi"}], request(schema=SCHEMA, tools=(LOOK,)))
+    assert "response_format" not in server.requests[0].body
+    assert (reply.mode, reply.text, reply.tool_calls) == ("prompt", '{"message":"hi"}', ())
+
+
+@pytest.mark.parametrize(
+    ("answer", "name", "arguments"),
+    [
+        (called({"id": "c", "function": {"name": "look", "arguments": '{"ha'}}), "look", '{"ha'),
+        (called({"id": "c", "function": {"name": "look", "arguments": {"a": 1}}}), "look", '{"a": 1}'),
+        (called({"id": "c", "function": {"name": "look"}}), "look", ""),
+        (called({"id": None, "function": {"name": "look", "arguments": "{}"}}), "look", "{}"),
+        (called({"function": {"name": "look", "arguments": "{}"}}, content="words"), "look", "{}"),
+        (called(function_call={"name": "look", "arguments": "{}"}), "look", "{}"),
+        (called({"id": "c", "function": {"arguments": "{}"}}), "malformed_call", None),
+        (called("look"), "malformed_call", '{"call": "look"}'),
+    ],
+)
+async def test_calls_in_odd_shapes_are_read(answer, name, arguments):
+    reply, _ = await ask([answer], request(tools=(LOOK,)))
+    (call,) = reply.tool_calls
+    assert call.id
+    assert call.name == name
+    assert arguments is None or call.arguments == arguments
+
+
+async def test_calls_have_ids_of_their_own():
+    twice = {"id": "c", "function": {"name": "look", "arguments": "{}"}}
+    reply, _ = await ask([called(twice, twice, {"function": {"name": "look"}})], request(tools=(LOOK,)))
+    assert len({call.id for call in reply.tool_calls}) == 3
+    assert reply.tool_calls[0].id == "c"
+
+
+async def test_calls_that_nobody_offered_are_words():
+    reply, _ = await ask([called({"id": "c", "function": {"name": "x", "arguments": "said"}})])
+    assert (reply.text, reply.tool_calls) == ("said", ())
+
+
+async def test_broken_arguments_are_sent_back_as_json():
+    broken = LLMMessage("assistant", "", (ToolCall(id="c", name="", arguments='{"ha'),))
+    _, server = await ask(
+        ["ok"], request(messages=(LLMMessage("user", "u"), broken, LLMMessage("tool", "no", (), "c")))
+    )
+    function = server.requests[0].body["messages"][1]["tool_calls"][0]["function"]
+    assert (function["name"], json.loads(function["arguments"])) == ("malformed_call", {"malformed": '{"ha'})
+
+
+async def test_a_server_that_takes_no_tools_is_one_clear_error():
+    error = await fault(["never"], request(schema=SCHEMA, tools=(LOOK,)), refuse=("tools",))
+    assert "does not support tools" in str(error)
+    assert "use a model and a server that take them" in str(error)
+    assert (error.retryable, error.status) == (False, 400)

@@ -8,7 +8,6 @@ import os
 import subprocess
 import sys
 import time
-from importlib.util import find_spec
 
 import pytest
 
@@ -16,8 +15,10 @@ from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.litellm import LiteLLM
 from llm_fsm.llm.retry import Pacing, RetryPolicy
+from llm_fsm.messages import LLMMessage, ToolCall
+from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, serve_scripted
-from llm_requests import REPLY_SCHEMA, SCHEMA, request
+from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, request
 
 pytestmark = [
     pytest.mark.anyio,
@@ -115,10 +116,48 @@ async def test_a_rejected_form_is_stepped_down_and_remembered():
     with serve_scripted(["a", "b"], refuse=("schema",)) as server:
         llm = LiteLLM("openai/fake", api_key="k", api_base=server.base_url, pacing=Slept().pacing)
         replies = [await llm.complete(request(schema=SCHEMA)) for _ in range(2)]
-    # litellm passes tools on only where the package mcp is installed
-    mode, attempts = ("tool", 2) if find_spec("mcp") else ("json_object", 3)
     seen = [(reply.text, reply.mode, reply.attempts) for reply in replies]
-    assert seen == [("a", mode, attempts), ("b", mode, 1)]
+    assert seen == [("a", "tool", 2), ("b", "tool", 1)]
+
+
+async def test_calls_of_tools_go_to_and_fro():
+    asked = request(
+        tools=(LOOK,),
+        schema=SCHEMA,
+        messages=(
+            LLMMessage("user", "hi"),
+            LLMMessage("assistant", "", (ToolCall(id="c1", name="look", arguments='{"a": 1}'),)),
+            LLMMessage("tool", "7", (), "c1"),
+        ),
+    )
+    reply, server = await ask([calls(("look", {"a": 2}), text="wait")], asked)
+    body = server.requests[0].body
+    assert body["tools"][0]["function"]["name"] == "look"
+    assert body["messages"][1]["tool_calls"][0]["function"]["arguments"] == '{"a": 1}'
+    assert body["messages"][2] == {"role": "tool", "content": "7", "tool_call_id": "c1"}
+    assert not {"response_format", "_skip_mcp_handler"} & body.keys()
+    assert (reply.text, reply.mode) == ("wait", "prompt")
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("look", '{"a": 2}')]
+
+
+WITHOUT_MCP = """
+import asyncio, sys
+sys.modules["mcp"] = None
+from llm_fsm.llm.litellm import LiteLLM
+from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
+from llm_fsm.testing import calls, serve_scripted
+
+with serve_scripted([calls(("look", {}))]) as server:
+    llm = LiteLLM("openai/fake", api_key="k", api_base=server.base_url)
+    spec = ToolSpec(name="look", description="", parameters={"type": "object", "properties": {}})
+    request = LLMRequest(messages=(LLMMessage("user", "hi"),), tools=(spec,))
+    print(asyncio.run(llm.complete(request)).tool_calls[0].name)
+"""
+
+
+def test_tools_need_no_further_package():
+    ran = subprocess.run([sys.executable, "-c", WITHOUT_MCP], capture_output=True, text=True, check=False)
+    assert (ran.stdout.strip(), ran.stderr) == ("look", "")
 
 
 async def test_faults_that_may_pass_are_tried_again_by_our_policy_alone():

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.modes import MODES, ReplyModes, form_fields, form_json, rejects_form
+from llm_fsm.llm.modes import MODES, ReplyModes, form_fields, form_json, rejects_form, rejects_tools
 from llm_fsm.messages import ModelReply, ReplySchema
 from llm_requests import SCHEMA
 
@@ -167,3 +167,39 @@ async def test_an_endpoint_can_begin_lower():
     endpoint = Endpoint()
     await ReplyModes("json_object").settle("m", SCHEMA, endpoint)
     assert endpoint.tried == ["json_object"]
+
+
+@pytest.mark.parametrize(
+    ("both", "rejects", "tried"),
+    [
+        (False, (), ["prompt"]),
+        (True, (), ["schema"]),
+        (True, ("schema",), ["schema", "prompt"]),
+    ],
+)
+async def test_beside_tools_a_schema_is_sent_only_where_both_are_taken(both, rejects, tried):
+    modes, endpoint = ReplyModes(both=both), Endpoint(*rejects)
+    await modes.settle("m", SCHEMA, endpoint, tools=True)
+    await modes.settle("m", SCHEMA, endpoint, tools=True)
+    assert endpoint.tried == [*tried, tried[-1]]
+
+
+async def test_what_is_known_beside_tools_says_nothing_of_requests_without_them():
+    modes, endpoint = ReplyModes(), Endpoint()
+    await modes.settle("m", SCHEMA, endpoint, tools=True)
+    await modes.settle("m", SCHEMA, endpoint)
+    assert endpoint.tried == ["prompt", "schema"]
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "rejected"),
+    [
+        (400, fault("registry.ollama.ai/library/x does not support tools"), True),
+        (404, fault("No endpoints found that support tool use"), True),
+        (400, fault("maximum context length is 8192 tokens: 100 in the functions"), False),
+        (500, fault("tools crashed"), False),
+        (400, "<html>tools</html>", False),
+    ],
+)
+def test_an_error_is_a_rejection_of_tools_only_if_it_says_so(status, body, rejected):
+    assert rejects_tools(status, body) is rejected

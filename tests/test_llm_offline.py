@@ -11,7 +11,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.offline import OfflineLLM, answer
 from llm_fsm.llm.offline_update import read_update
 from llm_fsm.llm.offline_wording import NOTICE
-from llm_requests import choice, request, view
+from llm_requests import LOOK, choice, request, view
 
 FRIDAY = 1_795_176_000.0  # 2026-11-20, a Friday
 
@@ -403,3 +403,12 @@ async def test_the_adapter_answers_with_the_reply_as_json():
     assert (isinstance(llm, LLM), reply.model, llm.reads_view) == (True, "offline", True)
     with pytest.raises(ModelError, match="view"):
         await llm.complete(request(view=None))
+
+
+@pytest.mark.anyio
+async def test_a_task_gets_plain_words_and_no_calls():
+    asked = request(view=view(task=True, purpose="Find the cheapest flight"), tools=(LOOK,))
+    reply = await OfflineLLM().complete(asked)
+    assert "Find the cheapest flight" in reply.text
+    assert "no language model" in reply.text
+    assert reply.tool_calls == ()

@@ -10,6 +10,7 @@ from llm_fsm.llm.replay import RecordingLLM, ReplayLLM, read_cassette
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.messages import LLMMessage
+from llm_fsm.testing import calls
 from llm_requests import request, view
 
 pytestmark = pytest.mark.anyio
@@ -157,3 +158,22 @@ def test_a_file_that_is_no_cassette_is_one_clear_error(tmp_path, content, says):
 def test_a_missing_file_is_one_clear_error(tmp_path):
     with pytest.raises(ConfigurationError, match="cannot read"):
         resolve(f"replay:{tmp_path / 'none.jsonl'}", environ={})
+
+
+@pytest.mark.parametrize("match", ["exact", "words"])
+async def test_calls_of_tools_are_recorded_too(tmp_path, match):
+    path = tmp_path / "tape.jsonl"
+    await record(path, (said("x"), calls(("look", {"a": 1}), text="wait")), (said("x"), "done"))
+    llm = ReplayLLM.from_file(path, match=match)
+    first, second = await llm.complete(said("x")), await llm.complete(said("x"))
+    assert [(call.id, call.name, call.arguments) for call in first.tool_calls] == [
+        ("call_1_1", "look", '{"a": 1}')
+    ]
+    assert (first.text, second.text, second.tool_calls) == ("wait", "done", ())
+
+
+def test_calls_in_another_form_are_no_entry(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    path.write_text('{"reply": {"text": "", "tool_calls": [{"name": "look"}]}}\n')
+    with pytest.raises(ConfigurationError, match=r"tape\.jsonl:1 is no entry"):
+        read_cassette(path)

@@ -6,7 +6,8 @@ import pytest
 
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.llm.scripted import ScriptedLLM, calls
+from llm_fsm.messages import ToolCall
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio
@@ -100,3 +101,22 @@ def test_a_view_is_wanted_only_where_a_callable_may_read_it():
 
 def test_it_is_an_llm():
     assert isinstance(ScriptedLLM([]), LLM)
+
+
+async def test_calls_of_tools_are_scripted_with_ids_that_stay_the_same():
+    script = [calls(("look", {"a": "é"}), ("look", '{"ha'), text="wait"), lambda asked: calls(("look", {}))]
+    for _ in range(2):
+        llm = ScriptedLLM(script)
+        first, second = [await llm.complete(request()) for _ in script]
+        assert first.tool_calls == (
+            ToolCall(id="call_1_1", name="look", arguments='{"a": "é"}'),
+            ToolCall(id="call_1_2", name="look", arguments='{"ha'),
+        )
+        assert (first.text, first.finish_reason) == ("wait", "tool_calls")
+        assert [call.id for call in second.tool_calls] == ["call_2_1"]
+
+
+@pytest.mark.parametrize("listed", ["look", [{"arguments": {}}], [3], None])
+def test_what_is_no_list_of_calls_is_refused(listed):
+    with pytest.raises(TypeError, match="scripted reply 1"):
+        ScriptedLLM([{"tool_calls": listed}])

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, Handler, Occasion, Turn, check, create_handler, load
+from llm_fsm.conversation import AsyncConversation
 from llm_fsm.events import ContextRefused, MoveRefused, StateEntered
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncConversation
 from llm_fsm.shipped import definition_paths
 
 pytestmark = pytest.mark.anyio

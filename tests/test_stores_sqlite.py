@@ -14,6 +14,7 @@ import sys
 import tempfile
 import threading
 from contextlib import asynccontextmanager, closing, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -91,10 +92,12 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
         await store.save(turn(1))
         with closing(sqlite3.connect(path)) as db:
             assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
-            assert db.execute("PRAGMA user_version").fetchone() == (1,)
+            assert db.execute("PRAGMA user_version").fetchone() == (2,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         settings = await store._run(
-            lambda db: [db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")],
+            lambda db: [
+                db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("synchronous", "foreign_keys")
+            ],
             writes=False,
         )
         assert settings == [2, 1]
@@ -123,10 +126,23 @@ async def test_a_newer_version_is_refused_and_left_alone(path):
     before = path.read_bytes()
     async with opened(path) as store:
         assert await message_of(store.load("c")) == (
-            f"{path}: written by a newer version (schema 7; this one knows up to 1): "
+            f"{path}: written by a newer version (schema 7; this one knows up to 2): "
             "upgrade llm-fsm or use another file"
         )
     assert path.read_bytes() == before
+
+
+async def test_a_file_of_version_1_is_brought_up_to_date(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+    with closing(sqlite3.connect(path)) as db:
+        db.executescript("DROP TABLE due; PRAGMA user_version = 1")
+    stores = [SQLiteStore(path) for _ in range(4)]
+    await asyncio.gather(*(store.due(0.0) for store in stores))
+    await stores[0].save(replace(turn(2), due=((1.0, "expire"),)))
+    assert [row.kind for row in await stores[1].due(1.0)] == ["expire"]
+    for store in stores:
+        await store.close()
 
 
 async def test_another_programs_database_is_refused_and_left_alone(path):

@@ -8,9 +8,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, ScriptedServer, serve_scripted
 
 TOOL = {"type": "function", "function": {"name": "answer", "parameters": {}}}
+FORCED = {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "answer"}}}
 
 
 def ask(server: ScriptedServer, path: str = "/chat/completions", method: str = "POST", **body):
@@ -81,7 +83,8 @@ def test_a_script_that_is_used_up_answers_400_and_a_loop_starts_again():
     [
         ("schema", {"response_format": {"type": "json_schema"}}),
         ("json_object", {"response_format": {"type": "json_object"}}),
-        ("tool", {"tools": [TOOL]}),
+        ("tool", FORCED),
+        ("tools", {"tools": [TOOL]}),
         ("prompt", {}),
     ],
 )
@@ -92,20 +95,53 @@ def test_a_form_can_be_refused_without_using_up_a_reply(form, body):
         return
     with serve_scripted(["a"], refuse=(form,)) as server:
         status, text = ask(server, **body)
-        assert (status, "not supported" in text, server.remaining) == (400, True, 1)
+        assert (status, "support" in text, server.remaining) == (400, True, 1)
 
 
 def test_a_forced_tool_is_answered_by_a_call():
     with serve_scripted([{"message": "m"}]) as server:
-        message = json.loads(ask(server, tools=[TOOL])[1])["choices"][0]["message"]
+        message = json.loads(ask(server, **FORCED)[1])["choices"][0]["message"]
     assert message["content"] is None
     assert message["tool_calls"][0]["function"] == {"name": "answer", "arguments": '{"message":"m"}'}
+
+
+def test_tools_that_are_offered_are_called_only_if_the_script_says_so():
+    script = [
+        "words",
+        calls(("answer", {"a": 1}), ("answer", '{"half')),
+        calls(("answer", {}), text="let me see"),
+    ]
+    with serve_scripted(script) as server:
+        said = [json.loads(ask(server, tools=[TOOL])[1])["choices"][0] for _ in script]
+    assert said[0]["message"] == {"role": "assistant", "content": "words"}
+    assert said[1]["finish_reason"] == "tool_calls"
+    assert said[1]["message"]["content"] is None
+    assert said[1]["message"]["tool_calls"] == [
+        {"id": "call_2_1", "type": "function", "function": {"name": "answer", "arguments": '{"a": 1}'}},
+        {"id": "call_2_2", "type": "function", "function": {"name": "answer", "arguments": '{"half'}},
+    ]
+    assert said[2]["message"]["content"] == "let me see"
+
+
+def test_calls_are_streamed_in_pieces():
+    script = [calls(("look", {"text": "x" * 40}), ("other", {}), text="wait " * 10)]
+    with serve_scripted(script) as server:
+        _, sent = ask(server, stream=True, tools=[TOOL])
+    lines = [line.removeprefix("data: ") for line in sent.split("\n\n") if line]
+    choices = [json.loads(line)["choices"][0] for line in lines[:-1]]
+    pieces = [call for choice in choices for call in choice["delta"].get("tool_calls", [])]
+    text = "".join(choice["delta"].get("content") or "" for choice in choices)
+    first = "".join(piece["function"]["arguments"] for piece in pieces if piece["index"] == 0)
+    names = [(piece["id"], piece["function"]["name"]) for piece in pieces if "id" in piece]
+    assert (text, json.loads(first)) == ("wait " * 10, {"text": "x" * 40})
+    assert names == [("call_1_1", "look"), ("call_1_2", "other")]
+    assert choices[-1]["finish_reason"] == "tool_calls"
 
 
 @pytest.mark.parametrize("tool", [False, True])
 def test_a_stream_carries_the_same_words_in_chunks(tool):
     text = "a longer text with ümlauts " * 5
-    body = {"stream": True, "stream_options": {"include_usage": True}, **({"tools": [TOOL]} if tool else {})}
+    body = {"stream": True, "stream_options": {"include_usage": True}, **(FORCED if tool else {})}
     with serve_scripted([text]) as server:
         status, sent = ask(server, **body)
     lines = [line.removeprefix("data: ") for line in sent.split("\n\n") if line]

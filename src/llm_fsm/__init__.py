@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from llm_fsm.checking import check
+    from llm_fsm.conversation import AsyncConversation, Turn
     from llm_fsm.definition import Definition
     from llm_fsm.errors import (
         ConfigurationError,
@@ -27,16 +28,18 @@ if TYPE_CHECKING:
     from llm_fsm.findings import Finding
     from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
     from llm_fsm.loader import load
-    from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
-    from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Usage
+    from llm_fsm.machine import AsyncMachine
+    from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.observers import observe
     from llm_fsm.sync import Conversation, Machine
     from llm_fsm.telemetry import enable_logging
+    from llm_fsm.tools import ToolRegistry
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "checking": ("check",),
+    "conversation": ("AsyncConversation", "Turn"),
     "definition": ("Definition",),
     "errors": (
         "ConfigurationError",
@@ -54,11 +57,12 @@ _PLACES = {
     "findings": ("Finding",),
     "handlers": ("Handler", "Occasion", "Veto", "create_handler"),
     "loader": ("load",),
-    "machine": ("AsyncConversation", "AsyncMachine", "Turn"),
-    "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Usage"),
+    "machine": ("AsyncMachine",),
+    "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
     "observers": ("observe",),
     "sync": ("Conversation", "Machine"),
     "telemetry": ("enable_logging",),
+    "tools": ("ToolRegistry",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
@@ -84,6 +88,7 @@ __all__ = [
     "ModelError",
     "ModelReply",
     "Occasion",
+    "Paused",
     "ReplyError",
     "StoreError",
     "Turn",

@@ -1,6 +1,7 @@
 """What a turn wants done, and what came back. The shell performs effects; the core never does.
 
-AskModel → ModelReply · RunHandlers → HandlerResults.
+AskModel → ModelReply · RunHandlers → HandlerResults · CallTools → ToolResults ·
+CheckKeyResults → Verdicts · Execute → Executed.
 """
 
 from __future__ import annotations
@@ -10,8 +11,11 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal
 
-from llm_fsm.messages import LLMRequest, ModelReply, TurnView
+from llm_fsm.events import Event
+from llm_fsm.messages import LLMRequest, ModelReply, TurnView, Usage
 from llm_fsm.session import Session
+
+AskedFor = Literal["turn", "greeting", "words", "task", "judge", "summary"]
 
 
 class Point(StrEnum):
@@ -32,7 +36,7 @@ class AskModel:
     """Get a reply. `view` makes the plain view of the turn, for adapters that read it."""
 
     request: LLMRequest
-    asked_for: Literal["turn", "greeting", "words"]
+    asked_for: AskedFor
     view: Callable[[], TurnView]
 
 
@@ -52,7 +56,70 @@ class RunHandlers:
     error: BaseException | None = None
 
 
-Effect = AskModel | RunHandlers
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedCall:
+    """One tool call whose name, scope and arguments were checked as far as the definition allows.
+
+    `id`: the model's id of the call. `name`: the tool's name in the definition; `registered` or (`mcp`, `tool`)
+    say what it is bound to. `key`: the idempotency key, the same when the turn is begun again. `timeout`:
+    seconds. `parallel`: may run beside the other parallel calls of its batch. `scope`: the states in which it
+    may run (checked again when it does); None: in all.
+    """
+
+    id: str
+    name: str
+    arguments: Mapping[str, Any]
+    key: str
+    registered: str | None = None
+    mcp: str | None = None
+    tool: str | None = None
+    timeout: float | None = None
+    parallel: bool = False
+    at_most_once: bool = False
+    scope: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallTools:
+    """Run a batch of calls in order, neighbours that are all parallel at once."""
+
+    state: str
+    calls: tuple[PlannedCall, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CheckKeyResults:
+    """Run registered checks on the output of a task. `checks`: (key result's name, registered function)."""
+
+    state: str
+    checks: tuple[tuple[str, str], ...]
+    data: Mapping[str, Any]
+    """{"output": …, "context": …, "input": …}"""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Execute:
+    """Run the registered function of a task state.
+
+    `attempt` counts from 1; `feedback` says what failed in the attempt before. `answers`: what people answered to
+    the breaks that the function asked for in this attempt, in order. `log`: results of the function's own calls
+    before such a break, which are not performed again. `used`: what the run has used of its limits. `key`: the
+    same when the turn is begun again.
+    """
+
+    state: str
+    function: str
+    attempt: int
+    feedback: str
+    input: Any
+    session: Session
+    key: str = ""
+    answers: tuple[Any, ...] = ()
+    log: Mapping[str, Any] = field(default_factory=dict)
+    used: Mapping[str, float] = field(default_factory=dict)
+
+
+Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | Execute
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -73,4 +140,58 @@ class HandlerResults:
     results: tuple[HandlerResult, ...] = ()
 
 
-Result = ModelReply | HandlerResults
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResult:
+    """What one call brought back: a JSON `value`, or an `error` in words for the model. `seconds`: how long.
+
+    `unknown`: the call was begun before a crash and nobody knows whether it finished. `refused`: it did not run,
+    because its arguments do not fit.
+    """
+
+    id: str
+    name: str
+    value: Any = None
+    error: str | None = None
+    seconds: float = 0.0
+    unknown: bool = False
+    refused: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolResults:
+    """What a batch brought back, in the order of its calls. `elapsed`: seconds that it took as a whole."""
+
+    results: tuple[ToolResult, ...]
+    elapsed: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdicts:
+    """What registered checks said: key result's name → (passed, reason)."""
+
+    verdicts: Mapping[str, tuple[bool, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Executed:
+    """What a task's function gave back: its JSON `output`, what it changed, or an `error` in words.
+
+    `context`: changes of the host (None deletes). `shared` and `memory`: their new values, whole. `happened`: what
+    its own calls of models and tools did, `usage` what they took. `paused`: the function asked for a break:
+    {"kind", "what", "call", "schema", "log"}, all optional. `limit`: the limit that stopped it. `seconds`: elapsed.
+    """
+
+    output: Any = None
+    error: str | None = None
+    context: Mapping[str, Any] = field(default_factory=dict)
+    shared: Mapping[str, Any] | None = None
+    memory: Mapping[str, Any] | None = None
+    happened: tuple[Event, ...] = ()
+    usage: Usage = field(default_factory=Usage)
+    tool_calls: int = 0
+    paused: Mapping[str, Any] | None = None
+    limit: str | None = None
+    seconds: float = 0.0
+
+
+Result = ModelReply | HandlerResults | ToolResults | Verdicts | Executed

@@ -1,81 +1,48 @@
-"""The shell of a turn: it locks, loads, performs what the core wishes, and commits once.
+"""The shell: it locks, loads, has turns performed, and commits each of them once.
 
-Everything that touches the world is here or behind a port. Whatever fails before the commit leaves no
-trace but the journal; what was committed is given out, and given out again for the same request id.
+Everything that touches the world is here, in `running`, or behind a port. Whatever fails before the commit
+leaves no trace but the journal; what was committed is given out, and given out again for the same request id.
 """
 
 from __future__ import annotations
 
 import asyncio
-import re
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.context import ValueFault, to_json_value
-from llm_fsm.course import MAX_MESSAGE_CHARS, Heard, Opening
+from llm_fsm.admission import admit, checked_id, checked_message, expected, fitting
+from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.definition import Definition
-from llm_fsm.effects import AskModel, HandlerResult, HandlerResults, Point, Result, RunHandlers
+from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.errors import (
     ConversationConflict,
-    ConversationEnded,
     ConversationNotFound,
     DefinitionError,
     HandlerError,
     LLMFSMError,
     ModelError,
 )
-from llm_fsm.handlers import ErrorMode, Handler, occasion_of, run
-from llm_fsm.journal import Journal, entry_reply, entry_result, reply_entry, result_entry
+from llm_fsm.execution import execute
+from llm_fsm.functions import Functions
+from llm_fsm.handlers import ErrorMode, Handler
+from llm_fsm.journal import Journal
+from llm_fsm.kit import Kit
 from llm_fsm.llm.base import LLM
 from llm_fsm.messages import LLMRequest, ModelReply, Usage
+from llm_fsm.observers import Observer
+from llm_fsm.outputs import agrees
+from llm_fsm.points import run_point
 from llm_fsm.program import Program, not_yet_runnable
-from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
+from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
+from llm_fsm.running import Outcome, Running, is_due
 from llm_fsm.session import Session, fold
 from llm_fsm.session import to_dict as session_document
-from llm_fsm.stores.base import Commit, Store
-from llm_fsm.turn import Step, advance, apologise, begin, begin_start
-
-_UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-Publish = Callable[[str, ev.Event], None]
-
-_ENDED = {
-    "final": "This conversation has ended; please start a new one.",
-    "host": "This conversation has been closed; please start a new one.",
-    "stuck": "This conversation could not be continued; please start a new one.",
-}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
-    """One turn as it was committed, and the session after it."""
-
-    record: TurnRecord
-    session: Session
-
-
-def checked_id(text: object, what: str) -> str:
-    """An id that a caller gave. Raises ValueError for what no store could keep."""
-    if not isinstance(text, str) or not text or len(text) > 200:
-        raise ValueError(f"a {what} is a text of 1 to 200 characters")
-    if _UNSTORABLE.search(text):
-        raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
-    return text
-
-
-def checked_message(text: object) -> str:
-    """A user's message. Raises ValueError when it is empty or too long."""
-    if not isinstance(text, str):
-        raise ValueError(f"a message is text, not {type(text).__name__}")  # noqa: TRY004 - the documented error
-    if not text.strip():
-        raise ValueError("the message is empty")
-    if len(text) > MAX_MESSAGE_CHARS:
-        raise ValueError(f"the message is {len(text)} characters long; at most {MAX_MESSAGE_CHARS} are read")
-    return text
+from llm_fsm.stores.base import Loaded, Store
+from llm_fsm.toolbox import Toolbox
+from llm_fsm.turn import Means, apologise, begin, begin_answer, begin_due, begin_run, begin_start
 
 
 class Engine:
@@ -89,21 +56,38 @@ class Engine:
         store: Store,
         timeout: float | None,
         error_mode: ErrorMode,
-        publish: Publish,
+        publish: Observer,
+        toolbox: Toolbox,
+        functions: Functions,
+        summaries: bool = True,
     ) -> None:
         self.program = program
         self.store = store
+        self.toolbox = toolbox
+        self.functions = functions
+        self.timeout = timeout
+        self.means = Means(summaries=summaries)
         self._llm = llm
-        self._timeout = timeout
         self._error_mode = error_mode
         self._publish = publish
         self._handlers: tuple[Handler, ...] = ()
-        self._points: frozenset[Point] = frozenset()
+        self._ready = not (program.works or program.definition.tools)
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler; it runs from the next turn on."""
         self._handlers = tuple(sorted((*self._handlers, handler), key=lambda item: item.priority))
-        self._points = frozenset(point for item in self._handlers for point in item.points)
+        points = frozenset(point for item in self._handlers for point in item.points)
+        self.means = replace(self.means, points=points)
+
+    async def prepare(self) -> None:
+        """Find every tool and function that the definition names, once. Raises ConfigurationError."""
+        if self._ready:
+            return
+        self.functions.check(self.program)
+        terms = await self.toolbox.terms(self.program.definition)
+        states = {name: tuple(plan.state.tools) for name, plan in self.program.states.items()}
+        self.means = replace(self.means, kit=Kit(terms, states))
+        self._ready = True
 
     # -- what callers ask for
 
@@ -112,57 +96,130 @@ class Engine:
         refused = list(not_yet_runnable(self.program.definition))
         if refused:
             raise DefinitionError(refused)
+        await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
         if opening.state is not None and opening.state not in self.program.states:
             known = ", ".join(self.program.states)
             raise ValueError(f"there is no state {opening.state!r} to start in; the states are {known}")
-        turn = _Running(self, opening.conversation_id)
+        turn = Running(self, opening.conversation_id)
         async with turn.lock():
             if await self.store.load(opening.conversation_id) is not None:
                 raise ConversationConflict(
                     f"a conversation with the id {opening.conversation_id!r} exists already"
                 )
-            heard = Heard(text="", time=opening.time)
-            heard = await turn.open(heard)
-            step = begin_start(self.program, replace(opening, time=heard.time), self._points)
+            began = opening.time
+            if not opening.hold or self.means.points:
+                began = await turn.open(_said(Heard(text="", time=began)), began)
+            step = begin_start(self.program, replace(opening, time=began), self.means)
             step = await turn.play(step)
             outcome = await turn.commit("start", step.session, 0, step.usage, None)
         await self._after(outcome)
         return outcome
 
     async def send(
-        self, conversation_id: str, text: str, request_id: str | None, sink: Publish | None
+        self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None
     ) -> Outcome:
         """Take one message. The same request id gives the recorded turn."""
         heard = Heard(text=checked_message(text), time=time.time(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
-        turn = _Running(self, checked_id(conversation_id, "conversation id"), sink)
+        await self.prepare()
+        turn = Running(self, checked_id(conversation_id, "conversation id"), sink)
         async with turn.lock():
-            loaded = await self.store.load(conversation_id, request_id)
-            if loaded is None:
-                raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-            session = parse_session(loaded.session)
+            loaded = await self._loaded(conversation_id, request_id)
+            session, version = parse_session(loaded.session), loaded.version
             if loaded.recorded is not None:
                 return await self._recorded(heard, session, loaded.recorded)
+            session, version = await self._up_to_date(session, version, heard.time)
             self.check(session)
-            heard = await turn.open(heard)
+            heard = replace(heard, time=await turn.open(_said(heard), heard.time))
             try:
-                step = await turn.play(begin(self.program, session, heard, self._points))
+                step = await turn.play(begin(self.program, session, heard, self.means))
                 after, usage = step.session, step.usage
             except (ModelError, HandlerError) as error:
                 words = await self._words_for(error, session, turn)
                 if words is None:
                     raise
                 after, happened = apologise(session, heard, error, words)
-                turn.events, usage = list(happened), Usage()
-            outcome = await turn.commit("message", after, loaded.version, usage, request_id)
+                first, *rest = happened
+                called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
+                turn.events, usage = [first, *called, *rest], Usage()
+            outcome = await turn.commit("message", after, version, usage, request_id)
         await self._after(outcome)
         return outcome
 
+    async def go_on(self, conversation_id: str, sink: Observer | None = None) -> Outcome:
+        """Play a run without a user as far as it goes: from its beginning, or from where a crash left it.
+
+        A run that waits, for an answer or for a user, or is over stays as it is: its last turn is given again.
+        """
+        await self.prepare()
+        turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=True)
+        async with turn.lock():
+            session, version = await self.load(conversation_id)
+            session, version = await self._up_to_date(session, version, time.time())
+            talks = session.state in self.program.states and session.previous_state is not None
+            talks = talks and self.program.states[session.state].kind == "converse"
+            if session.ended or session.pause is not None or talks:
+                *_, last = await self.records(conversation_id)
+                return Outcome(record=last, session=session)
+            self.check(session)
+            began = await turn.open({"kind": "run"}, time.time())
+            step = await turn.play(begin_run(self.program, session, began, self.means))
+            outcome = await turn.commit("run", step.session, version, step.usage, None)
+        await self._after(outcome)
+        return outcome
+
+    async def answer(
+        self,
+        conversation_id: str,
+        value: object,
+        *,
+        pause_id: str | None,
+        request_id: str | None,
+        sink: Observer | None = None,
+    ) -> Outcome:
+        """Answer what a run waits for; `pause_id` None: whatever that is now.
+
+        Raises ValueError for an answer that does not fit, ConversationConflict when it is answered already, has
+        expired, or waits for nothing.
+        """
+        if request_id is not None:
+            checked_id(request_id, "request id")
+        await self.prepare()
+        alone = self.program.alone
+        turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=alone)
+        async with turn.lock():
+            now = time.time()
+            loaded = await self._loaded(conversation_id, request_id)
+            session, version = parse_session(loaded.session), loaded.version
+            if loaded.recorded is not None:
+                return await self._answered(value, session, loaded.recorded)
+            session, version = await self._up_to_date(session, version, now)
+            pause = expected(session, pause_id)
+            plain = fitting(pause, value)
+            identity = {"kind": "answer", "id": pause.id, "value": plain, "request_id": request_id}
+            given = Answer(value=plain, time=await turn.open(identity, now), request_id=request_id)
+            step = await turn.play(begin_answer(self.program, session, given, self.means))
+            outcome = await turn.commit("answer", step.session, version, step.usage, request_id)
+        await self._after(outcome)
+        return outcome
+
+    async def fire(self, conversation_id: str, now: float) -> Outcome | None:
+        """Do what a conversation has due at `now` (seconds since the epoch); None when that is nothing."""
+        await self.prepare()
+        async with self.store.lock(checked_id(conversation_id, "conversation id"), self.timeout):
+            loaded = await self.store.load(conversation_id)
+            if loaded is None:
+                return None
+            session = parse_session(loaded.session)
+            if not is_due(session, now) or session.state not in self.program.states:
+                return None
+            return await self._fire(session, loaded.version, now)
+
     async def end(self, conversation_id: str) -> Outcome:
         """Close a conversation for good; closing it twice is the same as once."""
-        turn = _Running(self, checked_id(conversation_id, "conversation id"))
+        turn = Running(self, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             session, version = await self.load(conversation_id)
             if session.ended:
@@ -178,7 +235,7 @@ class Engine:
 
     async def undo(self, conversation_id: str) -> Outcome:
         """Take the last turn back. Raises ConversationConflict when there is none."""
-        turn = _Running(self, checked_id(conversation_id, "conversation id"))
+        turn = Running(self, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
             _, version = await self.load(conversation_id)
             kept = standing(await self.records(conversation_id))
@@ -191,9 +248,7 @@ class Engine:
 
     async def load(self, conversation_id: str) -> tuple[Session, int]:
         """A conversation's session and version. Raises ConversationNotFound."""
-        loaded = await self.store.load(conversation_id)
-        if loaded is None:
-            raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
+        loaded = await self._loaded(conversation_id)
         return parse_session(loaded.session), loaded.version
 
     async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
@@ -202,15 +257,51 @@ class Engine:
 
     def check(self, session: Session) -> None:
         """Raise where a conversation cannot take a message on this machine."""
-        if session.ended:
-            raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
-        if session.state not in self.program.states:
-            raise ConversationConflict(
-                f"conversation {session.conversation_id!r} is in state {session.state!r}, which the definition "
-                f"{self.program.definition.name!r} does not have; open it with the definition it was started with"
-            )
+        admit(self.program, session)
 
     # -- behind them
+
+    async def _loaded(self, conversation_id: str, request_id: str | None = None) -> Loaded:
+        loaded = await self.store.load(conversation_id, request_id)
+        if loaded is None:
+            raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
+        return loaded
+
+    async def _up_to_date(self, session: Session, version: int, now: float) -> tuple[Session, int]:
+        """The session after what it has due by itself. To be called under its lock."""
+        if session.pause is None or not is_due(session, now) or session.state not in self.program.states:
+            return session, version
+        outcome = await self._fire(session, version, now)
+        return outcome.session, version + 1
+
+    async def _fire(self, session: Session, version: int, now: float) -> Outcome:
+        turn = Running(self, session.conversation_id, alone=True)
+        pause = session.pause
+        began = await turn.open({"kind": "due", "id": "" if pause is None else pause.id}, now)
+        step = await turn.play(begin_due(self.program, session, began, self.means))
+        outcome = await turn.commit("due", step.session, version, step.usage, None)
+        await self._after(outcome)
+        return outcome
+
+    async def _answered(self, value: object, session: Session, text: str) -> Outcome:
+        record = parse(text)
+        given = next((event for event in record.events if isinstance(event, ev.Answered)), None)
+        if given is None or not agrees(given.value, value):
+            raise ConversationConflict(
+                "this request id was already used for something else; use a new id for each answer"
+            )
+        return Outcome(record=record, session=await self._session_after(record, session))
+
+    async def _session_after(self, record: TurnRecord, session: Session) -> Session:
+        if record.turn == session.turn:
+            return session
+        records = await self.records(session.conversation_id)
+        number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
+        return replay(session.conversation_id, records[:number])
+
+    async def execute(self, effect: Execute, running: Running) -> Executed:
+        """Run the function of a task."""
+        return await execute(self, self.program, effect, running)
 
     async def _recorded(self, heard: Heard, session: Session, text: str) -> Outcome:
         record = parse(text)
@@ -219,22 +310,18 @@ class Engine:
             raise ConversationConflict(
                 f"request id {heard.request_id!r} was already used for another message; use a new id for each message"
             )
-        if record.turn != session.turn:
-            records = await self.records(session.conversation_id)
-            number = next((n for n, item in enumerate(records, 1) if item.heard == before), len(records))
-            session = replay(session.conversation_id, records[:number])
-        return Outcome(record=record, session=session)
+        return Outcome(record=record, session=await self._session_after(record, session))
 
-    async def _words_for(self, error: LLMFSMError, session: Session, turn: _Running) -> str | None:
-        if Point.ERROR not in self._points:
+    async def _words_for(self, error: LLMFSMError, session: Session, turn: Running) -> str | None:
+        if Point.ERROR not in self.means.points:
             return None
         effect = RunHandlers(point=Point.ERROR, session=session, error=error)
-        results = await turn.handlers(effect)
+        results = await self.run_handlers(effect, turn.left, turn.journal)
         return next((result.text for result in reversed(results.results) if result.text), None)
 
     async def _after(self, outcome: Outcome) -> None:
         """END_CONVERSATION runs when the end is on record; what it returns is not stored any more."""
-        if outcome.session.ended and Point.END_CONVERSATION in self._points:
+        if outcome.session.ended and Point.END_CONVERSATION in self.means.points:
             effect = RunHandlers(
                 point=Point.END_CONVERSATION, session=outcome.session, text=outcome.record.text
             )
@@ -243,28 +330,8 @@ class Engine:
     async def run_handlers(
         self, effect: RunHandlers, left: Callable[[], float | None] | None, journal: Journal | None = None
     ) -> HandlerResults:
-        """Run the handlers of one point in order; each sees what those before it changed."""
-        context: dict[str, Any] = dict(effect.session.context)
-        results: list[HandlerResult] = []
-        for handler in self._handlers:
-            occasion = occasion_of(effect, context)
-            if not handler.wants(occasion):
-                continue
-
-            async def perform(handler: Handler = handler, occasion: Any = occasion) -> Mapping[str, Any]:
-                timeout = None if left is None else left()
-                return result_entry(
-                    _plain(await run(handler, occasion, mode=self._error_mode, timeout=timeout))
-                )
-
-            kind = f"{effect.point.value}:{handler.name}"
-            entry = await perform() if journal is None else await journal.once(kind, perform)
-            result = entry_result(entry)
-            results.append(result)
-            _overlay(context, result.changes)
-            if result.veto is not None:
-                break
-        return HandlerResults(results=tuple(results))
+        """Run the handlers of one point in order."""
+        return await run_point(self._handlers, effect, self._error_mode, left, journal)
 
     async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
         """Call the model within what is left of the turn's time."""
@@ -279,119 +346,29 @@ class Engine:
                 return await llm.complete(request)
         except TimeoutError as error:
             raise ModelError(
-                f"the model did not answer within {self._timeout:g} seconds", retryable=True
+                f"the model did not answer within {self.timeout:g} seconds", retryable=True
             ) from error
 
     @property
-    def points(self) -> frozenset[Point]:
-        """The points that have handlers."""
-        return self._points
+    def name(self) -> str:
+        """The name of the definition."""
+        return self.program.definition.name
+
+    @property
+    def journals(self) -> bool:
+        """True when turns may do more than talk."""
+        return self.program.works or bool(self.means.points)
 
     @property
     def definition(self) -> Definition:
         """The definition that this engine runs."""
         return self.program.definition
 
-    def deadline(self) -> float | None:
-        """When a turn that begins now must be over, on the monotonic clock."""
-        return None if self._timeout is None else time.monotonic() + self._timeout
-
     def publish(self, conversation_id: str, event: ev.Event) -> None:
         """Tell whoever observes."""
         self._publish(conversation_id, event)
 
 
-def _plain(result: HandlerResult) -> HandlerResult:
-    """A handler's result with its changes as JSON values; what has no JSON form becomes its error."""
-    changes: dict[str, Any] = {}
-    faults: list[str] = []
-    for key, value in result.changes.items():
-        try:
-            changes[str(key)] = to_json_value(value)
-        except ValueFault as fault:
-            faults.append(f"key {key!r}: {fault}")
-    return replace(result, changes=changes, error="; ".join(faults) or result.error)
-
-
-def _overlay(context: dict[str, Any], changes: Mapping[str, Any]) -> None:
-    for key, value in changes.items():
-        if value is None:
-            context.pop(key, None)
-        elif not key.startswith("_"):
-            context[key] = value
-
-
-class _Running:
-    """One turn while it runs: its deadline, its journal, and what happened so far."""
-
-    def __init__(self, engine: Engine, conversation_id: str, sink: Publish | None = None) -> None:
-        self.engine = engine
-        self.id = conversation_id
-        self.deadline = engine.deadline()
-        self.events: list[ev.Event] = []
-        self.journal: Journal | None = None
-        self._sink = sink
-
-    def left(self) -> float | None:
-        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
-
-    def lock(self) -> AbstractAsyncContextManager[None]:
-        return self.engine.store.lock(self.id, self.left())
-
-    async def open(self, heard: Heard) -> Heard:
-        if not self.engine.points:
-            return heard
-        self.journal = Journal(self.engine.store, self.id)
-        return await self.journal.open(heard)
-
-    def take(self, happened: Sequence[ev.Event]) -> None:
-        self.events.extend(happened)
-        for event in happened:
-            self.engine.publish(self.id, event)
-            if self._sink is not None:
-                if isinstance(event, ev.BotSaid):
-                    self._sink(self.id, ev.MessageDelta(text=event.text))
-                self._sink(self.id, event)
-
-    async def play(self, step: Step) -> Step:
-        """Perform effects until the turn is over."""
-        self.take(step.events)
-        while step.effect is not None:
-            result: Result
-            if isinstance(step.effect, AskModel):
-                result = await self.model(step.effect)
-            else:
-                result = await self.handlers(step.effect)
-            step = advance(step, result)
-            self.take(step.events)
-        return step
-
-    async def model(self, effect: AskModel) -> ModelReply:
-        async def perform() -> Mapping[str, Any]:
-            return reply_entry(await self.engine.ask(effect, self.left()))
-
-        if self.journal is None:
-            return await self.engine.ask(effect, self.left())
-        return entry_reply(await self.journal.once("model", perform))
-
-    async def handlers(self, effect: RunHandlers) -> HandlerResults:
-        return await self.engine.run_handlers(effect, self.left, self.journal)
-
-    async def commit(
-        self, kind: Any, session: Session, expected: int, usage: Usage, request_id: str | None
-    ) -> Outcome:
-        record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
-        await self.engine.store.save(
-            Commit(
-                conversation_id=self.id,
-                expected=expected,
-                session=dump_session(session),
-                record=dump(record),
-                request_id=request_id,
-                definition=self.engine.definition.name,
-                state=session.state,
-                ended=session.ended,
-                time=time.time(),
-            )
-        )
-        return Outcome(record=record, session=session)
+def _said(heard: Heard) -> dict[str, Any]:
+    """What tells a message's turn from others, for the journal."""
+    return {"kind": "message", "request_id": heard.request_id, "text": heard.text}

@@ -26,6 +26,15 @@ class Started(Event):
     state: str
     time: float
     context: Mapping[str, Any] = field(default_factory=dict)
+    input: Any = None
+    memory: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunResumed(Event):
+    """A run without a user began, or went on, at `time` (seconds since the epoch)."""
+
+    time: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,7 +48,10 @@ class UserSaid(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied(Event):
-    """A model answered. `asked_for`: turn, greeting or words. `prompt`: section name to characters."""
+    """A model answered. `asked_for`: turn, greeting, words, task, judge or summary. `prompt`: part to characters.
+
+    `calls`: the tools that it wants called, each {"id", "name", "arguments"} as sent.
+    """
 
     asked_for: str
     text: str
@@ -51,6 +63,7 @@ class ModelReplied(Event):
     seconds: float = 0.0
     cost: float = 0.0
     prompt: Mapping[str, int] = field(default_factory=dict)
+    calls: tuple[Mapping[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +124,10 @@ class ConditionFailed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StateEntered(Event):
-    """The machine moved. `by`: model, auto, decide or host; `transition` is its place in the definition."""
+    """The machine moved; `transition` is its place in the definition, if one was taken.
+
+    `by`: model, auto, decide, host, task, answer, timeout or exhausted.
+    """
 
     state: str
     previous: str
@@ -167,7 +183,7 @@ class HistoryTrimmed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Event):
-    """The conversation is over. `outcome`: final, stuck or host."""
+    """The conversation is over. `outcome`: final, stuck, host, passed, exhausted, limited or expired."""
 
     outcome: str
 
@@ -178,6 +194,152 @@ class TurnUndone(Event):
 
     record: int
     session: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolRefused(Event):
+    """A call did not run: unknown or out-of-scope name, arguments that do not fit, or a person's no."""
+
+    name: str
+    reason: str
+    arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolReturned(Event):
+    """A call ran. `result` is shortened where it is long; `seconds`: how long it took; `key`: idempotency key."""
+
+    name: str
+    arguments: Mapping[str, Any]
+    result: Any = None
+    error: str | None = None
+    seconds: float = 0.0
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MemorySet(Event):
+    """The working memory changed: the parts of its document that are new, and those that are gone."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SharedSet(Event):
+    """Values that states share beside the context changed."""
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progressed(Event):
+    """What a state's function reported of its progress."""
+
+    state: str
+    report: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptBegun(Event):
+    """A task is tried; what context, memory and shared values are now is what a failure goes back to."""
+
+    state: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeyResultChecked(Event):
+    """An acceptance criterion was checked. `by`: logic, registered or judge."""
+
+    name: str
+    passed: bool
+    by: str
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AttemptFailed(Event):
+    """An attempt failed and its changes were taken back. `failures`: {"name", "reason"} each; `last`: no more."""
+
+    state: str
+    attempt: int
+    failures: tuple[Mapping[str, str], ...] = ()
+    last: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskPassed(Event):
+    """All key results of a task passed; its output is the next state's input."""
+
+    state: str
+    output: Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TaskExhausted(Event):
+    """No attempt passed. `then`: raise, continue or a state id; `output`: what the last attempt gave."""
+
+    state: str
+    then: str
+    output: Any = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Summarised(Event):
+    """A summary of what happened so far, and the new to-do list (None: as before). `of`: a state id or history."""
+
+    of: str
+    summary: str
+    todo_list: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused(Event):
+    """The run waits for an answer; see `llm_fsm.messages.Paused`.
+
+    `reminders`: when to remind, in seconds since the epoch. `loop`: the calls and messages under way.
+    `spent`: what the run has used of its limits so far.
+    """
+
+    id: str
+    kind: str
+    what: str
+    state: str
+    call: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    expires: float | None = None
+    reminders: tuple[float, ...] = ()
+    loop: Mapping[str, Any] | None = None
+    spent: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Answered(Event):
+    """Somebody answered the pause `id` at `time` (seconds since the epoch)."""
+
+    id: str
+    value: Any
+    time: float
+    request_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TimedOut(Event):
+    """Nobody answered the pause `id` in time."""
+
+    id: str
+    time: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reminded(Event):
+    """It was time to remind of the pause `id`; `due`: when exactly."""
+
+    id: str
+    due: float
+    time: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,6 +368,10 @@ def _defaults(cls: type[Event]) -> dict[str, Any]:
 _FIELDS: Mapping[type[Event], tuple[tuple[str, Any], ...]] = {
     cls: tuple(_defaults(cls).items()) for cls in _TYPES.values()
 }
+_TUPLES: Mapping[type[Event], Mapping[str, bool]] = {
+    cls: {item.name: str(item.type).startswith("tuple") for item in fields(cls)} for cls in _TYPES.values()
+}
+"""Which fields are tuples: a list in any other place is a JSON value and stays one."""
 
 
 def to_dict(event: Event) -> dict[str, Any]:
@@ -226,5 +392,7 @@ def from_dict(document: Mapping[str, Any]) -> Event:
     cls = _TYPES.get(name) if isinstance(name, str) else None
     if cls is None:
         raise ValueError(f"unknown event type {name!r}; known are {', '.join(sorted(_TYPES))}")
-    known = {field_name for field_name, _ in _FIELDS[cls]}
-    return cls(**{k: tuple(v) if isinstance(v, list) else v for k, v in values.items() if k in known})
+    known = _TUPLES[cls]
+    return cls(
+        **{k: tuple(v) if known[k] and isinstance(v, list) else v for k, v in values.items() if k in known}
+    )

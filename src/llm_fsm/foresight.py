@@ -19,6 +19,7 @@ from llm_fsm.session import Session
 from llm_fsm.transition import Move, may_hold
 from llm_fsm.wording import WordingError
 
+_STOPS = ("converse", "wait", "final")
 _NOT_YET = frozenset({"_current_state", "_previous_state", "_turns_in_state"})
 
 
@@ -47,7 +48,7 @@ def _arrivals(program: Program, target: str, data: Mapping[str, Any], seen: set[
         return set()
     seen.add(target)
     plan = program.states[target]
-    found = {target} if plan.kind in ("converse", "final") else set()
+    found = {target} if plan.kind in _STOPS else set()
     if plan.kind == "decide" or plan.autos:
         for move in _following(program, plan, data):
             found |= _arrivals(program, move.target, data, seen)
@@ -87,7 +88,7 @@ def outlook(program: Program, session: Session) -> Outlook:
             items.append(closed)
             continue
         target = program.states[move.target]
-        simple = target.kind in ("converse", "final") and not target.autos
+        simple = target.kind in _STOPS and not target.autos
         items.append(shown if simple else _item(program, move, data))
         open_.add(move.pointer)
         valid[move.target] = None
@@ -99,17 +100,20 @@ def outlook(program: Program, session: Session) -> Outlook:
 
 
 def own_words(program: Program, plan: StatePlan, session: Session) -> str:
-    """A state's words without a model: its fixed reply, else its purpose or description. A decide has none."""
+    """A state's words without a model: its fixed reply, else its purpose or description.
+
+    States that the run passes by itself have none.
+    """
     if plan.fixed is not None:
         try:
             return plan.fixed.render(program.keys.visible(session.context) | session.system_names())
         except WordingError:
             return ""
-    return "" if plan.kind == "decide" else plan.state.purpose or plan.state.description
+    return "" if plan.kind in ("decide", "task") else plan.state.purpose or plan.state.description
 
 
 def turn_view(
-    program: Program, session: Session, look: Outlook, *, speak: bool, refused: tuple[str, ...]
+    program: Program, session: Session, look: Outlook, *, speak: bool, refused: tuple[str, ...], task: bool = False
 ) -> TurnView:
     """The plain view of a turn, for adapters that work without a model."""
     plan = program.states[session.state]
@@ -146,4 +150,5 @@ def turn_view(
         writable=schemas,
         choices=choices,
         refused=refused,
+        task=task,
     )

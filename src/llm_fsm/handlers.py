@@ -8,9 +8,7 @@ may return a text to say instead. Plain functions run in a thread of their own, 
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -19,6 +17,7 @@ from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.errors import HandlerError
 from llm_fsm.findings import nearest
+from llm_fsm.threads import in_thread
 
 ErrorMode = Literal["continue", "raise"]
 
@@ -242,37 +241,6 @@ def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
     )
 
 
-async def _in_thread(function: Function, occasion: Occasion) -> Any:
-    """Call a plain function in a daemon thread, so that one that hangs holds up nothing, not even the exit."""
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[Any] = loop.create_future()
-    context = contextvars.copy_context()
-
-    def settle(value: Any, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(value)
-        else:
-            future.set_exception(error)
-
-    def work() -> None:
-        value, error = None, None
-        try:
-            value = context.run(function, occasion)
-        except BaseException as raised:
-            error = (
-                raised
-                if isinstance(raised, Exception)
-                else RuntimeError(f"{type(raised).__name__}: {raised}")
-            )
-        if not loop.is_closed():
-            loop.call_soon_threadsafe(settle, value, error)
-
-    threading.Thread(target=work, name=f"llm_fsm handler {function!r:.60}", daemon=True).start()
-    return await future
-
-
 async def run(
     handler: Handler, occasion: Occasion, *, mode: ErrorMode, timeout: float | None
 ) -> HandlerResult:
@@ -297,5 +265,5 @@ async def _call(handler: Handler, occasion: Occasion) -> Any:
     function = handler.function
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
         return await function(occasion)
-    value = await _in_thread(function, occasion)
+    value = await in_thread(lambda: function(occasion), f"llm_fsm handler {function!r:.60}")
     return await value if inspect.isawaitable(value) else value

@@ -1,23 +1,26 @@
 """The journal of one turn: results that came back, so that a turn begun again does nothing twice.
 
-A turn that runs handlers writes every result down as it arrives. After a crash the same message begins the
-turn again; results that are written down are read instead of fetched. The first entry is the message itself;
-a different message makes the journal void.
+A turn that acts writes every result down as it arrives. After a crash the same message begins the turn again;
+results that are written down are read instead of fetched. The first entry is the message itself; a different
+message makes the journal void. As long as a turn only talks, its entries wait: a model's words alone cost nothing
+to fetch again, and what is not written costs no time. Tool calls stand under their idempotency keys, because a
+batch may end in any order; a call that must not run twice is written down before it begins, too.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import asdict
 from typing import Any
 
-from llm_fsm.course import Heard
-from llm_fsm.effects import HandlerResult
-from llm_fsm.messages import ModelReply
+from llm_fsm import events as ev
+from llm_fsm.effects import Executed, HandlerResult, ToolResult
+from llm_fsm.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store
 
 Entry = Mapping[str, Any]
+_KEYED = "keyed"
+_BEGUN = "begun"
 
 
 class Journal:
@@ -27,53 +30,146 @@ class Journal:
         self._store = store
         self._id = conversation_id
         self._known: list[Entry] = []
+        self._used: list[Entry] = []
+        self._keyed: dict[str, Entry] = {}
+        self._begun: set[str] = set()
+        self._waiting: list[Entry] = []
         self._step = 0
 
-    async def open(self, heard: Heard) -> Heard:
-        """Begin or take up a turn. Gives the message with the time at which it was first heard."""
+    async def open(self, turn: Entry, time: float, *, acts: bool = True) -> float:
+        """Begin or take up a turn; `turn` says which one it is. Gives the time at which it first began.
+
+        `acts` False: the turn may only talk, and is written down with its first step that acts.
+        """
         entries = [json.loads(text) for text in await self._store.journalled(self._id)]
-        same = ("request_id", "text")
-        if entries and all(entries[0].get(name) == getattr(heard, name) for name in same):
-            self._known = entries[1:]
-            self._step = 1
-            return Heard(text=heard.text, time=entries[0]["time"], request_id=heard.request_id)
+        if entries and all(entries[0].get(name) == value for name, value in turn.items()):
+            self._step = 1 + max(entry["step"] for entry in entries)
+            self._used.append(entries[0])
+            for entry in entries[1:]:
+                if entry["kind"] == _KEYED:
+                    self._keyed[entry["key"]] = entry["entry"]
+                elif entry["kind"] == _BEGUN:
+                    self._begun.add(entry["key"])
+                else:
+                    self._known.append(entry)
+            return float(entries[0]["time"])
         if entries:
             await self._store.forget_journal(self._id)
-        await self._write({"kind": "message", **{name: getattr(heard, name) for name in (*same, "time")}})
-        return heard
+        self._used.append({**turn, "time": time})
+        self._waiting.append(self._used[0])
+        if acts:
+            await self._flush()
+        return time
 
-    async def once(self, kind: str, perform: Callable[[], Awaitable[Entry]]) -> Entry:
-        """The result of the next step: as written down, or performed now and then written down."""
+    async def once(self, kind: str, perform: Callable[[], Awaitable[Entry]], *, acts: bool = True) -> Entry:
+        """The result of the next step: as written down, or performed now and then written down.
+
+        `acts` False: it may be fetched again, so writing it down waits for a step that acts.
+        """
         if self._known:
             entry = self._known.pop(0)
             if entry["kind"] == kind:
-                self._step += 1
+                self._used.append(entry)
                 return entry
-            self._known.clear()  # the host's handlers changed since: what follows is another turn
+            await self._part_here()
+        if acts:
+            await self._flush()
         entry = {**await perform(), "kind": kind}
-        await self._write(entry)
+        self._used.append(entry)
+        self._waiting.append(entry)
+        if acts:
+            await self._flush()
         return entry
 
+    async def keyed(
+        self, key: str, perform: Callable[[], Awaitable[Entry]], *, begun: Callable[[], Entry] | None = None
+    ) -> Entry:
+        """The result under a key: as written down, or performed now.
+
+        `begun`: the result of a step that must not be repeated, where it was begun and nobody knows its end.
+        """
+        if key in self._keyed:
+            return self._keyed[key]
+        if begun is not None and key in self._begun:
+            return begun()
+        await self._flush()
+        if begun is not None:
+            await self._write({"kind": _BEGUN, "key": key})
+        entry = await perform()
+        await self._write({"kind": _KEYED, "key": key, "entry": entry})
+        return entry
+
+    async def _part_here(self) -> None:
+        """The host's code changed since: what follows is another turn. What was read so far stays."""
+        self._known.clear()
+        await self._store.forget_journal(self._id)
+        self._waiting = [
+            *self._used,
+            *({"kind": _BEGUN, "key": key} for key in self._begun),
+            *({"kind": _KEYED, "key": key, "entry": entry} for key, entry in self._keyed.items()),
+        ]
+        await self._flush()
+
+    async def _flush(self) -> None:
+        while self._waiting:
+            await self._write(self._waiting.pop(0))
+
     async def _write(self, entry: Entry) -> None:
-        await self._store.journal(self._id, self._step, json.dumps(entry, separators=(",", ":")))
-        self._step += 1
+        step, self._step = self._step, self._step + 1
+        text = json.dumps({**entry, "step": step}, separators=(",", ":"))
+        await self._store.journal(self._id, step, text)
+
+
+def without_kind(entry: Entry) -> dict[str, Any]:
+    """What was performed, without what the journal says of it."""
+    return {name: value for name, value in entry.items() if name not in ("kind", "step")}
+
+
+def _fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass, not copied: `asdict` takes longer than a turn may."""
+    return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
 def reply_entry(reply: ModelReply) -> Entry:
     """A model's reply as a journal entry."""
-    return asdict(reply)
+    entry = _fields(reply)
+    entry["tool_calls"] = [_fields(call) for call in reply.tool_calls]
+    return entry
 
 
 def entry_reply(entry: Entry) -> ModelReply:
     """The reply of a journal entry."""
-    return ModelReply(**{name: value for name, value in entry.items() if name != "kind"})
+    values = without_kind(entry)
+    values["tool_calls"] = tuple(ToolCall(**call) for call in values.get("tool_calls", ()))
+    return ModelReply(**values)
 
 
-def result_entry(result: HandlerResult) -> Entry:
-    """A handler's result as a journal entry."""
-    return asdict(result)
+def result_entry(result: HandlerResult | ToolResult) -> Entry:
+    """The result of a handler or tool as a journal entry."""
+    return _fields(result)
 
 
 def entry_result(entry: Entry) -> HandlerResult:
-    """The result of a journal entry."""
-    return HandlerResult(**{name: value for name, value in entry.items() if name != "kind"})
+    """A handler's result of a journal entry."""
+    return HandlerResult(**without_kind(entry))
+
+
+def entry_tool(entry: Entry) -> ToolResult:
+    """A tool's result of a journal entry."""
+    return ToolResult(**without_kind(entry))
+
+
+def executed_entry(done: Executed) -> Entry:
+    """What a function gave back as a journal entry."""
+    values = _fields(done)
+    values["happened"] = [ev.to_dict(event) for event in done.happened]
+    values["usage"] = _fields(done.usage)
+    return values
+
+
+def entry_executed(entry: Entry) -> Executed:
+    """What a function gave back, of a journal entry."""
+    values = without_kind(entry)
+    values["happened"] = tuple(ev.from_dict(event) for event in values["happened"])
+    values["usage"] = Usage(**values["usage"])
+    return Executed(**values)

@@ -2,192 +2,43 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import time
 import uuid
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, overload
+from typing import Any, Self
 
+from llm_fsm.admission import checked_id
+from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.course import Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
-from llm_fsm.engine import Engine, Outcome
-from llm_fsm.errors import ConversationConflict
-from llm_fsm.events import Event, StateEntered
+from llm_fsm.engine import Engine
+from llm_fsm.errors import ConversationConflict, LLMFSMError
+from llm_fsm.events import Started
+from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.resolve import resolve as resolve_model
 from llm_fsm.loader import load, load_dict
-from llm_fsm.messages import Message, Usage
-from llm_fsm.observers import publish
+from llm_fsm.mcp import McpServers
+from llm_fsm.observers import Observer, publish
 from llm_fsm.program import compile_program
 from llm_fsm.prompts import compile_prompts
-from llm_fsm.records import parse, transcript
-from llm_fsm.session import Session
+from llm_fsm.records import parse
 from llm_fsm.shipped import prompt_sources
 from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.resolve import resolve as resolve_store
+from llm_fsm.toolbox import Toolbox
+from llm_fsm.tools import ToolRegistry
 
 TIMEOUT = 120.0
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Turn:
-    """One turn as its caller sees it.
-
-    `text`: what was said. `previous_state`: where the message was heard; `moved`: a transition was made.
-    `number`: 0 for the greeting, then 1, 2, …. `paused` is None unless the run waits for an answer.
-    """
-
-    text: str
-    state: str
-    previous_state: str
-    moved: bool
-    context: Mapping[str, Any]
-    ended: bool
-    paused: None
-    request_id: str | None
-    number: int
-    usage: Usage
-    events: tuple[Event, ...]
-
-
-def turn_of(outcome: Outcome) -> Turn:
-    """The public view of a committed turn."""
-    record, session = outcome.record, outcome.session
-    entered = [event for event in record.events if isinstance(event, StateEntered)]
-    heard = record.heard
-    return Turn(
-        text=record.text,
-        state=session.state,
-        previous_state=entered[0].previous if entered else session.state,
-        moved=bool(entered),
-        context=session.context,
-        ended=session.ended,
-        paused=None,
-        request_id=None if heard is None else heard.request_id,
-        number=record.turn,
-        usage=record.usage,
-        events=record.events,
-    )
-
-
-class TurnStream:
-    """The events of one turn as they happen; after the last one the turn is saved and `turn` is set.
-
-    Words come as `MessageDelta` and are provisional until then. Leaving the loop early cancels the turn.
-    """
-
-    def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:
-        self._run = run
-        self.turn: Turn | None = None
-
-    async def __aiter__(self) -> AsyncIterator[Event]:
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
-
-        async def work() -> Turn:
-            try:
-                done: Turn = await self._run(lambda _, event: queue.put_nowait(event))
-                return done
-            finally:
-                queue.put_nowait(None)
-
-        task = asyncio.create_task(work())
-        try:
-            while (event := await queue.get()) is not None:
-                yield event
-            self.turn = await task
-        finally:
-            if not task.done():
-                task.cancel()
-
-
-class AsyncConversation:
-    """One conversation. `state`, `context`, `ended` are as of the last turn made here, or of `refresh`."""
-
-    def __init__(self, engine: Engine, session: Session, greeting: str) -> None:
-        self._engine = engine
-        self._session = session
-        self.greeting = greeting
-
-    @property
-    def id(self) -> str:
-        """The id under which the conversation can be resumed; it never changes."""
-        return self._session.conversation_id
-
-    @property
-    def state(self) -> str:
-        """The id of the current state."""
-        return self._session.state
-
-    @property
-    def context(self) -> dict[str, Any]:
-        """A copy of what was collected; secrets included, system names not."""
-        return dict(self._session.context)
-
-    @property
-    def ended(self) -> bool:
-        """True when no further message can be sent."""
-        return self._session.ended
-
-    @property
-    def paused(self) -> None:
-        """What the run waits for; None while it waits for nothing but the user."""
-        return
-
-    async def history(self) -> tuple[Message, ...]:
-        """The whole conversation so far."""
-        return transcript(await self._engine.records(self.id))
-
-    async def turns(self) -> tuple[Turn, ...]:
-        """Every turn on record, taken back or not, with its events; contexts are those of now."""
-        return tuple(
-            turn_of(Outcome(record=record, session=self._session))
-            for record in await self._engine.records(self.id)
-        )
-
-    async def refresh(self) -> None:
-        """Read what other processes may have done."""
-        self._session, _ = await self._engine.load(self.id)
-
-    async def send(self, text: str, *, request_id: str | None = None) -> Turn:
-        """Take one message and answer it.
-
-        Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
-        StoreError; after any of them nothing has changed and the same message may be sent again.
-        """
-        outcome = await self._engine.send(self.id, text, request_id, None)
-        self._session = outcome.session
-        return turn_of(outcome)
-
-    def stream(self, text: str, *, request_id: str | None = None) -> TurnStream:
-        """Like `send`, as a stream of events."""
-
-        async def run(sink: Callable[[str, Event], None]) -> Turn:
-            outcome = await self._engine.send(self.id, text, request_id, sink)
-            self._session = outcome.session
-            return turn_of(outcome)
-
-        return TurnStream(run)
-
-    async def answer(self, value: object) -> Turn:
-        """Answer what the run waits for. Raises ConversationConflict when it waits for nothing."""
-        raise ConversationConflict(
-            f"conversation {self.id!r} waits for no answer, so {value!r} has no place to go"
-        )
-
-    async def end(self) -> None:
-        """Close the conversation for good."""
-        self._session = (await self._engine.end(self.id)).session
-
-    async def undo(self) -> None:
-        """Take the last turn back, as an event on record. Raises ConversationConflict when there is none."""
-        self._session = (await self._engine.undo(self.id)).session
 
 
 class AsyncMachine:
@@ -196,7 +47,9 @@ class AsyncMachine:
     `model`: provider/model, `offline`, `scripted:FILE`, `replay:FILE`, or an object with `complete`; None takes
     LLM_FSM_MODEL or the definition's own. `base_url`: an OpenAI-compatible server, spoken to directly. `store`:
     memory, sqlite:///FILE or a store. `fallbacks`: models asked in turn when one fails for good. `timeout`:
-    seconds for a whole turn, None for no limit. `error_mode`: whether a failing handler stops the turn.
+    seconds for a whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether
+    a failing handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks;
+    `mcp`: servers by alias. `summaries` False: no state and no history is summarised.
     Raises DefinitionError, ConfigurationError.
     """
 
@@ -208,11 +61,14 @@ class AsyncMachine:
         base_url: str | None = None,
         api_key: str | None = None,
         store: str | Store | None = None,
-        tools: Sequence[Callable[..., Any]] = (),
+        tools: ToolRegistry | Iterable[Callable[..., Any]] = (),
+        functions: Iterable[Callable[..., Any]] = (),
+        mcp: Mapping[str, Mapping[str, Any]] | None = None,
         handlers: Sequence[Handler] = (),
         fallbacks: Sequence[str | LLM] = (),
         timeout: float | None = TIMEOUT,
         error_mode: ErrorMode = "continue",
+        summaries: bool = True,
     ) -> None:
         if error_mode not in ("continue", "raise"):
             raise ValueError(f"error_mode is 'continue' or 'raise', not {error_mode!r}")
@@ -221,7 +77,11 @@ class AsyncMachine:
         self.definition = definition
         self.llm = self._models(model, fallbacks, base_url, api_key)
         self.store = resolve_store(store)
-        self.tools: dict[str, Callable[..., Any]] = {}
+        self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        self.functions = Functions()
+        for function in functions:
+            self.functions.register(function)
+        self._toolbox = Toolbox(self.tools, McpServers(mcp or {}))
         self._engine = Engine(
             program=compile_program(definition, compile_prompts(prompt_sources())),
             llm=lambda: self.llm,
@@ -229,11 +89,12 @@ class AsyncMachine:
             timeout=timeout,
             error_mode=error_mode,
             publish=publish,
+            toolbox=self._toolbox,
+            functions=self.functions,
+            summaries=summaries,
         )
         for handler in handlers:
             self.add_handler(handler)
-        for function in tools:
-            self.tool(function)
 
     @staticmethod
     def _models(
@@ -263,6 +124,7 @@ class AsyncMachine:
         conversation_id: str | None = None,
         greet: bool = True,
         state: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
@@ -275,16 +137,144 @@ class AsyncMachine:
             context=context,
             state=state,
             greet=greet,
+            background=background,
         )
         outcome = await self._engine.start(opening)
         return AsyncConversation(self._engine, outcome.session, outcome.record.text)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
-        """Go on with a conversation of any process, any day. Raises ConversationNotFound."""
+        """Go on with a conversation of any process, any day. Raises ConversationNotFound.
+
+        What it has due by itself, such as a time-out, happens first.
+        """
         session, _ = await self._engine.load(conversation_id)
+        if session.pause is not None and await self._engine.fire(conversation_id, time.time()) is not None:
+            session, _ = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
         return AsyncConversation(self._engine, session, greeting)
+
+    # -- runs without a user
+
+    async def run(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Run a machine without a user as far as it goes; see `Turn.outcome`.
+
+        `input`: what the first task is given, any JSON value. `background`: what the work is for, as JSON (see
+        `llm_fsm.memory.Background`).
+
+        An id that exists goes on with that run: after a crash without repeating what was finished, and as it is
+        where it waits or is over. Raises as `start` does, ConversationConflict for an id that was begun with
+        another input, ModelError (run the same id again to go on).
+        """
+        return await self._run(input, context, conversation_id, background, None)
+
+    def run_stream(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
+    ) -> TurnStream:
+        """Like `run`, as a stream of events."""
+        return TurnStream(lambda sink: self._run(input, context, conversation_id, background, sink))
+
+    async def _run(
+        self,
+        input: Any,
+        context: Mapping[str, Any] | None,
+        conversation_id: str | None,
+        background: Mapping[str, Any] | None,
+        sink: Observer | None,
+    ) -> Turn:
+        if self._engine.program.waits:
+            with suppress(LLMFSMError):  # what fails stays due, and `run_due` says so
+                await self.run_due()
+        name = uuid.uuid4().hex if conversation_id is None else conversation_id
+        try:
+            plain = to_json_value(input)
+        except ValueFault as fault:
+            raise ValueError(f"the input is not JSON: {fault}") from fault
+        opening = Opening(
+            conversation_id=name,
+            time=time.time(),
+            context=context,
+            greet=False,
+            input=plain,
+            background=background,
+            hold=True,
+        )
+        if conversation_id is None or not await self._known(name):
+            try:
+                await self._engine.start(opening)
+            except ConversationConflict:  # somebody else began the same run at the same time
+                await self._same_input(name, plain)
+        elif plain is not None:
+            await self._same_input(name, plain)
+        return turn_of(await self._engine.go_on(name, sink))
+
+    async def _known(self, conversation_id: str) -> bool:
+        return await self.store.load(checked_id(conversation_id, "conversation id")) is not None
+
+    async def _same_input(self, conversation_id: str, given: Any) -> None:
+        first, *_ = await self._engine.records(conversation_id)
+        if not any(isinstance(event, Started) and event.input == given for event in first.events):
+            raise ConversationConflict(
+                f"run {conversation_id!r} was begun with another input; give none to go on with it"
+            )
+
+    async def answer(
+        self,
+        conversation_id: str,
+        value: object,
+        *,
+        pause: str | None = None,
+        request_id: str | None = None,
+    ) -> Turn:
+        """Answer what a run waits for; `pause` is the id of the pause, None: whatever it waits for now.
+
+        Errors as of AsyncConversation.answer.
+        """
+        return turn_of(
+            await self._engine.answer(conversation_id, value, pause_id=pause, request_id=request_id)
+        )
+
+    async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
+        """Fire every time-out and reminder of this machine's conversations that is due: the turns they took.
+
+        `now`: seconds since the epoch. One that fails stays due and does not hold up the others; the first
+        error is raised at the end.
+        """
+        moment = time.time() if now is None else now
+        done: list[Turn] = []
+        failed: dict[str, LLMFSMError] = {}
+        while True:
+            rows = await self.store.due(moment, 100 + len(failed), self.definition.name)
+            waiting = [
+                name for name in dict.fromkeys(row.conversation_id for row in rows) if name not in failed
+            ]
+            fired = 0
+            for name in waiting:
+                try:
+                    outcome = await self._engine.fire(name, moment)
+                except LLMFSMError as error:
+                    failed[name] = error
+                    continue
+                if outcome is not None:
+                    fired += 1
+                    done.append(turn_of(outcome))
+            if not fired:
+                break
+        if failed:
+            raise next(iter(failed.values()))
+        return tuple(done)
+
+    # -- what the store holds
 
     async def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
@@ -299,6 +289,7 @@ class AsyncMachine:
         close = getattr(self.llm, "aclose", None)
         if close is not None:
             await close()
+        await self._toolbox.aclose()
         await self.store.close()
 
     async def __aenter__(self) -> Self:
@@ -342,18 +333,14 @@ class AsyncMachine:
 
         return register
 
-    @overload
-    def tool(self, function: Callable[..., Any], /) -> Callable[..., Any]: ...
-    @overload
-    def tool(self, /, *, name: str | None = None) -> Callable[[Callable[..., Any]], Callable[..., Any]]: ...
-    def tool(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """Register a function under its name, for definitions that name it."""
+    def tool(self, function: Callable[..., Any] | None = None, /, **options: Any) -> Any:
+        """Register a function as a tool, for definitions that name it; options as of `ToolRegistry.register`."""
+        return (
+            self.tools.register(**options) if function is None else self.tools.register(function, **options)
+        )
 
-        def register(found: Callable[..., Any]) -> Callable[..., Any]:
-            key = name or found.__name__
-            if self.tools.get(key, found) is not found:
-                raise ValueError(f"a tool named {key!r} is registered already")
-            self.tools[key] = found
-            return found
-
-        return register if function is None else register(function)
+    def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
+        """Register a function for `execute` or for a key result's check; see `llm_fsm.functions`."""
+        if function is None:
+            return partial(self.functions.register, name=name)
+        return self.functions.register(function, name)

@@ -6,19 +6,54 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-Role = Literal["system", "user", "assistant"]
+Role = Literal["system", "user", "assistant", "tool"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolCall:
+    """A call that a model asked for. `arguments` is JSON text as the model sent it, unchecked."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ToolSpec:
+    """A tool as a model is told of it. `parameters` is the JSON Schema of its arguments object."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class LLMMessage:
-    """One message as a chat-completions API takes it."""
+    """One message as a chat-completions API takes it.
+
+    An assistant's message may carry `tool_calls`; a message of role tool answers the call `tool_call_id`.
+    """
 
     role: Role
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    tool_call_id: str = ""
 
-    def to_dict(self) -> dict[str, str]:
-        """The JSON form: {"role": …, "content": …}."""
-        return {"role": self.role, "content": self.content}
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form of OpenAI's chat completions."""
+        document: dict[str, Any] = {"role": self.role, "content": self.content}
+        if self.tool_calls:
+            document["tool_calls"] = [
+                {
+                    "id": call.id,
+                    "type": "function",
+                    "function": {"name": call.name, "arguments": call.arguments},
+                }
+                for call in self.tool_calls
+            ]
+        if self.tool_call_id:
+            document["tool_call_id"] = self.tool_call_id
+        return document
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +63,25 @@ class Message:
     role: Literal["user", "assistant"]
     text: str
     turn: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Paused:
+    """What a run waits for, as its caller reads it and `answer` is checked against.
+
+    `kind`: wait (a state that waits), approval (before a tool runs: answer {"approved": …}), break (a tool or
+    function that asks), unknown_outcome (a call that a crash interrupted and that must not be repeated blindly).
+    `what`: a name or a sentence. `call`: the tool call in question as {"name", "arguments"}, with "result" where it
+    has run. `schema`: JSON Schema of the answer. `expires`: seconds since the epoch, None: never.
+    """
+
+    id: str
+    kind: Literal["wait", "approval", "break", "unknown_outcome"]
+    what: str
+    state: str
+    call: Mapping[str, Any] | None = None
+    schema: Mapping[str, Any] = field(default_factory=dict)
+    expires: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,6 +158,8 @@ class TurnView:
     choices: tuple[Choice, ...]
     refused: tuple[str, ...] = ()
     """Why the previous reply to the same message was not accepted."""
+    task: bool = False
+    """A task asks: the reply is its output, in plain words, not a reply in the form of a turn."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -116,6 +172,8 @@ class LLMRequest:
     temperature: float | None = None
     max_tokens: int | None = None
     timeout: float | None = None
+    tools: tuple[ToolSpec, ...] = ()
+    """Tools that the model may call instead of answering in the form of `schema`."""
     conversation_id: str = ""
     state: str = ""
     """Id of the state that asks, for adapters that record or replay."""
@@ -140,7 +198,8 @@ class ModelReply:
     seconds: float = 0.0
     cost: float = 0.0
     time: float = 0.0
-    raw: Mapping[str, Any] = field(default_factory=dict)
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Calls that the model asks for; the text beside them is not a reply."""
 
     @property
     def usage(self) -> Usage:

@@ -4,22 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
-from llm_fsm.conditions import ConditionError, compile_rule
+from llm_fsm.conditions import ConditionError, Rule, compile_rule
 from llm_fsm.context import Keys, compile_keys
-from llm_fsm.definition import Condition, Definition, ModelSettings, State, Transition
+from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.messages import ReplySchema
 from llm_fsm.names import Kind
 from llm_fsm.prompts import Prompts, StateWords, glimpse, state_words, system_prompt, transition_item
 from llm_fsm.reply_schema import reply_schema
-from llm_fsm.shapes import ShapeError
+from llm_fsm.shapes import Shape, ShapeError, compile_shape
 from llm_fsm.transition import Guard, Move
 from llm_fsm.wording import FixedReply, WordingError, compile_reply
 
-RUNNABLE: frozenset[Kind] = frozenset({"converse", "decide", "final"})
+RUNNABLE: frozenset[Kind] = frozenset({"converse", "decide", "final", "task", "wait"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One key result, compiled. `by`: logic (`rule`), registered (`function`) or judge (`criterion`)."""
+
+    name: str
+    description: str
+    by: Literal["logic", "registered", "judge"]
+    rule: Rule | None = None
+    logic: Any = None
+    function: str = ""
+    criterion: str = ""
+    """What must be true of the output, in words; "" where there are none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -40,6 +54,10 @@ class StatePlan:
     glimpse: Mapping[str, Any]
     """What other states' prompts show of this one."""
     model: ModelSettings
+    checks: tuple[Check, ...] = ()
+    """The key results of a task."""
+    answer: Shape | None = None
+    """What a wait state accepts; None: any JSON value."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +69,14 @@ class Program:
     keys: Keys
     prompts: Prompts
     system: str
+    bounds: tuple[tuple[str, float], ...]
+    """The limits of a run that forbid further model calls: name and value."""
+    alone: bool
+    """True when no state converses: nobody is there to talk to."""
+    works: bool
+    """True when a turn may do more than talk: tasks, tools, waiting."""
+    waits: bool
+    """True when something may become due by itself."""
 
     @property
     def identity(self) -> str:
@@ -97,6 +123,7 @@ def _move(transition: Transition, pointer: str) -> Move:
         ),
         priority=transition.priority,
         auto=transition.auto,
+        on=transition.on,
     )
 
 
@@ -169,7 +196,53 @@ def _plan(definition: Definition, state_id: str, keys: Keys, shared: Sequence[Mo
         },
         glimpse=glimpse(definition, state_id),
         model=model,
+        checks=tuple(
+            _check(result, f"/states/{state_id}/key_results/{number}")
+            for number, result in enumerate(state.key_results)
+        ),
+        answer=_answer(state_id, state),
     )
+
+
+def _check(result: KeyResult, pointer: str) -> Check:
+    found = result.check
+    words = result.description or result.name
+    if isinstance(found, dict) and len(found) == 1:
+        (how, what), *_ = found.items()
+        if how == "registered" and isinstance(what, str):
+            return Check(
+                name=result.name,
+                description=result.description,
+                by="registered",
+                function=what,
+                criterion=result.description,
+            )
+        if how == "judge" and isinstance(what, str):
+            return Check(name=result.name, description=result.description, by="judge", criterion=what)
+    if found is None:
+        return Check(name=result.name, description=result.description, by="judge", criterion=words)
+    try:
+        rule = compile_rule(found)
+    except ConditionError as error:
+        raise _fault(f"{pointer}/check{error.pointer}", error.reason, "C201", "bad-condition") from error
+    return Check(
+        name=result.name,
+        description=result.description,
+        by="logic",
+        rule=rule,
+        logic=found,
+        criterion=result.description,
+    )
+
+
+def _answer(state_id: str, state: State) -> Shape | None:
+    if state.answer_schema is None:
+        return None
+    try:
+        return compile_shape(state.answer_schema)
+    except ShapeError as error:
+        pointer = f"/states/{state_id}/answer_schema{error.pointer}"
+        raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
 
 
 def compile_program(definition: Definition, prompts: Prompts) -> Program:
@@ -182,9 +255,22 @@ def compile_program(definition: Definition, prompts: Prompts) -> Program:
         _move(transition, f"/global_transitions/{number}")
         for number, transition in enumerate(definition.global_transitions)
     )
+    states = {state_id: _plan(definition, state_id, keys, shared) for state_id in definition.states}
+    limits = definition.limits
+    bounds = [(name, getattr(limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
     return Program(
         definition=definition,
-        states={state_id: _plan(definition, state_id, keys, shared) for state_id in definition.states},
+        states=states,
+        bounds=tuple((name, most) for name, most in bounds if most is not None),
+        alone=not any(plan.kind == "converse" for plan in states.values()),
+        waits=any(
+            plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind)
+            for plan in states.values()
+        ),
+        works=any(
+            plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize
+            for plan in states.values()
+        ),
         keys=keys,
         prompts=prompts,
         system=system_prompt(prompts, definition, keys),
@@ -210,13 +296,8 @@ def not_yet_runnable(definition: Definition) -> Iterable[Finding]:
     for state_id, state in definition.states.items():
         if state.kind not in RUNNABLE:
             yield found(f"/states/{state_id}/kind", f'state "{state_id}" is of kind {state.kind}, which')
-        for name in ("tools", "memory", "summarize"):
-            if getattr(state, name):
-                yield found(f"/states/{state_id}/{name}", f'"{name}" of state "{state_id}"')
     if definition.patterns:
         yield found("/patterns", '"patterns"')
-    if definition.history.strategy == "summary":
-        yield found("/history/strategy", 'the history strategy "summary"')
     for number, transition in enumerate(definition.global_transitions):
         if transition.returns:
             yield found(f"/global_transitions/{number}/return", 'a global transition with "return"')

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,18 +50,17 @@ class Prompts:
     system: Template
     turn: Template
     retry: Template
+    task: Template
+    judge: Template
+    summary: Template
 
 
 def compile_prompts(sources: Mapping[str, str]) -> Prompts:
-    """Compile the prompt files; `sources` is file name without ending to text (system, turn, retry)."""
+    """Compile the prompt files; `sources` is file name without ending to text, one for each of `Prompts`."""
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    return Prompts(
-        system=environment.from_string(sources["system"]),
-        turn=environment.from_string(sources["turn"]),
-        retry=environment.from_string(sources["retry"]),
-    )
+    return Prompts(**{item.name: environment.from_string(sources[item.name]) for item in fields(Prompts)})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +183,9 @@ def turn_prompt(
     user: str | None,
     time: float,
     words_only: bool,
+    greeting: bool = False,
+    summary: str = "",
+    memory: Mapping[str, Any] | None = None,
 ) -> str:
     """The user message of one call. `items` are entries of <transitions>; `valid` the states that may be named.
 
@@ -200,6 +202,9 @@ def turn_prompt(
         user=None if user is None else escaped(user),
         now=datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%MZ, %A"),
         words_only=words_only,
+        greeting=greeting,
+        summary=escaped(summary) if summary else "",
+        memory=escaped(memory) if memory else "",
     )
 
 

@@ -1,6 +1,6 @@
 """Turn records: what one turn did, as JSON text that is written once and read for ever.
 
-Shape: {"format": 1, "kind": "start"|"message"|"end"|"undo", "turn": n, "usage": {…}, "events": [{"type": …}]}.
+Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}]}; the kinds are `Kind`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from llm_fsm.session import Session, fold
 
 FORMAT = 1
 _USAGE = tuple(field.name for field in fields(Usage))
-Kind = Literal["start", "message", "end", "undo"]
+Kind = Literal["start", "message", "run", "answer", "due", "end", "undo"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

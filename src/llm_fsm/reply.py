@@ -197,7 +197,8 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
-def _document(text: str) -> dict[str, Any]:
+def document(text: str) -> dict[str, Any]:
+    """The JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
         raise ReplyError(
             "too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
@@ -216,8 +217,8 @@ def _document(text: str) -> dict[str, Any]:
 
 def parse(text: str) -> Reply:
     """The reply that a text means. Raises ReplyError."""
-    document = _document(text)
-    transition = document.get("transition")
+    found = document(text)
+    transition = found.get("transition")
     target = transition.get("target_state") if isinstance(transition, dict) else None
     if not isinstance(transition, dict) or not isinstance(target, str) or not target.strip():
         raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
@@ -226,15 +227,15 @@ def parse(text: str) -> Reply:
     return Reply(
         target=target.strip(),
         update=update if isinstance(update, dict) else {},
-        message=_text(document.get("message")),
-        reasoning=_text(document.get("reasoning"))[:4000],
+        message=_text(found.get("message")),
+        reasoning=_text(found.get("reasoning"))[:4000],
         update_fault=None if is_object or update is None else "context_update must be an object",
     )
 
 
 def parse_words(text: str) -> str:
     """The message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
-    words = _text(_document(text).get("message"))
+    words = _text(document(text).get("message"))
     if not words:
         raise ReplyError("no-message", 'the reply lacks "message"')
     return words

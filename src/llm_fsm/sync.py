@@ -15,12 +15,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
 from llm_fsm.events import Event
 from llm_fsm.handlers import Function, Handler
-from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
-from llm_fsm.messages import Message
+from llm_fsm.machine import AsyncMachine
+from llm_fsm.messages import Message, Paused
 from llm_fsm.stores.base import Listed
 
 T = TypeVar("T")
@@ -59,11 +60,9 @@ class _Loop:
 class SyncStream:
     """The events of one turn as they happen; `turn` is set after the last one."""
 
-    def __init__(
-        self, loop: _Loop, conversation: AsyncConversation, text: str, request_id: str | None
-    ) -> None:
+    def __init__(self, loop: _Loop, stream: TurnStream) -> None:
         self._loop = loop
-        self._stream = conversation.stream(text, request_id=request_id)
+        self._stream = stream
 
     @property
     def turn(self) -> Turn | None:
@@ -123,9 +122,14 @@ class Conversation:
         return self._fresh().ended
 
     @property
-    def paused(self) -> None:
+    def paused(self) -> Paused | None:
         """What the run waits for; None while it waits for nothing but the user."""
-        return self._conversation.paused
+        return self._fresh().paused
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """The working memory as JSON; see AsyncConversation.memory."""
+        return self._fresh().memory
 
     @property
     def history(self) -> tuple[Message, ...]:
@@ -143,11 +147,11 @@ class Conversation:
 
     def stream(self, text: str, *, request_id: str | None = None) -> SyncStream:
         """Like `send`, as a stream of events."""
-        return SyncStream(self._loop, self._conversation, text, request_id)
+        return SyncStream(self._loop, self._conversation.stream(text, request_id=request_id))
 
-    def answer(self, value: object) -> Turn:
-        """Answer what the run waits for. Raises ConversationConflict when it waits for nothing."""
-        return self._loop.run(self._conversation.answer(value))
+    def answer(self, value: object, *, request_id: str | None = None) -> Turn:
+        """Answer what the run waits for; errors as of AsyncConversation.answer."""
+        return self._loop.run(self._conversation.answer(value, request_id=request_id))
 
     def end(self) -> None:
         """Close the conversation for good."""
@@ -207,14 +211,47 @@ class Machine:
         conversation_id: str | None = None,
         greet: bool = True,
         state: str | None = None,
+        background: Mapping[str, Any] | None = None,
     ) -> Conversation:
         """Begin a conversation and greet (unless `greet` is False); errors as of AsyncMachine.start."""
-        started = self._machine.start(context, conversation_id, greet, state)
+        started = self._machine.start(context, conversation_id, greet, state, background)
         return Conversation(self, self._loop.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:
         """Go on with a conversation of any process, any day. Raises ConversationNotFound."""
         return Conversation(self, self._loop.run(self._machine.resume(conversation_id)))
+
+    def run(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
+    ) -> Turn:
+        """Run a machine without a user as far as it goes; errors as of AsyncMachine.run."""
+        return self._loop.run(self._machine.run(input, context, conversation_id, background))
+
+    def run_stream(
+        self,
+        input: Any = None,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        background: Mapping[str, Any] | None = None,
+    ) -> SyncStream:
+        """Like `run`, as a stream of events."""
+        return SyncStream(self._loop, self._machine.run_stream(input, context, conversation_id, background))
+
+    def answer(
+        self, conversation_id: str, value: object, *, pause: str | None = None, request_id: str | None = None
+    ) -> Turn:
+        """Answer what a run waits for; errors as of AsyncMachine.answer."""
+        return self._loop.run(
+            self._machine.answer(conversation_id, value, pause=pause, request_id=request_id)
+        )
+
+    def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
+        """Fire every time-out and reminder that is due; errors as of AsyncMachine.run_due."""
+        return self._loop.run(self._machine.run_due(now))
 
     def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
@@ -247,3 +284,11 @@ class Machine:
     def tool(self, function: Any = None, /, **options: Any) -> Any:
         """Register a function under its name, for definitions that name it."""
         return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)
+
+    def function(self, function: Any = None, /, **options: Any) -> Any:
+        """Register a function for `execute` or for a key result's check; see `llm_fsm.functions`."""
+        return (
+            self._machine.function(**options)
+            if function is None
+            else self._machine.function(function, **options)
+        )

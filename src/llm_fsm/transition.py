@@ -27,7 +27,10 @@ class Guard:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Move:
-    """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0."""
+    """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0.
+
+    `on`: the label by which a task or an answer picks it.
+    """
 
     pointer: str
     target: str
@@ -35,6 +38,7 @@ class Move:
     guards: tuple[Guard, ...]
     priority: int
     auto: bool
+    on: str | None = None
 
     @property
     def judged(self) -> bool:

@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from llm_fsm import events as ev
-from llm_fsm.course import Course, Heard, Opening, Run
+from llm_fsm.course import Answer, Course, Heard, Opening, Run
 from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import Usage
 from llm_fsm.program import Program
 from llm_fsm.session import Session, apply
@@ -32,16 +33,50 @@ class Step:
     run: Run
 
 
-def begin(program: Program, session: Session, heard: Heard, points: frozenset[Point] = frozenset()) -> Step:
-    """Begin the turn of a message. `points` are those that have handlers. The session must not have ended."""
-    course = Course(program, session, points)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Means:
+    """What a host brings to every turn: which points have handlers, its tools, whether summaries are wanted."""
+
+    points: frozenset[Point] = frozenset()
+    kit: Kit = NO_TOOLS
+    summaries: bool = True
+
+    def course(self, program: Program, session: Session) -> Course:
+        """A turn of this host that has not begun."""
+        return Course(program, session, self.points, self.kit, summaries=self.summaries)
+
+
+_BARE = Means()
+
+
+def begin(program: Program, session: Session, heard: Heard, means: Means = _BARE) -> Step:
+    """Begin the turn of a message. The session must neither have ended nor wait for an answer."""
+    course = means.course(program, session)
     return _next(course, course.message(heard), None)
 
 
-def begin_start(program: Program, opening: Opening, points: frozenset[Point] = frozenset()) -> Step:
+def begin_start(program: Program, opening: Opening, means: Means = _BARE) -> Step:
     """Begin the first turn of a new conversation. Raises ValueError for a context that does not fit."""
-    course = Course(program, Session(conversation_id=opening.conversation_id), points)
+    course = means.course(program, Session(conversation_id=opening.conversation_id))
     return _next(course, course.opening(opening), None)
+
+
+def begin_run(program: Program, session: Session, time: float, means: Means = _BARE) -> Step:
+    """Begin the turn of a run without a message, at `time` (seconds since the epoch)."""
+    course = means.course(program, session)
+    return _next(course, course.resumed(time), None)
+
+
+def begin_answer(program: Program, session: Session, given: Answer, means: Means = _BARE) -> Step:
+    """Begin the turn of an answer to the pause of the session."""
+    course = means.course(program, session)
+    return _next(course, course.answer(given), None)
+
+
+def begin_due(program: Program, session: Session, time: float, means: Means = _BARE) -> Step:
+    """Begin the turn of what the pause of the session has due at `time` (seconds since the epoch)."""
+    course = means.course(program, session)
+    return _next(course, course.due(time), None)
 
 
 def advance(step: Step, result: Result) -> Step:

@@ -22,11 +22,12 @@ from llm_fsm.cli.options import data_folder, db_option, open_existing, open_stor
 from llm_fsm.cli.prompt_printer import PromptPrinter
 from llm_fsm.cli.talk import Talk
 from llm_fsm.cli.verbosity import Settings, verbose_option
+from llm_fsm.conversation import AsyncConversation
 from llm_fsm.definition import Definition
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
-from llm_fsm.machine import AsyncConversation, AsyncMachine
+from llm_fsm.machine import AsyncMachine
 from llm_fsm.shipped import definition_paths
 from llm_fsm.stores.base import Listed, Store
 

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
 
+from llm_fsm.admission import checked_message
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.talk import Talk
 from llm_fsm.course import MAX_MESSAGE_CHARS
-from llm_fsm.engine import checked_message
 
 _CHUNK = 65_536
 _MAX_LINE_BYTES = 4 * MAX_MESSAGE_CHARS + 4

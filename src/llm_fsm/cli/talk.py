@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
+from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.definition import Definition
-from llm_fsm.machine import AsyncConversation, AsyncMachine, Turn
+from llm_fsm.machine import AsyncMachine
 from llm_fsm.program import Program, compile_program
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import TurnRecord, parse, replay, standing

@@ -12,6 +12,7 @@ import json
 import time
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -20,9 +21,10 @@ from yarl import URL
 
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.completion import error_line, no_completion, parse_completion
-from llm_fsm.llm.modes import Mode, ReplyModes, form_json, rejects_form
+from llm_fsm.llm.modes import NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.llm.tool_messages import message_json, tool_fields
+from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
 
 MAX_ANSWER = 2 * 2**20
 """Bytes that are read of an answer's body."""
@@ -34,6 +36,14 @@ _PATH = "/chat/completions"
 _LARGE = 2**20  # aiohttp warns about larger bodies that are given as bytes
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _ENCODE = json.JSONEncoder(ensure_ascii=True).encode
+
+
+class _Asked(NamedTuple):
+    """How a reply is asked for."""
+
+    model: str
+    mode: Mode
+    tools: bool
 
 
 class CompatLLM:
@@ -63,7 +73,7 @@ class CompatLLM:
         policy = retry or RetryPolicy()
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
         self._pacing = pacing or Pacing()
-        self._modes = ReplyModes()
+        self._modes = ReplyModes(both=self._url.host == "api.openai.com")
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
             WeakKeyDictionary()
         )
@@ -71,13 +81,14 @@ class CompatLLM:
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the server: again where that may help, in a plainer form where it rejects the form."""
         model = (request.model or self._model).removeprefix("openai/")
+        tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
 
         async def ask(mode: Mode) -> ModelReply:
-            body = _body(request, model, mode)
-            return await retries.run(lambda seconds: self._send(body, model, mode, retries, seconds))
+            body, asked = _body(request, model, mode), _Asked(model, mode, tools)
+            return await retries.run(lambda seconds: self._send(body, asked, retries, seconds))
 
-        return await self._modes.settle(model, request.schema, ask)
+        return await self._modes.settle(model, request.schema, ask, tools=tools)
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -85,9 +96,7 @@ class CompatLLM:
         if session is not None:
             await session.close()
 
-    async def _send(
-        self, body: bytes, model: str, mode: Mode, retries: Retries, seconds: float
-    ) -> ModelReply:
+    async def _send(self, body: bytes, asked: _Asked, retries: Retries, seconds: float) -> ModelReply:
         data = body if len(body) < _LARGE else io.BytesIO(body)
         try:
             async with (
@@ -95,7 +104,7 @@ class CompatLLM:
                 self._session().post(self._url, data=data, allow_redirects=False) as response,
             ):
                 if response.status != 200:
-                    raise await self._failure(response, mode)
+                    raise await self._failure(response, asked)
                 answer = await _read(response, MAX_ANSWER + 1)
                 if len(answer) > MAX_ANSWER:
                     response.close()
@@ -107,7 +116,12 @@ class CompatLLM:
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ModelError(self._broken(error), retryable=True) from error
         return parse_completion(
-            answer, model=model, mode=mode, attempts=retries.sent, seconds=retries.seconds
+            answer,
+            model=asked.model,
+            mode=asked.mode,
+            attempts=retries.sent,
+            seconds=retries.seconds,
+            tools=asked.tools,
         )
 
     def _session(self) -> aiohttp.ClientSession:
@@ -122,7 +136,7 @@ class CompatLLM:
             )
         return session
 
-    async def _failure(self, response: aiohttp.ClientResponse, mode: Mode) -> ModelError:
+    async def _failure(self, response: aiohttp.ClientResponse, asked: _Asked) -> ModelError:
         status = response.status
         body = (await _read(response, MAX_ERROR)).decode("utf-8", "replace")
         if len(body) >= MAX_ERROR:
@@ -139,7 +153,9 @@ class CompatLLM:
             said = f"a redirect to {target}, which is not followed; use the final address as base_url"
         elif status == 404:
             said = f"{said}; is the model's name right, and does the address end as it should (often /v1)?"
-        rejected = rejects_form(status, body, mode)
+        rejected = rejects_form(status, body, asked.mode)
+        if asked.tools and not rejected and rejects_tools(status, body):
+            said = f"{said}; {NO_TOOLS}"
         return ModelError(
             f"{self._where} answered {status}: {said}",
             retryable=is_retryable(status) and not rejected,
@@ -160,14 +176,20 @@ class CompatLLM:
 
 def _body(request: LLMRequest, model: str, mode: Mode) -> bytes:
     """The request's JSON. It is put together by hand because the schema's text is made already."""
-    messages = ",".join(
-        [f'{{"role":"{message.role}","content":{_ENCODE(message.content)}}}' for message in request.messages]
-    )
+    messages = ",".join([_message(message) for message in request.messages])
     limits = "" if request.temperature is None else f',"temperature":{_ENCODE(request.temperature)}'
     if request.max_tokens is not None:
         limits += f',"max_tokens":{_ENCODE(request.max_tokens)}'
     form = form_json(mode, request.schema)
+    if request.tools:
+        form += f",{_ENCODE(tool_fields(request))[1:-1]}"
     return f'{{"model":{_ENCODE(model)},"messages":[{messages}]{limits}{form}}}'.encode("ascii")
+
+
+def _message(message: LLMMessage) -> str:
+    if message.tool_calls or message.tool_call_id:
+        return _ENCODE(message_json(message))
+    return f'{{"role":"{message.role}","content":{_ENCODE(message.content)}}}'
 
 
 async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:

@@ -14,28 +14,37 @@ from typing import Any
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.modes import TOOL_NAME, Mode
 from llm_fsm.llm.retry import is_retryable
+from llm_fsm.llm.tool_messages import read_calls
 from llm_fsm.messages import ModelReply
 
 _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""
 
 
-def parse_completion(body: bytes, *, model: str, mode: Mode, attempts: int, seconds: float) -> ModelReply:
-    """The reply in the body of an answer with status 200. Raises ModelError if it holds none."""
+def parse_completion(
+    body: bytes, *, model: str, mode: Mode, attempts: int, seconds: float, tools: bool = False
+) -> ModelReply:
+    """The reply in the body of an answer with status 200. Raises ModelError if it holds none.
+
+    `tools`: tools were offered, so that calls are calls and not the reply in the form of one.
+    """
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError) as error:
         raise no_completion(_describe(body)) from error
-    return read_completion(payload, model=model, mode=mode, attempts=attempts, seconds=seconds)
+    return read_completion(payload, model=model, mode=mode, attempts=attempts, seconds=seconds, tools=tools)
 
 
-def read_completion(payload: Any, *, model: str, mode: Mode, attempts: int, seconds: float) -> ModelReply:
-    """The reply in a chat completion. Raises ModelError if it is none."""
+def read_completion(
+    payload: Any, *, model: str, mode: Mode, attempts: int, seconds: float, tools: bool = False
+) -> ModelReply:
+    """The reply in a chat completion. Raises ModelError if it is none. `tools`: see `parse_completion`."""
     choice = _first_choice(payload)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise no_completion("JSON whose choice has no message")
-    text = _text(message, mode)
+    calls = read_calls(message) if tools else ()
+    text = _words(message) if tools else _text(message, mode)
     finish = choice.get("finish_reason")
     usage = payload.get("usage")
     if not isinstance(usage, dict):
@@ -51,6 +60,7 @@ def read_completion(payload: Any, *, model: str, mode: Mode, attempts: int, seco
         output_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),
         seconds=seconds,
         cost=_cost(usage.get("cost")),
+        tool_calls=calls,
     )
 
 
@@ -100,10 +110,15 @@ _KINDS = {list: "list", str: "string", int: "number", float: "number", bool: "bo
 
 
 def _text(message: Mapping[str, Any], mode: Mode) -> str:
-    content = _content(message.get("content"))
     called = _arguments(message)
-    if called and (mode == "tool" or not content.strip()):
+    if called and (mode == "tool" or not _content(message.get("content")).strip()):
         return called
+    return _words(message)
+
+
+def _words(message: Mapping[str, Any]) -> str:
+    """The content, or what a model says when it declines."""
+    content = _content(message.get("content"))
     if content:
         return content
     refusal = message.get("refusal")

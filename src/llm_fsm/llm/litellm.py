@@ -22,9 +22,17 @@ from typing import Any
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.completion import error_line, read_completion
-from llm_fsm.llm.modes import Mode, ReplyModes, form_fields, rejects_form
-from llm_fsm.llm.providers import FIRST_MODES, KEY_VARIABLES, has_key, missing_key, provider_of
+from llm_fsm.llm.modes import NO_TOOLS, Mode, ReplyModes, form_fields, rejects_form, rejects_tools
+from llm_fsm.llm.providers import (
+    FIRST_MODES,
+    KEY_VARIABLES,
+    SCHEMA_BESIDE_TOOLS,
+    has_key,
+    missing_key,
+    provider_of,
+)
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
+from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMRequest, ModelReply
 
 _IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
@@ -79,19 +87,25 @@ class LiteLLM:
             raise ModelError(
                 f"litellm cannot be imported ({error}); install it again, or give base_url="
             ) from error
-        modes = self._modes.setdefault(provider, ReplyModes(FIRST_MODES.get(provider, "schema")))
+        modes = self._modes.get(provider)
+        if modes is None:
+            both = provider in SCHEMA_BESIDE_TOOLS and "api_base" not in self._options
+            modes = self._modes[provider] = ReplyModes(FIRST_MODES.get(provider, "schema"), both=both)
+        tools = bool(request.tools)
 
         async def ask(mode: Mode) -> ModelReply:
             fields = {"model": model, **_fields(request, mode), **self._options}
-            answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, seconds))
+            answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
             return replace(answer, attempts=retries.sent, seconds=retries.seconds)
 
-        return await modes.settle(model, request.schema, ask)
+        return await modes.settle(model, request.schema, ask, tools=tools)
 
     async def aclose(self) -> None:
         """Nothing to free: litellm keeps its clients for the whole process and closes them at its end."""
 
-    async def _send(self, litellm: Any, fields: dict[str, Any], mode: Mode, seconds: float) -> ModelReply:
+    async def _send(
+        self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float
+    ) -> ModelReply:
         model = fields["model"]
         try:
             async with asyncio.timeout(seconds):
@@ -99,12 +113,14 @@ class LiteLLM:
         except TimeoutError as error:
             raise ModelError(f"{model} gave no answer within {seconds:.3g} s", retryable=True) from error
         except Exception as error:
-            raise self._failure(error, model, mode) from error
-        reply = read_completion(answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0)
+            raise self._failure(error, model, mode, tools) from error
+        reply = read_completion(
+            answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0, tools=tools
+        )
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
         return replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
-    def _failure(self, error: Exception, model: str, mode: Mode) -> ModelError:
+    def _failure(self, error: Exception, model: str, mode: Mode, tools: bool) -> ModelError:
         """What litellm raised, as who must act and whether again may help."""
         status = getattr(error, "status_code", None)
         status = status if isinstance(status, int) else None
@@ -122,10 +138,12 @@ class LiteLLM:
                 status=status,
             )
         kind = type(error).__name__
-        lacks = _NO_MODULE.search(
-            full
-        )  # litellm needs optional packages for some forms, such as mcp for tools
+        lacks = _NO_MODULE.search(full)  # litellm needs optional packages for some requests
         rejected = mode != "prompt" if lacks else rejects_form(status or 0, full, mode)
+        if tools and lacks:
+            said = f"{said}; litellm needs that package for tools: install it, or give base_url="
+        elif tools and not rejected and rejects_tools(status or 0, full):
+            said = f"{said}; {NO_TOOLS}"
         again = kind in {"APIConnectionError", "Timeout"} or (status is not None and is_retryable(status))
         headers = getattr(error, "litellm_response_headers", None) or {}
         return ModelError(
@@ -186,12 +204,15 @@ def _loggers() -> Iterator[None]:
 
 
 def _fields(request: LLMRequest, mode: Mode) -> dict[str, Any]:
-    fields: dict[str, Any] = {"messages": [message.to_dict() for message in request.messages]}
+    fields: dict[str, Any] = {"messages": [message_json(message) for message in request.messages]}
     if request.temperature is not None:
         fields["temperature"] = request.temperature
     if request.max_tokens is not None:
         fields["max_tokens"] = request.max_tokens
-    return fields | form_fields(mode, request.schema)
+    fields |= form_fields(mode, request.schema) | tool_fields(request)
+    if "tools" in fields:
+        fields["_skip_mcp_handler"] = True  # else litellm imports the package mcp to look for its own tools
+    return fields
 
 
 def _plain(error: Exception) -> str:

@@ -5,7 +5,9 @@
     json_object   `response_format` json_object: JSON of any form
     prompt        the prompt's words alone
 
-A step down is made only when a provider rejects a request for its form.
+A step down is made only when a provider rejects a request for its form. Where tools are offered too, few
+providers hold the model to a schema without keeping it from calling them: there only the prompt asks for the
+form, unless the endpoint is known to take both.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ _FORM: Mapping[Mode, re.Pattern[str]] = {
         r"response[_ ]?format|json[_ ]?object|json[_ ]mode|the word .?.?json|response_?mime"
     ),
 }
+NO_TOOLS = "the request offers tools; use a model and a server that take them"
+"""What to say when a request was rejected for its tools: without them there is nothing left to ask."""
+
 _UNSUPPORTED = re.compile(
     r"not (yet )?(supported|implemented|permitted|available)|unsupported|unrecogni[sz]ed|cannot unmarshal"
     r"|(not|n't) (currently |yet )?support|endpoints? found that|requested parameters"
@@ -68,6 +73,14 @@ def rejects_form(status: int, body: str, mode: Mode) -> bool:
     if _FORM[mode].search(words):
         return True
     return bool(_UNSUPPORTED.search(words)) and not _ANOTHER_PARAMETER.search(words)
+
+
+def rejects_tools(status: int, body: str) -> bool:
+    """Whether an error answer says that the endpoint takes no tools."""
+    if status not in FORM_STATUS or body.lstrip()[:1] == "<":
+        return False
+    words = _claims(body)[:4000].lower()
+    return bool(_FORM["tool"].search(words)) and not _ANOTHER_CAUSE.search(words)
 
 
 def _claims(body: str) -> str:
@@ -127,24 +140,29 @@ def form_json(mode: Mode, schema: ReplySchema | None) -> str:
 
 
 class ReplyModes:
-    """What the models of one endpoint accept, as far as it is known."""
+    """What the models of one endpoint accept, as far as it is known. `both`: schemas beside tools, too."""
 
-    __slots__ = ("_first", "_known")
+    __slots__ = ("_both", "_first", "_known")
 
-    def __init__(self, first: Mode = "schema") -> None:
+    def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:
         self._first = first
-        self._known: dict[str, Mode] = {}
+        self._both = both
+        self._known: dict[tuple[str, bool], Mode] = {}
 
     async def settle(
-        self, model: str, schema: ReplySchema | None, ask: Callable[[Mode], Awaitable[ModelReply]]
+        self,
+        model: str,
+        schema: ReplySchema | None,
+        ask: Callable[[Mode], Awaitable[ModelReply]],
+        *,
+        tools: bool = False,
     ) -> ModelReply:
         """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
 
         A step is remembered once a plainer request was answered. Without a schema only the prompt's words
         say the form. Raises what `ask` raises for another reason.
         """
-        first = self._known.get(model, self._first)
-        modes = ("prompt",) if schema is None else MODES[MODES.index(first) :]
+        modes = self._modes(model, schema, tools)
         for mode in modes[:-1]:
             try:
                 reply = await ask(mode)
@@ -152,9 +170,17 @@ class ReplyModes:
                 if not error.format_rejected:
                     raise
                 continue
-            self._known[model] = mode
+            self._known[model, tools] = mode
             return reply
         reply = await ask("prompt")
         if schema is not None:
-            self._known[model] = "prompt"
+            self._known[model, tools] = "prompt"
         return reply
+
+    def _modes(self, model: str, schema: ReplySchema | None, tools: bool) -> tuple[Mode, ...]:
+        if schema is None:
+            return ("prompt",)
+        first = self._known.get((model, tools), self._first)
+        if not tools:
+            return MODES[MODES.index(first) :]
+        return ("schema", "prompt") if self._both and first == "schema" else ("prompt",)

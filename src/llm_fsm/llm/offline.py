@@ -37,8 +37,14 @@ class OfflineLLM:
         """Answer by rules. Raises ModelError for a request without a view."""
         if request.view is None:
             raise ModelError("the model `offline` reads the plain view of a turn, and this request has none")
-        text = json.dumps(answer(request.view), ensure_ascii=False)
+        view = request.view
+        text = output(view) if view.task else json.dumps(answer(view), ensure_ascii=False)
         return ModelReply(text=text, model="offline", mode="offline", finish_reason="stop")
+
+
+def output(view: TurnView) -> str:
+    """What a task is answered: that nothing works on it here, and what it was to do. Tools are never called."""
+    return wording.join(wording.NO_WORK, view.purpose or view.description or view.state.replace("_", " "))
 
 
 def answer(view: TurnView) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from llm_fsm.llm.offline_vocabulary import stems
 from llm_fsm.messages import Choice
 
 NOTICE = "(offline: no language model is used; I follow the definition's own words and simple patterns.)"
+NO_WORK = "(offline: no language model works on this task, and no tool is called.)"
 _MAX_DESCRIPTION = 70
 _THEIRS = re.compile(r"^(?:the )?(?:user|customer|caller|guest|client|patient)['’]s\b", re.IGNORECASE)
 _HINTS = {

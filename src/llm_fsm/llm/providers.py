@@ -44,6 +44,9 @@ OTHERS = frozenset(
 FIRST_MODES: Mapping[str, Mode] = {"deepseek": "tool"}
 """The reply form to begin with, where it is known that a JSON Schema is not accepted."""
 
+SCHEMA_BESIDE_TOOLS = frozenset({"azure", "openai"})
+"""Providers that hold a reply to its schema and still let the model call tools instead."""
+
 _FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
 
 

@@ -7,8 +7,9 @@ at most the last line:
      "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
                "input_tokens": 812, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
 
-`fingerprint` is the SHA-256 of the request's messages as JSON; `user` is null where nobody had spoken. A JSON
-list of such objects is read too. No keys, addresses or headers are written; what users said is.
+`fingerprint` is the SHA-256 of the request's messages as JSON; `user` is null where nobody had spoken. A reply
+that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such objects is read too. No
+keys, addresses or headers are written; what users said is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, Literal, TypeAlias
 
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 
 Match: TypeAlias = Literal["exact", "words"]
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
@@ -43,6 +44,11 @@ class Entry:
     def to_json(self) -> str:
         """The entry as one line of a cassette."""
         reply = {name: getattr(self.reply, name) for name in _KEPT}
+        if self.reply.tool_calls:
+            reply["tool_calls"] = [
+                {"id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in self.reply.tool_calls
+            ]
         content = {"fingerprint": self.fingerprint, "state": self.state, "user": self.user, "reply": reply}
         return json.dumps(content, separators=(",", ":"))
 
@@ -194,7 +200,10 @@ def _entry(item: Any, where: str) -> Entry:
             fingerprint=str(item.get("fingerprint", "")),
             state=str(item.get("state", "")),
             user=user if isinstance(user, str) else None,
-            reply=ModelReply(**{name: reply[name] for name in _KEPT if name in reply}),
+            reply=ModelReply(
+                **{name: reply[name] for name in _KEPT if name in reply},
+                tool_calls=tuple(ToolCall(**call) for call in reply.get("tool_calls", ())),
+            ),
         )
     except TypeError as error:
         raise ConfigurationError(f"cassette: {where} is no entry: {error}") from error

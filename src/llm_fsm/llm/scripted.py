@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 
 Words: TypeAlias = str | dict[str, Any]
 ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
@@ -18,9 +18,9 @@ class ScriptedLLM:
     """Each call takes the next reply of the list.
 
     A text is answered as it stands, a dict as its JSON, an exception is raised, a callable is given the
-    request and returns a text or dict. When the list is used up, `loop` starts it again; without it a
-    call is ModelError. `requests` holds every request seen, in order; where a callable is among the replies
-    they carry the view of the turn.
+    request and returns a text or dict. A dict with `tool_calls`, as `calls` makes it, calls tools. When the list
+    is used up, `loop` starts it again; without it a call is ModelError. `requests` holds every request seen, in
+    order; where a callable is among the replies they carry the view of the turn.
     """
 
     def __init__(self, replies: Sequence[ScriptedReply], *, loop: bool = False) -> None:
@@ -66,7 +66,44 @@ class ScriptedLLM:
         raise TypeError(f"scripted reply {index + 1}: the callable returned another callable or an exception")
 
 
+def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[str, Any]:
+    """A scripted reply that calls tools: `calls(("lookup", {"id": 7}), …)`.
+
+    Arguments given as text are sent as they stand, so that they may be broken. `text` stands beside the calls.
+    """
+    listed = [{"name": name, "arguments": arguments} for name, arguments in wanted]
+    return {"tool_calls": listed, "text": text}
+
+
+def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...]:
+    """The calls of a scripted reply; ids are made of `number`, the reply's, where it names none.
+
+    Raises TypeError for what is no list of calls.
+    """
+    listed = reply["tool_calls"]
+    if not isinstance(listed, list | tuple):
+        raise TypeError(f"scripted reply {number}: tool_calls is a list of {{name, arguments}}")
+    made = []
+    for place, call in enumerate(listed, start=1):
+        if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+            raise TypeError(f"scripted reply {number}: call {place} is no object with a name and arguments")
+        arguments = call.get("arguments", {})
+        text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
+        made.append(
+            ToolCall(id=str(call.get("id") or f"call_{number}_{place}"), name=call["name"], arguments=text)
+        )
+    return tuple(made)
+
+
 def _prepare(reply: ScriptedReply, number: int) -> ModelReply | BaseException | Callable[[LLMRequest], Words]:
+    if isinstance(reply, dict) and "tool_calls" in reply:
+        return ModelReply(
+            text=str(reply.get("text") or ""),
+            model="scripted",
+            mode="scripted",
+            finish_reason="tool_calls",
+            tool_calls=scripted_calls(reply, number),
+        )
     if isinstance(reply, dict):
         reply = json.dumps(reply, ensure_ascii=False, separators=(",", ":"))
     if isinstance(reply, str):

@@ -34,7 +34,8 @@ class Commit:
     `expected` is the version that was loaded (0: the conversation must not exist yet); the new version is
     `expected + 1`, and `record` is stored under that number. `request_id` goes to the inbox. The journal of
     the conversation is emptied. `state`, `ended`, `definition` and `time` (seconds since the epoch) are for
-    listings.
+    listings. `due`: when (seconds since the epoch) something is to happen by itself, and of what kind; these rows
+    replace those of the conversation in the due table.
     """
 
     conversation_id: str
@@ -46,6 +47,16 @@ class Commit:
     state: str = ""
     ended: bool = False
     time: float = 0.0
+    due: tuple[tuple[float, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """A row of the due table: `kind` of what is to happen in a conversation at `time` (seconds since the epoch)."""
+
+    conversation_id: str
+    time: float
+    kind: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,6 +112,13 @@ class Store(Protocol):
 
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """Conversations in order of their ids, those after `after`."""
+        ...
+
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """Rows of the due table up to the time `now`, in order of time, then of ids, at most `limit`.
+
+        `definition`: only those of conversations that were last saved with this name of a definition.
+        """
         ...
 
     async def delete(self, conversation_id: str) -> bool:

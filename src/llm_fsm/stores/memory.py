@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Commit, Listed, Loaded
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded
 from llm_fsm.stores.conflict import answered_already, step_exists, wrong_version
 from llm_fsm.stores.turnstile import Turnstile
 
@@ -36,6 +36,7 @@ class MemoryStore:
         self._guard = threading.Lock()
         self._conversations: dict[str, _Conversation] = {}
         self._journals: dict[str, dict[int, str]] = {}
+        self._due: dict[str, Commit] = {}
         self._turnstile = Turnstile()
         self._closed = False
 
@@ -66,6 +67,10 @@ class MemoryStore:
                 found.inbox[commit.request_id] = commit.expected + 1
             found.records.append(commit.record)
             found.last = commit
+            if commit.due:
+                self._due[commit.conversation_id] = commit
+            else:
+                self._due.pop(commit.conversation_id, None)
             self._journals.pop(commit.conversation_id, None)
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
@@ -123,10 +128,27 @@ class MemoryStore:
                 if (last := known[key].last) is not None
             )
 
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """See `Store.due`."""
+        self._check_open()
+        with self._guard:
+            rows = (
+                (time, name, kind)
+                for name, commit in self._due.items()
+                if definition is None or commit.definition == definition
+                for time, kind in commit.due
+                if time <= now
+            )
+            return tuple(
+                Due(conversation_id=name, time=time, kind=kind)
+                for time, name, kind in heapq.nsmallest(max(limit, 0), rows)
+            )
+
     async def delete(self, conversation_id: str) -> bool:
         """See `Store.delete`."""
         self._check_open()
         with self._guard:
+            self._due.pop(conversation_id, None)
             self._journals.pop(conversation_id, None)
             return self._conversations.pop(conversation_id, None) is not None
 

@@ -24,7 +24,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from llm_fsm.stores.base import Commit, Listed, Loaded
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded
 from llm_fsm.stores.conflict import answered_already, step_exists, wrong_version
 from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
 from llm_fsm.stores.sqlite_file import MEMORY
@@ -101,6 +101,10 @@ class SQLiteStore:
     async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """See `Store.list`."""
         return await self._run(partial(_list, after, limit), writes=False)
+
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """See `Store.due`."""
+        return await self._run(partial(_due, now, limit, definition), writes=False)
 
     async def delete(self, conversation_id: str) -> bool:
         """See `Store.delete`."""
@@ -218,6 +222,11 @@ def _save(commit: Commit, db: sqlite3.Connection) -> None:
         inbox = "INSERT INTO inbox (conversation, request_id, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
         if db.execute(inbox, (name, commit.request_id, number)).rowcount == 0:
             raise answered_already(commit)
+    if commit.expected:
+        db.execute("DELETE FROM due WHERE conversation = ?", (name,))
+    for at, kind in commit.due:
+        insert = "INSERT OR IGNORE INTO due (conversation, time, kind) VALUES (?, ?, ?)"
+        db.execute(insert, (name, at, kind))
     _forget_journal(name, db)
 
 
@@ -261,6 +270,13 @@ def _list(after: str | None, limit: int, db: sqlite3.Connection) -> Sequence[Lis
         )
         for name, definition, state, ended, turns, created, updated in rows
     )
+
+
+def _due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) -> Sequence[Due]:
+    query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
+        WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT ?"""
+    rows = db.execute(query, (now, definition, definition, max(limit, 0)))
+    return tuple(Due(conversation_id=name, time=at, kind=kind) for name, at, kind in rows)
 
 
 def _delete(conversation_id: str, db: sqlite3.Connection) -> bool:

@@ -16,8 +16,17 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.place import cannot_open, denied, full, make_folder, read_only
 
 MEMORY = ":memory:"
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
 APPLICATION_ID = int.from_bytes(b"LFSM", "big")
+
+_DUE = (
+    """CREATE TABLE due (
+        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+        time REAL NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (conversation, time, kind)) WITHOUT ROWID""",
+    "CREATE INDEX due_by_time ON due (time)",
+    f"PRAGMA user_version = {SCHEMA_VERSION}",
+)
+"""What version 2 added; a file of version 1 gets it when it is opened."""
 
 _SCHEMA = (
     """CREATE TABLE conversations (
@@ -36,7 +45,7 @@ _SCHEMA = (
         conversation TEXT NOT NULL, step INTEGER NOT NULL, text TEXT NOT NULL,
         PRIMARY KEY (conversation, step)) WITHOUT ROWID""",
     f"PRAGMA application_id = {APPLICATION_ID}",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
+    *_DUE,
 )
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
@@ -108,9 +117,7 @@ def is_lasting(error: BaseException) -> bool:
     Not so when the disk is full: a full disk can still be read, but perhaps no connection be opened.
     """
     return (
-        isinstance(error, sqlite3.Error)
-        and _code(error) & 0xFF in _REOPEN
-        and _code(error) not in _CUT_SHORT
+        isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _REOPEN and _code(error) not in _CUT_SHORT
     )
 
 
@@ -120,19 +127,18 @@ def _code(error: sqlite3.Error) -> int:
 
 def _prepare(db: sqlite3.Connection, path: str) -> None:
     with _transaction(db, "BEGIN"):
-        empty = _is_empty(db, path)
+        missing = _missing(db, path)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA foreign_keys = ON")
-    if empty:
+    if missing:
         with _transaction(db, "BEGIN IMMEDIATE"):
-            if _is_empty(db, path):  # nobody was faster
-                for statement in _SCHEMA:
-                    db.execute(statement)
+            for statement in _missing(db, path):  # nothing, if somebody was faster
+                db.execute(statement)
 
 
-def _is_empty(db: sqlite3.Connection, path: str) -> bool:
-    """Whether the schema has to be created. Refuses what another program, or a newer version, has written.
+def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
+    """What creates the schema, or brings it up to date. Refuses what another program, or a newer version, wrote.
 
     To be called in a transaction, so that the answers belong together.
     """
@@ -144,10 +150,10 @@ def _is_empty(db: sqlite3.Connection, path: str) -> bool:
                 f"{path}: written by a newer version (schema {version}; this one knows up to "
                 f"{SCHEMA_VERSION}): upgrade llm-fsm or use another file"
             )
-        return False
+        return _DUE if version < SCHEMA_VERSION else ()
     if application or version or _value(db, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(f"{path}: is a database of another program: use another file")
-    return True
+    return _SCHEMA
 
 
 @contextmanager

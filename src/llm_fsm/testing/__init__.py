@@ -1,11 +1,11 @@
 """Doubles and helpers for tests of machines, models and stores. They are product code, and need no pytest.
 
 `ScriptedLLM` answers from a list; `serve_scripted` is a real OpenAI-compatible server on the loopback
-address; `play`, `reply` and `expect` play a conversation and check its turns; `check_folder` checks definition
-files; `store_suite` is the contract that every store must pass.
+address; `play`, `reply`, `calls` and `expect` play a conversation and check its turns; `check_folder`
+checks definition files; `store_suite` is the contract that every store must pass.
 """
 
-from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.testing.conversations import Played, expect, play, reply
 from llm_fsm.testing.definitions import check_folder
 from llm_fsm.testing.http import HttpReply
@@ -17,6 +17,7 @@ __all__ = [
     "Played",
     "ScriptedLLM",
     "StoreCheck",
+    "calls",
     "check_folder",
     "expect",
     "play",

@@ -6,10 +6,13 @@ Shapes: https://platform.openai.com/docs/api-reference/chat, with its streaming 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt"]
+from llm_fsm.messages import ToolCall
+
+Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt", "tools"]
+"""How a reply is asked for; `tools`: that tools are offered, whatever the form."""
 
 _REFUSALS: Mapping[str, tuple[str, str]] = {
     "schema": (
@@ -17,6 +20,7 @@ _REFUSALS: Mapping[str, tuple[str, str]] = {
         "response_format",
     ),
     "tool": ("'tools' is not supported with this model.", "tools"),
+    "tools": ("This model does not support tools.", "tools"),
     "json_object": (
         "'response_format' of type 'json_object' is not supported with this model.",
         "response_format",
@@ -32,7 +36,12 @@ def reply_form(body: Mapping[str, Any]) -> Form:
         return "schema"
     if kind == "json_object":
         return "json_object"
-    return "tool" if body.get("tools") else "prompt"
+    return "tool" if isinstance(body.get("tool_choice"), dict) else "prompt"
+
+
+def offers_tools(body: Mapping[str, Any]) -> bool:
+    """Whether the model may call tools, and is not forced to answer by one."""
+    return bool(body.get("tools")) and not isinstance(body.get("tool_choice"), dict)
 
 
 def refusal(form: Form) -> dict[str, Any]:
@@ -54,45 +63,64 @@ def models(names: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def completion(text: str, body: Mapping[str, Any], number: int) -> dict[str, Any]:
+def completion(
+    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = ()
+) -> dict[str, Any]:
     """The answer to a request that does not stream; where it forces a tool, `text` is the call's arguments."""
-    message: dict[str, Any] = {"role": "assistant", "content": text}
-    finish = "stop"
-    if reply_form(body) == "tool":
-        call = {"name": _tool_name(body), "arguments": text}
-        message |= {
-            "content": None,
-            "tool_calls": [{"id": f"call_{number}", "type": "function", "function": call}],
-        }
-        finish = "tool_calls"
-    choice = {"index": 0, "message": message, "finish_reason": finish}
-    return {**_head("chat.completion", body, number), "choices": [choice], "usage": _usage(text, body)}
+    text, calls = _said(text, body, number, calls)
+    message: dict[str, Any] = {"role": "assistant", "content": None if calls and not text else text}
+    if calls:
+        message["tool_calls"] = [_call_json(call, call.arguments) for call in calls]
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls" if calls else "stop"}
+    usage = _usage(_spoken(text, calls), body)
+    return {**_head("chat.completion", body, number), "choices": [choice], "usage": usage}
 
 
-def chunks(text: str, body: Mapping[str, Any], number: int, size: int = 16) -> Iterator[bytes]:
+def chunks(
+    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall] = (), size: int = 16
+) -> Iterator[bytes]:
     """The same answer as server-sent events with `size` characters each."""
     head = _head("chat.completion.chunk", body, number)
-    tool = reply_form(body) == "tool"
+    text, calls = _said(text, body, number, calls)
 
     def event(delta: dict[str, Any], finish: str | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, "finish_reason": finish}
         return b"data: " + json.dumps({**head, "choices": [choice]}).encode() + b"\n\n"
 
-    first: dict[str, Any] = {"role": "assistant", "content": None if tool else ""}
-    if tool:
-        call = {"name": _tool_name(body), "arguments": ""}
-        first["tool_calls"] = [{"index": 0, "id": f"call_{number}", "type": "function", "function": call}]
-    yield event(first)
-    for start in range(0, len(text), size):
-        part = text[start : start + size]
-        arguments = {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}
-        yield event(arguments if tool else {"content": part})
-    yield event({}, "tool_calls" if tool else "stop")
+    yield event({"role": "assistant", "content": None if calls and not text else ""})
+    for part in _parts(text, size):
+        yield event({"content": part})
+    for index, call in enumerate(calls):
+        yield event({"tool_calls": [{"index": index, **_call_json(call, "")}]})
+        for part in _parts(call.arguments, size):
+            yield event({"tool_calls": [{"index": index, "function": {"arguments": part}}]})
+    yield event({}, "tool_calls" if calls else "stop")
     options = body.get("stream_options")
     if isinstance(options, dict) and options.get("include_usage"):
-        usage = {**head, "choices": [], "usage": _usage(text, body)}
+        usage = {**head, "choices": [], "usage": _usage(_spoken(text, calls), body)}
         yield b"data: " + json.dumps(usage).encode() + b"\n\n"
     yield b"data: [DONE]\n\n"
+
+
+def _said(
+    text: str, body: Mapping[str, Any], number: int, calls: Sequence[ToolCall]
+) -> tuple[str, Sequence[ToolCall]]:
+    """The content and the calls of the answer: the text is a call's arguments where the form demands it."""
+    if calls or reply_form(body) != "tool":
+        return text, calls
+    return "", (ToolCall(id=f"call_{number}", name=_tool_name(body), arguments=text),)
+
+
+def _call_json(call: ToolCall, arguments: str) -> dict[str, Any]:
+    return {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": arguments}}
+
+
+def _parts(text: str, size: int) -> Iterator[str]:
+    return (text[start : start + size] for start in range(0, len(text), size))
+
+
+def _spoken(text: str, calls: Sequence[ToolCall]) -> str:
+    return text + "".join(call.name + call.arguments for call in calls)
 
 
 def _head(kind: str, body: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -19,7 +19,18 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from llm_fsm.testing.completions import Form, chunks, completion, failure, models, refusal, reply_form
+from llm_fsm.llm.scripted import scripted_calls
+from llm_fsm.messages import ToolCall
+from llm_fsm.testing.completions import (
+    Form,
+    chunks,
+    completion,
+    failure,
+    models,
+    offers_tools,
+    refusal,
+    reply_form,
+)
 from llm_fsm.testing.http import HttpReply, read_head, send, stream
 
 MAX_BODY = 64 * 2**20
@@ -49,7 +60,8 @@ def serve_scripted(
     """A server that gives one reply a request; use it with `with` or `async with`.
 
     `replies`: a text or dict (as JSON) is the model's words, an `HttpReply` is sent as it says, a callable
-    is given the request's JSON and returns one of these; one callable instead of the list answers every
+    is given the request's JSON and returns one of these; a dict with `tool_calls`, as `calls` makes it, calls
+    tools; one callable instead of the list answers every
     request. With `loop` the list starts again when it is used up; without it further requests get status
     400. `refuse`: forms of the reply that are answered with 400 as by a provider that does not know them;
     that uses up no reply. `delay`: seconds before every answer. `port`: 0 takes any free one.
@@ -151,15 +163,21 @@ class ScriptedServer:
             await asyncio.sleep(self._delay)
         if isinstance(said, HttpReply):
             return await send(writer, said)
+        calls: tuple[ToolCall, ...] = ()
+        if isinstance(said, dict) and "tool_calls" in said:
+            calls = scripted_calls(said, number)
+            said = str(said.get("text") or "")
         text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, separators=(",", ":"))
         if body.get("stream"):
-            return await stream(writer, chunks(text, body, number))
-        return await send(writer, HttpReply(body=completion(text, body, number)))
+            return await stream(writer, chunks(text, body, number, calls))
+        return await send(writer, HttpReply(body=completion(text, body, number, calls)))
 
     def _next(self, body: dict[str, Any]) -> Said:
         form = reply_form(body)
         if form in self._refuse:
             return HttpReply(status=400, body=refusal(form))
+        if "tools" in self._refuse and offers_tools(body):
+            return HttpReply(status=400, body=refusal("tools"))
         total = len(self._replies)
         if self._used >= total and not (self._loop and total):
             return HttpReply(status=400, body=failure(f"the script has {total} replies, and all were given"))

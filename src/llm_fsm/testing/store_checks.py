@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.stores.base import Commit, Listed, Loaded, Store
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Store
 
 HOSTILE = (
     " leading and trailing ",
@@ -67,6 +68,11 @@ def turn(name: str, number: int, session: str = "{}", request_id: str | None = N
         ended=number > 2,
         time=1_000.5 + number,
     )
+
+
+def due(name: str, number: int, *rows: tuple[float, str]) -> Commit:
+    """The commit of a turn after which something is to happen by itself."""
+    return replace(turn(name, number), due=rows)
 
 
 async def expect_conflict(what: str, attempt: Awaitable[None]) -> str:
@@ -221,6 +227,28 @@ async def deleting_removes_everything(store: Store) -> None:
     expect("the other's journal", list(await store.journalled("other")), ['"step"'])
 
 
+async def due_rows_come_in_order_of_time(store: Store) -> None:
+    """The due table holds what a commit says of its conversation, replaced by the next one; it can be narrowed."""
+    await store.save(due("b", 1, (30.5, "remind"), (10.0, "expire")))
+    await store.save(due("a", 1, (10.0, "expire"), (1e12, "expire")))
+    await store.save(turn("quiet", 1))
+    wanted = [Due(conversation_id=name, time=10.0, kind="expire") for name in ("a", "b")]
+    later = Due(conversation_id="b", time=30.5, kind="remind")
+    expect("due at 10", list(await store.due(10.0)), wanted)
+    expect("due at 9.9", list(await store.due(9.9)), [])
+    expect("due at 100", list(await store.due(100.0)), [*wanted, later])
+    expect("one of them", list(await store.due(100.0, limit=1)), wanted[:1])
+    expect("of a definition", list(await store.due(100.0, definition="greeting")), [*wanted, later])
+    expect("of another definition", list(await store.due(100.0, definition="other")), [])
+    await store.save(due("b", 2, (20.0, "remind")))
+    expect("replaced", list(await store.due(100.0)), [wanted[0], replace(later, time=20.0)])
+    await expect_conflict("a refused save", store.save(turn("b", 2)))
+    expect("after a refused save", len(await store.due(100.0)), 2)
+    await store.save(turn("b", 3))
+    await store.delete("a")
+    expect("nothing left", list(await store.due(1e13)), [])
+
+
 async def hostile_ids_are_only_ids(store: Store) -> None:
     """Ids that look like code, paths or one another stay apart and come back unchanged."""
     for name in HOSTILE:
@@ -240,7 +268,9 @@ async def documents_come_back_byte_for_byte(store: Store) -> None:
     for number, text in enumerate(DOCUMENTS, start=1):
         await store.journal("c", 1, text)
         expect(f"journal {number}", list(await store.journalled("c")), [text])
-        commit = Commit(conversation_id="c", expected=number - 1, session=text, record=text, request_id=f"r{number}")
+        commit = Commit(
+            conversation_id="c", expected=number - 1, session=text, record=text, request_id=f"r{number}"
+        )
         await store.save(commit)
         expect(f"load {number}", await store.load("c", f"r{number}"), _loaded(text, number))
     expect("records", list(await store.records("c")), list(DOCUMENTS))
@@ -265,7 +295,9 @@ async def what_was_saved_outlives_its_store(store: Store, other: Store) -> None:
     """After `close` another store finds everything."""
     await store.save(turn("c", 1, '"kept"', "r"))
     await store.journal("c", 1, '"step"')
+    await store.save(due("d", 1, (5.0, "expire")))
     await store.close()
+    expect("due", [row.conversation_id for row in await other.due(5.0)], ["d"])
     expect("load", await other.load("c", "r"), _loaded('"kept"', 1, turn("c", 1).record))
     expect("journalled", list(await other.journalled("c")), ['"step"'])
 
@@ -313,6 +345,7 @@ DOCUMENT_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
     a_journal_can_be_forgotten,
     conversations_are_listed_by_id,
     deleting_removes_everything,
+    due_rows_come_in_order_of_time,
     hostile_ids_are_only_ids,
     documents_come_back_byte_for_byte,
 )

@@ -1,0 +1,91 @@
+"""What a caller may bring: ids and messages that can be kept, and only what a conversation can take now."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.course import MAX_MESSAGE_CHARS
+from llm_fsm.errors import ConversationConflict, ConversationEnded
+from llm_fsm.messages import Paused
+from llm_fsm.program import Program
+from llm_fsm.session import Session
+from llm_fsm.shapes import compile_shape
+
+_UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+_ENDED = {
+    "final": "This conversation has ended; please start a new one.",
+    "passed": "This run has finished; please start a new one.",
+    "host": "This conversation has been closed; please start a new one.",
+    "stuck": "This conversation could not be continued; please start a new one.",
+    "exhausted": "This run could not be finished; please start a new one.",
+    "limited": "This run was stopped at one of its limits; please start a new one.",
+    "expired": "This conversation waited too long for an answer; please start a new one.",
+}
+
+
+def checked_id(text: object, what: str) -> str:
+    """An id that a caller gave. Raises ValueError for what no store could keep."""
+    if not isinstance(text, str) or not text or len(text) > 200:
+        raise ValueError(f"a {what} is a text of 1 to 200 characters")
+    if _UNSTORABLE.search(text):
+        raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
+    return text
+
+
+def checked_message(text: object) -> str:
+    """A user's message. Raises ValueError when it is empty or too long."""
+    if not isinstance(text, str):
+        raise ValueError(f"a message is text, not {type(text).__name__}")  # noqa: TRY004 - the documented error
+    if not text.strip():
+        raise ValueError("the message is empty")
+    if len(text) > MAX_MESSAGE_CHARS:
+        raise ValueError(f"the message is {len(text)} characters long; at most {MAX_MESSAGE_CHARS} are read")
+    return text
+
+
+def admit(program: Program, session: Session) -> None:
+    """Raise where a conversation cannot take a message on this machine."""
+    if session.ended:
+        raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
+    if session.state not in program.states:
+        raise ConversationConflict(
+            f"conversation {session.conversation_id!r} is in state {session.state!r}, which the definition "
+            f"{program.definition.name!r} does not have; open it with the definition it was started with"
+        )
+    if session.pause is not None:
+        raise ConversationConflict(
+            f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
+            f"({session.pause.kind}) and takes no message until it is answered"
+        )
+
+
+def expected(session: Session, pause_id: str | None) -> Paused:
+    """The pause that an answer is for. Raises ConversationConflict."""
+    pause = session.pause
+    if pause is not None and pause_id in (None, pause.id):
+        return pause
+    name = f"conversation {session.conversation_id!r}"
+    if session.settled is not None and pause_id in (None, session.settled[0]):
+        how = "was answered already" if session.settled[1] == "answered" else "has expired"
+        raise ConversationConflict(f"what {name} waited for {how}; this answer was not used")
+    if pause is not None:
+        raise ConversationConflict(
+            f"{name} no longer waits for that but for {pause.what!r}; this answer was not used"
+        )
+    raise ConversationConflict(f"{name} waits for no answer; this one was not used")
+
+
+def fitting(pause: Paused, value: object) -> Any:
+    """The answer as JSON. Raises ValueError where it does not fit."""
+    try:
+        plain = to_json_value(value)
+    except ValueFault as fault:
+        raise ValueError(f"the answer is not JSON: {fault}") from fault
+    reason = compile_shape(pause.schema).fault(plain) if pause.schema else None
+    if reason is not None:
+        raise ValueError(f"the answer does not fit what {pause.what!r} waits for: {reason}")
+    return plain

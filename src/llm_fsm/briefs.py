@@ -1,0 +1,146 @@
+"""What the model reads where it works: the brief of a task, of the judge of its output, of the summariser.
+
+The words are in `prompts/task.j2`, `judge.j2` and `summary.j2`, each with a block for the system message and
+one for the user message. Whatever comes from people, models, tools and context stands as escaped JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import Template
+
+from llm_fsm.messages import LLMMessage, ReplySchema
+from llm_fsm.program import Check, Program, StatePlan
+from llm_fsm.prompts import clean, escaped
+from llm_fsm.session import Session
+from llm_fsm.tool_results import shortened
+
+MAX_INPUT_CHARS = 100_000
+"""Characters of a task's input, as JSON, that a model is shown; more is shortened as results of tools are."""
+
+Messages = tuple[LLMMessage, ...]
+
+
+def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, Any]) -> Messages:
+    def block(name: str, values: Mapping[str, Any]) -> str:
+        return "".join(template.blocks[name](template.new_context(dict(values)))).strip()
+
+    return LLMMessage("system", block("system", system)), LLMMessage("user", block("user", user))
+
+
+def _shown(program: Program, session: Session, plan: StatePlan) -> str:
+    scope = plan.state.context_scope
+    return escaped(program.keys.visible(session.context, None if scope is None else scope.read))
+
+
+def _background(session: Session) -> str:
+    found = session.memory.get("background")
+    return escaped(found) if found else ""
+
+
+def buckets_of(session: Session) -> dict[str, Any]:
+    """What a prompt shows of the working memory: the buckets that hold something."""
+    return {f"bucket {key}": text for key, text in session.memory.items() if key.isdecimal()}
+
+
+def task_messages(program: Program, session: Session, *, tools: bool) -> Messages:
+    """The brief of an attempt: what is to be done, with what, and what failed before."""
+    plan = program.states[session.state]
+    definition, state = program.definition, plan.state
+    feedback = () if session.work is None else session.work.feedback
+    buckets = buckets_of(session) if state.memory else {}
+    return _messages(
+        program.prompts.task,
+        {
+            "name": clean(definition.name),
+            "description": clean(definition.description),
+            "persona": clean(definition.persona),
+            "state": plan.words,
+            "criteria": [
+                {"name": clean(check.name), "description": clean(check.criterion)} for check in plan.checks
+            ],
+            "labels": [
+                {"on": clean(move.on), "description": clean(move.description)}
+                for move in plan.moves
+                if move.on is not None and move.on != "default"
+            ],
+            "tools": tools,
+            "memory": state.memory,
+        },
+        {
+            "summary": escaped(session.summary) if session.summary else "",
+            "background": _background(session),
+            "buckets": escaped(buckets) if buckets else "",
+            "context": _shown(program, session, plan),
+            "failures": escaped(list(feedback)) if feedback else "",
+            "input": escaped(shortened(session.input, MAX_INPUT_CHARS)),
+        },
+    )
+
+
+def judge_messages(program: Program, session: Session, checks: Sequence[Check], output: Any) -> Messages:
+    """The question whether an output meets the criteria of these checks."""
+    plan = program.states[session.state]
+    objective = plan.state.purpose or plan.state.description or plan.id
+    return _messages(
+        program.prompts.judge,
+        {},
+        {
+            "objective": escaped(objective),
+            "criteria": escaped([{"name": check.name, "criterion": check.criterion} for check in checks]),
+            "context": _shown(program, session, plan),
+            "input": escaped(shortened(session.input, MAX_INPUT_CHARS)),
+            "output": escaped(output),
+        },
+    )
+
+
+def verdict_schema(checks: Sequence[Check]) -> ReplySchema:
+    """The form of a judge's reply on these checks."""
+    verdict = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "enum": [check.name for check in checks]},
+            "reason": {"type": "string"},
+            "passed": {"type": "boolean"},
+        },
+        "required": ["name", "reason", "passed"],
+        "additionalProperties": False,
+    }
+    return _schema("verdicts", {"verdicts": {"type": "array", "items": verdict}})
+
+
+def summary_messages(program: Program, session: Session, happened: Any) -> Messages:
+    """The request for a summary of what happened, on top of the one that there is."""
+    return _messages(
+        program.prompts.summary,
+        {},
+        {
+            "summary": escaped(session.summary) if session.summary else "",
+            "background": _background(session),
+            "happened": escaped(happened),
+        },
+    )
+
+
+def _schema(name: str, properties: Mapping[str, Any]) -> ReplySchema:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return ReplySchema(name=name, schema=schema, text=json.dumps(schema, separators=(",", ":")))
+
+
+SUMMARY_SCHEMA = _schema(
+    "summary",
+    {
+        **{step: {"type": "string"} for step in ("observe", "orient", "decide", "act", "summary")},
+        "todo_list": {"type": ["array", "null"], "items": {"type": "string"}},
+    },
+)
+"""The form of a summary."""

@@ -1,0 +1,211 @@
+"""One conversation as its caller holds it, and the turns it takes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.engine import Engine
+from llm_fsm.errors import ConversationConflict
+from llm_fsm.events import Answered, Event, StateEntered, UserSaid
+from llm_fsm.messages import Message, Paused, Usage
+from llm_fsm.records import transcript
+from llm_fsm.running import Outcome
+from llm_fsm.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turn:
+    """One turn as its caller sees it.
+
+    `text`: what was said. `previous_state`: where the message was heard; `moved`: a transition was made.
+    `number`: 0 for the greeting, then 1, 2, …. `paused`: what the run waits for, None unless it waits for an answer.
+    `output`: what the last task put out, or the last answer to a state that waits. `outcome`: how the run stands:
+    passed (also: reached a final state), paused, exhausted, limited, failed, closed (by `end`), or "" while the
+    conversation goes on.
+    """
+
+    text: str
+    state: str
+    previous_state: str
+    moved: bool
+    context: Mapping[str, Any]
+    ended: bool
+    paused: Paused | None
+    request_id: str | None
+    number: int
+    usage: Usage
+    events: tuple[Event, ...]
+    output: Any = None
+    outcome: str = ""
+    conversation_id: str = ""
+
+
+_OUTCOMES = {
+    "final": "passed",
+    "passed": "passed",
+    "exhausted": "exhausted",
+    "limited": "limited",
+    "stuck": "failed",
+    "expired": "failed",
+    "host": "closed",
+}
+
+
+def turn_of(outcome: Outcome) -> Turn:
+    """The public view of a committed turn."""
+    record, session = outcome.record, outcome.session
+    entered = [event for event in record.events if isinstance(event, StateEntered)]
+    return Turn(
+        text=record.text,
+        state=session.state,
+        previous_state=entered[0].previous if entered else session.state,
+        moved=bool(entered),
+        context=session.context,
+        ended=session.ended,
+        paused=session.pause,
+        request_id=_request_id(record.events),
+        number=record.turn,
+        usage=record.usage,
+        events=record.events,
+        output=session.input,
+        outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", ""),
+        conversation_id=session.conversation_id,
+    )
+
+
+def _request_id(events: Sequence[Event]) -> str | None:
+    return next((event.request_id for event in events if isinstance(event, UserSaid | Answered)), None)
+
+
+class TurnStream:
+    """The events of one turn as they happen; after the last one the turn is saved and `turn` is set.
+
+    Words come as `MessageDelta` and are provisional until then. Leaving the loop early cancels the turn.
+    """
+
+    def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:
+        self._run = run
+        self.turn: Turn | None = None
+
+    async def __aiter__(self) -> AsyncIterator[Event]:
+        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+
+        async def work() -> Turn:
+            try:
+                done: Turn = await self._run(lambda _, event: queue.put_nowait(event))
+                return done
+            finally:
+                queue.put_nowait(None)
+
+        task = asyncio.create_task(work())
+        try:
+            while (event := await queue.get()) is not None:
+                yield event
+            self.turn = await task
+        finally:
+            if not task.done():
+                task.cancel()
+
+
+class AsyncConversation:
+    """One conversation. `state`, `context`, `ended` are as of the last turn made here, or of `refresh`."""
+
+    def __init__(self, engine: Engine, session: Session, greeting: str) -> None:
+        self._engine = engine
+        self._session = session
+        self.greeting = greeting
+
+    @property
+    def id(self) -> str:
+        """The id under which the conversation can be resumed; it never changes."""
+        return self._session.conversation_id
+
+    @property
+    def state(self) -> str:
+        """The id of the current state."""
+        return self._session.state
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """A copy of what was collected; secrets included, system names not."""
+        return dict(self._session.context)
+
+    @property
+    def ended(self) -> bool:
+        """True when no further message can be sent."""
+        return self._session.ended
+
+    @property
+    def memory(self) -> dict[str, Any]:
+        """The working memory as JSON: bucket number to text, and `background`; empty ones are left out."""
+        return dict(self._session.memory)
+
+    @property
+    def paused(self) -> Paused | None:
+        """What the run waits for; None while it waits for nothing but the user."""
+        return self._session.pause
+
+    async def history(self) -> tuple[Message, ...]:
+        """The whole conversation so far."""
+        return transcript(await self._engine.records(self.id))
+
+    async def turns(self) -> tuple[Turn, ...]:
+        """Every turn on record, taken back or not, with its events; contexts are those of now."""
+        return tuple(
+            turn_of(Outcome(record=record, session=self._session))
+            for record in await self._engine.records(self.id)
+        )
+
+    async def refresh(self) -> None:
+        """Read what other processes may have done."""
+        self._session, _ = await self._engine.load(self.id)
+
+    async def send(self, text: str, *, request_id: str | None = None) -> Turn:
+        """Take one message and answer it.
+
+        Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
+        StoreError; after any of them nothing has changed and the same message may be sent again.
+        """
+        outcome = await self._engine.send(self.id, text, request_id, None)
+        self._session = outcome.session
+        return turn_of(outcome)
+
+    def stream(self, text: str, *, request_id: str | None = None) -> TurnStream:
+        """Like `send`, as a stream of events."""
+
+        async def run(sink: Callable[[str, Event], None]) -> Turn:
+            outcome = await self._engine.send(self.id, text, request_id, sink)
+            self._session = outcome.session
+            return turn_of(outcome)
+
+        return TurnStream(run)
+
+    async def answer(self, value: object, *, request_id: str | None = None) -> Turn:
+        """Answer what the run waits for, as it was when last looked at, and go on there.
+
+        Raises ValueError for an answer that does not fit the schema of `paused`, ConversationConflict when
+        somebody else answered first, when it has expired, and when nothing is waited for.
+        """
+        if self._session.pause is None and self._session.settled is None:
+            await self.refresh()
+        pause = self._session.pause
+        try:
+            outcome = await self._engine.answer(
+                self.id, value, pause_id=None if pause is None else pause.id, request_id=request_id
+            )
+        except ConversationConflict:
+            await self.refresh()
+            raise
+        self._session = outcome.session
+        return turn_of(outcome)
+
+    async def end(self) -> None:
+        """Close the conversation for good."""
+        self._session = (await self._engine.end(self.id)).session
+
+    async def undo(self) -> None:
+        """Take the last turn back, as an event on record. Raises ConversationConflict when there is none."""
+        self._session = (await self._engine.undo(self.id)).session

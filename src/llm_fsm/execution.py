@@ -1,0 +1,237 @@
+"""Running the function of a task: its questions to models go through the same loop as everybody's."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import asdict, replace
+from functools import partial
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.effects import AskModel, CallTools, Effect, Execute, Executed, Result, ToolResult, ToolResults
+from llm_fsm.errors import LLMFSMError
+from llm_fsm.foresight import Outlook
+from llm_fsm.functions import called, is_async, output_value
+from llm_fsm.journal import entry_reply, reply_entry
+from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
+from llm_fsm.program import Program
+from llm_fsm.rounds import Loop, Rounds
+from llm_fsm.running import Host, Running
+from llm_fsm.tool_batch import readable
+from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
+
+
+class _Questions:
+    """The model calls and tool calls of one function, as `workbench.Asks`."""
+
+    def __init__(self, host: Host, program: Program, effect: Execute, running: Running) -> None:
+        self.host = host
+        self.program = program
+        self.effect = effect
+        self.running = running
+        self.session = effect.session
+        self.log: dict[str, Any] = dict(effect.log)
+        self.happened: list[ev.Event] = []
+        self.usage = Usage()
+        self.tool_calls = 0
+        self.bench: Workbench | None = None
+        self._loops = 0
+
+    async def __call__(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
+        """See `workbench.Asks`."""
+        number, self._loops = self._loops, self._loops + 1
+        course = Rounds(self.program, self.session, frozenset(), self.host.means.kit)
+        course.space = f"{self.running.id}/{self.effect.key}/{number}"
+        course.base = self._used()
+        plan = self.program.states[self.effect.state]
+        request = LLMRequest(
+            messages=tuple(messages),
+            model=plan.model.name,
+            temperature=plan.model.temperature,
+            max_tokens=plan.model.max_tokens,
+            conversation_id=self.running.id,
+            state=plan.id,
+            tools=course.offered() if tools else (),
+        )
+        look = Outlook(items=(), valid=(plan.id,), open=frozenset(), arrivals={})
+        drive = _Drive(self, course, number, rounds)
+        loop = Loop("task", request, look)
+        while True:
+            reply = await drive.through(course.rounds(loop))
+            self.session = replace(course.session, pause=None, reminders=(), work=self.effect.session.work)
+            if self.bench is not None:
+                self.bench.context = dict(self.session.context)
+            if reply is not None:
+                return reply.text
+            loop = self._answered(course, Loop("task", request, look))
+
+    def _used(self) -> dict[str, float]:
+        own = {
+            "llm_calls": self.usage.calls,
+            "tool_calls": self.tool_calls,
+            "tokens": self.usage.input_tokens + self.usage.output_tokens,
+            "seconds": self.usage.seconds,
+            "money": self.usage.cost,
+        }
+        return {name: spent + own.get(name, 0) for name, spent in self.effect.used.items()}
+
+    def _answered(self, course: Rounds, fresh: Loop) -> Loop:
+        """The loop that paused, with the answer in it. Raises Break where there is none yet, RunLimit at a limit."""
+        pause, work, bench = course.session.pause, course.session.work, self.bench
+        assert bench is not None
+        if pause is None:
+            reached = [event for event in course.events if isinstance(event, ev.LimitReached)]
+            raise bench.stop(RunLimit(reached[-1].limit))
+        if not bench.answers:
+            asked = {"kind": pause.kind, "what": pause.what, "call": pause.call, "schema": pause.schema}
+            raise bench.stop(Break(asked))
+        value = bench.answers.pop(0)
+        loop = fresh.take_up((work.loop if work is not None else None) or {})
+        course.session = self.session
+        before = len(course.events)
+        course.answered(loop, pause.kind, pause.call or {}, value)
+        if not bench.answers:
+            self.happened.extend(course.events[before:])
+        return loop
+
+
+class _Drive:
+    """Performs the effects of one question; results of the log are taken from there."""
+
+    def __init__(self, questions: _Questions, course: Rounds, number: int, rounds: int | None) -> None:
+        self.questions = questions
+        self.course = course
+        self.number = number
+        self.rounds = rounds
+        self.asked = 0
+        self.step = 0
+
+    async def through(self, run: Generator[Effect, Result, ModelReply | None]) -> ModelReply | None:
+        """Perform effects until the question is answered, or until it pauses or meets a limit."""
+        result: Result | None = None
+        known = False
+        while True:
+            course, before = self.course, (len(self.course.events), self.course.tool_calls)
+            ended, reply, effect = False, None, None
+            try:
+                effect = next(run) if result is None else run.send(result)
+            except StopIteration as stop:
+                ended, reply = True, stop.value
+            calls = course.tool_calls - before[1]
+            if known:
+                course.base = {**course.base, "tool_calls": course.base.get("tool_calls", 0) - calls}
+            else:
+                self.questions.tool_calls += calls
+                self.questions.happened.extend(
+                    event
+                    for event in course.events[before[0] :]
+                    if not isinstance(event, ev.Paused | ev.LimitReached)
+                )
+            if ended:
+                return reply
+            result, known = await self._result(effect)
+
+    async def _result(self, effect: Effect | None) -> tuple[Result, bool]:
+        questions = self.questions
+        key = f"{self.number}.{self.step}"
+        self.step += 1
+        if isinstance(effect, AskModel):
+            self.asked += 1
+            if self.rounds is not None and self.asked > self.rounds:
+                raise RuntimeError(f"the model still called tools after {self.rounds} rounds")
+            if key in questions.log:
+                base = self.course.base
+                self.course.base = {**base, "llm_calls": base.get("llm_calls", 0) - 1}
+                return entry_reply(questions.log[key]), True
+            reply = await self._model(effect, key)
+            questions.log[key] = reply_entry(reply)
+            questions.usage += reply.usage
+            return reply, False
+        if not isinstance(effect, CallTools):
+            raise TypeError(f"a question cannot ask for {type(effect).__name__}")
+        if key in questions.log:
+            return ToolResults(results=tuple(ToolResult(**item) for item in questions.log[key])), True
+        found = await questions.running.tools(effect)
+        questions.log[key] = [asdict(item) for item in found.results]
+        return found, False
+
+    async def _model(self, effect: AskModel, key: str) -> ModelReply:
+        running, host = self.questions.running, self.questions.host
+
+        async def fetch() -> Mapping[str, Any]:
+            return reply_entry(await host.ask(effect, running.left()))
+
+        return entry_reply(await running.nested(f"{self.questions.effect.key}/{key}", fetch))
+
+
+async def execute(host: Host, program: Program, effect: Execute, running: Running) -> Executed:
+    """Run a function once: its output, or what stopped it. Raises LLMFSMError where a model or the store fails."""
+    function = host.functions.get(effect.function)
+    questions = _Questions(host, program, effect, running)
+    loop = asyncio.get_running_loop()
+    on_loop = is_async(function)
+
+    def publish(event: ev.Progressed) -> None:
+        questions.happened.append(event)
+        if on_loop:
+            running.tell(event)
+        else:
+            loop.call_soon_threadsafe(running.tell, event)
+
+    llm = BoundModel(questions) if on_loop else SyncModel(questions, loop)
+    bench = questions.bench = Workbench(effect, llm, publish)
+    began = time.monotonic()
+    output: Any = None
+    error: str | None = None
+    try:
+        output = output_value(
+            await called(partial(function, bench), {}, _time_left(program, effect, running))
+        )
+    except LLMFSMError:
+        raise
+    except Exception as raised:
+        error = readable(f"{type(raised).__name__}: {raised}")
+    return _executed(questions, bench, output, error, time.monotonic() - began)
+
+
+def _time_left(program: Program, effect: Execute, running: Running) -> float:
+    """Seconds that the function may take: those of the turn, and those of the run's limit."""
+    most = program.definition.limits.seconds
+    left = running.time_left()
+    return left if most is None else min(left, max(0.0, most - effect.used.get("seconds", 0.0)))
+
+
+def _executed(
+    questions: _Questions, bench: Workbench, output: Any, error: str | None, seconds: float
+) -> Executed:
+    done = Executed(
+        happened=tuple(questions.happened),
+        usage=questions.usage,
+        tool_calls=questions.tool_calls,
+        seconds=seconds,
+    )
+    if isinstance(bench.broke, RunLimit):
+        return replace(done, limit=bench.broke.limit)
+    if bench.broke is not None:
+        return replace(done, paused={**bench.broke.asked, "log": questions.log})
+    before = questions.effect.session
+    return replace(
+        done,
+        output=output,
+        error=error,
+        context=bench.changes,
+        shared=_merged(before.shared, bench.shared.to_dict(), before.shared),
+        memory=_merged(before.memory, bench.memory.to_dict(), questions.session.memory),
+    )
+
+
+def _merged(
+    before: Mapping[str, Any], own: Mapping[str, Any], now: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """What is there now with a function's own changes over it; None where it made none."""
+    if own == before:
+        return None
+    kept = {key: value for key, value in now.items() if key in own or key not in before}
+    return {**kept, **{key: value for key, value in own.items() if before.get(key) != value}}

@@ -1,0 +1,122 @@
+"""The host's functions for tasks: those that do the work of a state, and those that check its output.
+
+A function for `execute` is called with a `Context` and returns the output, a JSON value. A function for a
+check is called with those of `output`, `context` and `input` that it names as parameters (one parameter of
+another name is the output) and returns whether the check passed: True, False, or (passed, reason). Plain
+functions run in a thread of their own, async ones on the loop. Whatever a function raises is a failed attempt.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from functools import partial
+from typing import Any
+
+from llm_fsm.context import to_json_value
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.findings import nearest
+from llm_fsm.program import Program
+from llm_fsm.threads import in_thread
+from llm_fsm.tool_batch import readable, within
+from llm_fsm.verdicts import Verdict
+
+Function = Callable[..., Any]
+_DATA = ("output", "context", "input")
+
+
+def is_async(function: Function) -> bool:
+    """True for a function whose call gives something to await."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(type(function), "__call__", None)  # noqa: B004 - looked up as a call does
+    )
+
+
+class Functions:
+    """The registered functions of a host, by name."""
+
+    def __init__(self) -> None:
+        self._functions: dict[str, Function] = {}
+
+    def register(self, function: Function, name: str | None = None) -> Function:
+        """Keep a function under its own name, or another. Raises ValueError for a name that is taken."""
+        key = name or getattr(function, "__name__", "")
+        if not callable(function) or not key:
+            raise ValueError("a function is registered under its name; give one that has a name, or name=")
+        if self._functions.get(key, function) is not function:
+            raise ValueError(f"a function named {key!r} is registered already")
+        self._functions[key] = function
+        return function
+
+    def get(self, name: str) -> Function:
+        """The function of a name. Raises ConfigurationError."""
+        found = self._functions.get(name)
+        if found is None:
+            raise ConfigurationError(self._missing(name, ""))
+        return found
+
+    def check(self, program: Program) -> None:
+        """Raise ConfigurationError for the first name of a definition that is not registered."""
+        for state_id, plan in program.states.items():
+            if (
+                plan.state.execute is not None
+                and plan.kind == "task"
+                and plan.state.execute not in self._functions
+            ):
+                raise ConfigurationError(self._missing(plan.state.execute, f"/states/{state_id}/execute: "))
+            for number, check in enumerate(plan.checks):
+                if check.by == "registered" and check.function not in self._functions:
+                    where = f"/states/{state_id}/key_results/{number}/check: "
+                    raise ConfigurationError(self._missing(check.function, where))
+
+    def _missing(self, name: str, where: str) -> str:
+        guess = nearest(name, list(self._functions))
+        hint = f"did you mean {guess!r}? " if guess else ""
+        return (
+            f"{where}no function {name!r} is registered; {hint}"
+            "register it with @machine.function or functions=[…]"
+        )
+
+    async def verdicts(
+        self, checks: Iterable[tuple[str, str]], data: Mapping[str, Any], timeout: float
+    ) -> dict[str, Verdict]:
+        """What registered checks say, by the names of their key results. A check that fails fails closed."""
+        return {name: await self._verdict(self.get(function), data, timeout) for name, function in checks}
+
+    async def _verdict(self, function: Function, data: Mapping[str, Any], timeout: float) -> Verdict:
+        try:
+            said = await called(function, _arguments(function, data), timeout)
+        except Exception as error:  # its words are the verdict
+            return False, readable(f"the check itself failed: {type(error).__name__}: {error}")
+        if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
+            return said[0], readable(str(said[1] or ""))
+        if isinstance(said, bool):
+            return said, ""
+        return False, f"the check returned {said!r:.100} instead of True, False or (passed, reason)"
+
+
+def _arguments(function: Function, data: Mapping[str, Any]) -> dict[str, Any]:
+    parameters = inspect.signature(function).parameters
+    if any(item.kind is inspect.Parameter.VAR_KEYWORD for item in parameters.values()):
+        return dict(data)
+    named = {name: data[name] for name in _DATA if name in parameters}
+    first = next(iter(parameters), None)
+    if not named and first is not None:
+        return {first: data["output"]}
+    return named
+
+
+async def called(function: Function, arguments: Mapping[str, Any], timeout: float) -> Any:
+    """Call a function within `timeout` seconds. Raises what it raises, and CallFault when the time is over."""
+    call = partial(function, **arguments)
+    if is_async(function):
+        return await within(timeout, call())
+    value = await within(timeout, in_thread(call, f"llm_fsm function {function!r:.60}"))
+    return await within(timeout, value) if inspect.isawaitable(value) else value
+
+
+def output_value(value: object) -> Any:
+    """A function's output as JSON. Raises ValueFault."""
+    return to_json_value(value)

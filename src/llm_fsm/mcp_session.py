@@ -1,0 +1,323 @@
+"""One session with an MCP server, over the official SDK (package `mcp`), which is imported with the first one."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import math
+import os
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import Any
+
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.messages import ToolSpec
+from llm_fsm.tool_batch import CallFault
+from llm_fsm.tool_schema import flattened
+
+CONNECT = 30.0
+"""Seconds in which a server must answer when it is connected to."""
+
+CLOSE = 10.0
+"""Seconds that a session is given to close."""
+
+MAX_PAGES = 100
+"""Pages of a server's list of tools that are read."""
+
+_SAID = 500  # characters of a server's stderr that an error repeats
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Server:
+    """One configured server: a `command` that speaks over stdio, or a `url`.
+
+    `env` is added to the few variables that a server's process inherits (HOME, PATH, …); no key of ours is.
+    """
+
+    alias: str
+    command: tuple[str, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    cwd: str | None = None
+    url: str = ""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def where(self) -> str:
+        """What it is called in messages."""
+        return f"the MCP server {self.alias!r}"
+
+
+@dataclass(frozen=True, slots=True)
+class Sdk:
+    """What is used of the SDK."""
+
+    mcp: Any
+    stdio: Any
+    http: Any
+    httpx: Any
+
+
+def load_sdk() -> Sdk:
+    """Import the SDK. Raises ConfigurationError that says how to install it."""
+    try:
+        return Sdk(
+            import_module("mcp"),
+            import_module("mcp.client.stdio"),
+            import_module("mcp.client.streamable_http"),
+            import_module("httpx2"),
+        )
+    except ImportError as error:
+        raise ConfigurationError(
+            f"MCP servers need the package `mcp`, version 2.2 or later ({error}): pip install 'mcp>=2.2,<3', "
+            "or this package with its extra: pip install '.[mcp]'"
+        ) from error
+
+
+class Link:
+    """One session. The SDK's connection must be entered and left by the same task, so it has one of its own."""
+
+    def __init__(self, server: Server, sdk: Sdk) -> None:
+        self.closed = False
+        self._server = server
+        self._sdk = sdk
+        self._client: Any = None
+        self._stop = asyncio.Event()
+        self._ready = asyncio.Event()
+        self._fault = ""
+        self._said = b""
+        self._task = asyncio.create_task(self._hold(), name=f"mcp {server.alias}")
+
+    async def opened(self, timeout: float) -> None:
+        """Wait until the session stands. Raises CallFault when it does not; it is to be closed then too."""
+        try:
+            async with asyncio.timeout(timeout):
+                await self._ready.wait()
+        except TimeoutError:
+            self._fault = f"it did not answer within {timeout:.3g} seconds"
+            self.closed = True
+            self._task.cancel()
+        if self.closed:
+            raise CallFault(f"{self._server.where} cannot be reached: {self._fault}{self._last_words()}")
+
+    @property
+    def over(self) -> bool:
+        """True when nothing of it is left."""
+        return self._task.done()
+
+    def stop(self) -> None:
+        """Let the session end by itself."""
+        self._stop.set()
+
+    async def close(self) -> None:
+        """End the session and the task that holds it."""
+        self._stop.set()
+        _, pending = await asyncio.wait({self._task}, timeout=CLOSE)
+        for task in pending:
+            task.cancel()
+
+    async def tools(self, limit: float) -> dict[str, ToolSpec]:
+        """All tools of the server by name. Raises CallFault."""
+        found: dict[str, ToolSpec] = {}
+        cursor: str | None = None
+        for _ in range(MAX_PAGES):
+            page = await self._ask(self._client.list_tools(cursor=cursor), limit)
+            found |= {tool.name: _spec(tool) for tool in page.tools}
+            cursor = page.next_cursor
+            if cursor is None:
+                break
+        return found
+
+    async def call(self, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:
+        """What a tool answered. Raises CallFault."""
+        if limit <= 0:
+            raise CallFault("no time was left for this call; it was not made", refused=True)
+        seconds = None if limit == math.inf else limit
+        asked = self._client.call_tool(tool, dict(arguments), read_timeout_seconds=seconds)
+        answer = await self._ask(asked, limit)
+        value = _value(answer)
+        if answer.is_error:
+            raise CallFault(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
+        return value
+
+    async def _ask(self, asked: Any, limit: float) -> Any:
+        """Await an answer for at most `limit` seconds, and no longer than the session lives."""
+        waiting = asyncio.ensure_future(asked)
+        try:
+            await asyncio.wait(
+                {waiting, self._task},
+                timeout=None if limit == math.inf else limit,
+                return_when=asyncio.FIRST_COMPLETED,
+            )
+            if not waiting.done() and not self._task.done():
+                raise CallFault(f"it did not finish within {limit:.3g} seconds, and was given up")
+            if waiting.done() and not waiting.cancelled():
+                return self._answer(waiting)
+        finally:
+            waiting.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await waiting
+        self.closed = True
+        raise self._lost(self._fault)
+
+    def _answer(self, done: asyncio.Future[Any]) -> Any:
+        error = done.exception()
+        if error is None:
+            return done.result()
+        if not isinstance(error, self._sdk.mcp.MCPError):
+            raise CallFault(f"{self._server.where}: {_words(error)}") from error
+        if error.code == self._sdk.mcp.types.REQUEST_TIMEOUT:
+            raise CallFault(f"it did not finish in time, and was given up ({error})") from error
+        if error.code == self._sdk.mcp.types.CONNECTION_CLOSED:
+            self.closed = True
+            raise self._lost(str(error)) from error
+        self.closed = str(error) == "Session terminated"
+        raise CallFault(f"{self._server.where} refused: {error}") from error
+
+    def _lost(self, fault: str) -> CallFault:
+        return CallFault(
+            f"{self._server.where} went away during the call ({fault or 'connection closed'}), and whether the call "
+            "was carried out is not known; the next call connects again",
+            lost=True,
+        )
+
+    async def _hold(self) -> None:
+        """Connect, keep the session until it is closed, and note why it ended otherwise."""
+        try:
+            async with AsyncExitStack() as stack:
+                transport = _watched(await self._transport(stack), self)
+                self._client = await stack.enter_async_context(self._sdk.mcp.Client(transport))
+                self._ready.set()
+                await self._stop.wait()
+        except asyncio.CancelledError as error:
+            self._fault = self._fault or _words(error.__context__) or "the connection broke"
+        except BaseExceptionGroup as error:
+            self._fault = self._fault or _words(error)
+        except Exception as error:
+            self._fault = self._fault or _words(error)
+        finally:
+            self.closed = True
+            self._ready.set()
+
+    async def _transport(self, stack: AsyncExitStack) -> Any:
+        server = self._server
+        if server.url:
+            timeout = self._sdk.httpx.Timeout(CONNECT, read=None)
+            http = self._sdk.httpx.AsyncClient(headers=dict(server.headers), timeout=timeout)
+            await stack.enter_async_context(http)
+            return self._sdk.http.streamable_http_client(server.url, http_client=http)
+        parameters = self._sdk.mcp.StdioServerParameters(
+            command=server.command[0], args=list(server.command[1:]), env=dict(server.env), cwd=server.cwd
+        )
+        read, write = os.pipe()
+        stack.callback(_close, read)
+        os.set_blocking(read, False)
+        errors = stack.enter_context(os.fdopen(write, "w", encoding="utf-8"))
+        self._listen(read)
+        return self._sdk.stdio.stdio_client(parameters, errlog=errors)
+
+    def _listen(self, read: int) -> None:
+        """Keep the last of what the server writes to stderr: it says why a server does not start."""
+        loop = asyncio.get_running_loop()
+
+        def readable() -> None:
+            with contextlib.suppress(BlockingIOError):
+                data = os.read(read, 65536)
+                self._said = (self._said + data)[-_SAID:]
+                if not data:
+                    loop.remove_reader(read)
+
+        loop.add_reader(read, readable)
+
+    def _last_words(self) -> str:
+        said = " ".join(self._said.decode("utf-8", "replace").split())
+        return f"; it said: {said}" if said else ""
+
+
+def _close(read: int) -> None:
+    asyncio.get_running_loop().remove_reader(read)
+    os.close(read)
+
+
+class _Watched:
+    """The read side of a transport; it tells the link when the server is gone."""
+
+    def __init__(self, stream: Any, link: Link) -> None:
+        self._stream = stream
+        self._link = link
+
+    @property
+    def last_context(self) -> Any:
+        """What the SDK asks of its own streams."""
+        return getattr(self._stream, "last_context", None)
+
+    async def receive(self) -> Any:
+        return await self._stream.receive()
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+    def __aiter__(self) -> _Watched:
+        return self
+
+    async def __anext__(self) -> Any:
+        try:
+            return await self._stream.__anext__()
+        except StopAsyncIteration:
+            self._link.closed = True
+            raise
+
+    async def __aenter__(self) -> _Watched:
+        await self._stream.__aenter__()
+        return self
+
+    async def __aexit__(self, *raised: Any) -> Any:
+        return await self._stream.__aexit__(*raised)
+
+
+@asynccontextmanager
+async def _watched(transport: Any, link: Link) -> AsyncIterator[tuple[_Watched, Any]]:
+    async with transport as (read, write):
+        yield _Watched(read, link), write
+
+
+def _words(error: BaseException | None) -> str:
+    """What an error says; of a group, what its members say."""
+    if error is None:
+        return ""
+    if isinstance(error, BaseExceptionGroup):
+        said = [_words(member) for member in error.exceptions if not isinstance(member, GeneratorExit)]
+        return "; ".join(dict.fromkeys(words for words in said if words))
+    return str(error) or type(error).__name__
+
+
+def _spec(tool: Any) -> ToolSpec:
+    schema = {"type": "object", "properties": {}, **flattened(tool.input_schema)}
+    return ToolSpec(name=tool.name, description=(tool.description or "").strip(), parameters=schema)
+
+
+def _value(answer: Any) -> Any:
+    """The JSON value of a tool's answer."""
+    if answer.structured_content is not None:
+        return answer.structured_content
+    parts = [_part(part) for part in answer.content]
+    text = "\n".join(parts)
+    if len(parts) == 1 and text[:1] in {"{", "["} and not answer.is_error:
+        try:
+            return json.loads(text)
+        except (ValueError, RecursionError):
+            return text
+    return text
+
+
+def _part(part: Any) -> str:
+    """The words of one part of an answer; what has none is named."""
+    text = getattr(part, "text", None)
+    if text is None:
+        text = getattr(getattr(part, "resource", None), "text", None)
+    if isinstance(text, str):
+        return text
+    where = getattr(part, "uri", "") or getattr(getattr(part, "resource", None), "uri", "")
+    return f"[{part.type}{f' {where}' if where else ''}]"

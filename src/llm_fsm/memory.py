@@ -1,0 +1,252 @@
+"""Working memory: ten numbered buckets of text, and the background of the work.
+
+Both are frozen values inside one conversation; every change gives a new value. The model reaches the buckets
+by the tools of `SPECS`, whose calls `call` performs without touching the world.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.findings import nearest
+from llm_fsm.messages import ToolSpec
+
+BUCKETS = 10
+MAX_BUCKET = 4000
+"""Characters that one bucket may hold."""
+
+MAX_BACKGROUND = 16_000
+"""Characters that the background may have as JSON."""
+
+
+class MemoryFault(ValueError):
+    """Memory cannot take or hold this; the message says why, and what would be right."""
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Ten buckets of text, numbered 0 to 9; an empty one is ""."""
+
+    buckets: tuple[str, ...] = ("",) * BUCKETS
+
+    def set(self, index: int, content: str) -> Memory:
+        """With this content in a bucket, whatever was there. Raises MemoryFault; nothing is ever cut."""
+        number = _index(index)
+        if not isinstance(content, str):
+            raise MemoryFault(f"the content is text, not {type(content).__name__}")
+        if not _is_text(content):
+            raise MemoryFault("the content contains half of a surrogate pair, which is not a character")
+        if len(content) > MAX_BUCKET:
+            raise MemoryFault(
+                f"bucket {number} holds at most {MAX_BUCKET} characters, and this would be {len(content)}; "
+                "shorten it, or use another bucket"
+            )
+        return Memory((*self.buckets[:number], content, *self.buckets[number + 1 :]))
+
+    def append(self, index: int, content: str) -> Memory:
+        """With the content added as further lines. Raises MemoryFault."""
+        old = self.get(index)
+        if not isinstance(content, str):
+            raise MemoryFault(f"the content is text, not {type(content).__name__}")
+        return self.set(index, f"{old}\n{content}" if old and content else old or content)
+
+    def get(self, index: int) -> str:
+        """What a bucket holds; "" when it is empty. Raises MemoryFault for another number than 0 to 9."""
+        return self.buckets[_index(index)]
+
+    def clear(self, index: int) -> Memory:
+        """With this bucket empty. Raises MemoryFault."""
+        return self.set(index, "")
+
+    def non_empty(self) -> dict[int, str]:
+        """Bucket number to content, for the buckets that hold something."""
+        return {index: content for index, content in enumerate(self.buckets) if content}
+
+    def to_context(self) -> dict[str, str]:
+        """What a prompt shows: {"bucket 3": content}; empty buckets are hidden."""
+        return {f"bucket {index}": content for index, content in self.non_empty().items()}
+
+    def to_dict(self) -> dict[str, str]:
+        """The JSON form: {"3": content} without empty buckets."""
+        return {str(index): content for index, content in self.non_empty().items()}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Memory:
+        """The memory of a JSON form. Raises MemoryFault."""
+        memory = cls()
+        for index, content in document.items():
+            memory = memory.set(_index(index), content)
+        return memory
+
+
+def _index(value: object) -> int:
+    """A bucket's number; models also write it as text or with a decimal point."""
+    if isinstance(value, str) and len(value) == 1 and value in "0123456789":
+        return int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < BUCKETS:
+        raise MemoryFault(f"bucket_index is a whole number from 0 to {BUCKETS - 1}, not {value!r:.60}")
+    return value
+
+
+def _is_text(content: str) -> bool:
+    try:
+        content.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Background:
+    """What the work is for. `custom_fields`: names to JSON values."""
+
+    vision_mission: str = ""
+    goals: tuple[str, ...] = ()
+    todo_list: tuple[str, ...] = ()
+    custom_fields: Mapping[str, Any] = field(default_factory=dict)
+
+    def with_todo_list(self, todo_list: tuple[str, ...] | list[str]) -> Background:
+        """With another to-do list. Raises MemoryFault."""
+        return Background.from_dict({**self.to_dict(), "todo_list": list(todo_list)})
+
+    def with_field(self, name: str, value: Any) -> Background:
+        """With one custom field set, or removed by None. Raises MemoryFault."""
+        custom = {**self.custom_fields, name: value}
+        kept = {key: item for key, item in custom.items() if item is not None}
+        return _checked(replace(self, custom_fields=kept))
+
+    def to_context(self) -> dict[str, Any]:
+        """What a prompt shows: the fields that say something."""
+        return self.to_dict()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form, without empty fields."""
+        document: dict[str, Any] = {
+            "vision_mission": self.vision_mission,
+            "goals": list(self.goals),
+            "todo_list": list(self.todo_list),
+            "custom_fields": dict(self.custom_fields),
+        }
+        return {name: value for name, value in document.items() if value}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> Background:
+        """The background of a JSON form. Raises MemoryFault."""
+        known = [item.name for item in fields(cls)]
+        for name in document:
+            if name not in known:
+                guess = nearest(name, known)
+                hint = f"; did you mean {guess!r}?" if guess else f"; the fields are {', '.join(known)}"
+                raise MemoryFault(f"the background has no field {name!r}{hint}")
+        vision = document.get("vision_mission", "")
+        if not isinstance(vision, str):
+            raise MemoryFault(f"vision_mission is text, not {type(vision).__name__}")
+        custom = document.get("custom_fields", {})
+        if not isinstance(custom, Mapping):
+            raise MemoryFault(f"custom_fields is an object, not {type(custom).__name__}")
+        return _checked(
+            cls(
+                vision_mission=vision,
+                goals=_lines("goals", document.get("goals", ())),
+                todo_list=_lines("todo_list", document.get("todo_list", ())),
+                custom_fields=dict(custom),
+            )
+        )
+
+
+def _lines(name: str, value: object) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
+        raise MemoryFault(f"{name} is a list of texts")
+    return tuple(value)
+
+
+def _checked(background: Background) -> Background:
+    try:
+        custom = to_json_value(background.custom_fields)
+        background = replace(background, custom_fields=custom)
+        text = json.dumps(background.to_dict(), ensure_ascii=False)
+    except ValueFault as fault:
+        raise MemoryFault(f"custom_fields: {fault}") from fault
+    if not _is_text(text):
+        raise MemoryFault("the background contains half of a surrogate pair, which is not a character")
+    if len(text) > MAX_BACKGROUND:
+        raise MemoryFault(
+            f"the background would have {len(text)} characters; at most {MAX_BACKGROUND} are kept: shorten it"
+        )
+    return background
+
+
+# -- the model's tools
+
+_BUCKET = {"type": "integer", "description": f"Number of the bucket, 0 to {BUCKETS - 1}"}
+_CONTENT = {"type": "string", "description": f"Text; a bucket holds at most {MAX_BUCKET} characters"}
+
+
+def _spec(name: str, description: str, **properties: Mapping[str, Any]) -> ToolSpec:
+    parameters = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return ToolSpec(name=name, description=description, parameters=parameters)
+
+
+SPECS: tuple[ToolSpec, ...] = (
+    _spec(
+        "set_memory",
+        "Keep a text in a bucket of your working memory; it replaces what is there.",
+        bucket_index=_BUCKET,
+        content=_CONTENT,
+    ),
+    _spec(
+        "append_memory",
+        "Add lines to a bucket of your working memory.",
+        bucket_index=_BUCKET,
+        content=_CONTENT,
+    ),
+    _spec("get_memory", "Read one bucket of your working memory.", bucket_index=_BUCKET),
+    _spec("clear_memory", "Empty one bucket of your working memory.", bucket_index=_BUCKET),
+    _spec("view_all_memory", "Read all buckets of your working memory that hold something."),
+)
+NAMES = frozenset(spec.name for spec in SPECS)
+_WANTED = {spec.name: tuple(spec.parameters["properties"]) for spec in SPECS}
+
+
+def call(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memory, str]:
+    """Perform a model's call of one of `SPECS`: the memory after it, and what to tell the model.
+
+    What cannot be done leaves the memory as it is and is told in a text that begins with "error: ".
+    """
+    try:
+        return _perform(memory, name, arguments)
+    except MemoryFault as fault:
+        return memory, f"error: {fault}"
+
+
+def _perform(memory: Memory, name: str, arguments: Mapping[str, Any]) -> tuple[Memory, str]:
+    wanted = _WANTED.get(name)
+    if wanted is None:
+        raise MemoryFault(f"there is no memory tool {name!r}; there are {', '.join(_WANTED)}")
+    unknown = [key for key in arguments if key not in wanted]
+    missing = [key for key in wanted if key not in arguments]
+    if unknown or missing:
+        takes = " and ".join(wanted) or "no arguments"
+        raise MemoryFault(f"{name} takes {takes}, and was given {', '.join(arguments) or 'none'}")
+    if name == "view_all_memory":
+        held = {str(index): content for index, content in memory.non_empty().items()}
+        return memory, json.dumps(held, ensure_ascii=False) if held else "all buckets are empty"
+    number = _index(arguments["bucket_index"])
+    if name == "get_memory":
+        return memory, memory.get(number) or f"bucket {number} is empty"
+    if name == "clear_memory":
+        return memory.clear(number), f"bucket {number} is empty now"
+    change = memory.set if name == "set_memory" else memory.append
+    changed = change(number, arguments["content"])
+    return changed, f"bucket {number} holds {len(changed.get(number))} of {MAX_BUCKET} characters now"

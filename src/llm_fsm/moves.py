@@ -1,0 +1,162 @@
+"""How a run goes on by itself: through autos, deciding states and tasks, to the first state that waits."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
+from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.errors import ReplyError
+from llm_fsm.foresight import own_words
+from llm_fsm.memory import Background, MemoryFault
+from llm_fsm.progress import Run
+from llm_fsm.tool_results import shortened
+from llm_fsm.transition import Move
+from llm_fsm.verdicts import summary_of
+from llm_fsm.work import Working
+
+
+class Moving(Working):
+    """The part of a turn that moves."""
+
+    __slots__ = ()
+
+    def settle(self) -> Run:
+        """Go on to the first state that waits, for the user or for an answer."""
+        while self.plan.kind != "final":
+            plan = self.plan
+            by = plan.kind if plan.kind in ("decide", "task") else "auto"
+            if plan.kind == "task":
+                if self.repeats():
+                    return
+                move = yield from self.work()
+            else:
+                move = yield from self.first(plan.moves if plan.kind == "decide" else plan.autos)
+            if move is None:
+                if plan.kind == "decide":
+                    self.stopped = "stuck"
+                elif plan.kind == "wait":
+                    self.wait()
+                return
+            if not (yield from self.step(move, by)):
+                return
+
+    def step(self, move: Move, by: str) -> Generator[Effect, Result, bool]:
+        """One move without the user; False when the limit of such moves is reached."""
+        most = self.program.definition.limits.auto_steps
+        if self.steps + self.base.get("auto_steps", 0) >= most:
+            self.stopped = "limit"
+            self.note(ev.LimitReached(limit="auto_steps", value=most))
+            return False
+        self.steps += 1
+        yield from self.enter(move, by)
+        return True
+
+    def enter(self, move: Move, by: str) -> Run:
+        if self.plan.state.summarize and self.summaries:
+            yield from self.summarise(self.plan.id, self.left_behind())
+        exhausted = move.pointer.endswith("/on_exhausted")
+        self.note(
+            ev.StateEntered(
+                state=move.target,
+                previous=self.session.state,
+                by="exhausted" if exhausted else by,
+                transition=move.pointer,
+            )
+        )
+        yield from self.run(Point.POST_TRANSITION)
+        self.say_fixed()
+
+    def repeats(self) -> bool:
+        """True, and noted, when this task was entered with the same context and input before: no progress."""
+        session = self.session
+        whole = [session.state, session.context, session.input, session.memory, session.shared]
+        digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
+        if digest in self.seen:
+            self.stopped = "limit"
+            self.note(ev.LimitReached(limit="no_progress", value=1))
+            return True
+        self.seen.add(digest)
+        return False
+
+    def wait(self) -> None:
+        """Park the run in a state that waits."""
+        state, now = self.plan.state, self.moment
+        self.pause(
+            kind="wait",
+            what=state.wait_for or state.purpose or state.description or self.plan.id,
+            schema=state.answer_schema,
+            expires=None if state.timeout is None else now + state.timeout,
+            reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),
+        )
+
+    # -- summaries
+
+    def left_behind(self) -> Any:
+        """What happened in the state that is about to be left, for a summary."""
+        state = self.plan.state
+        return {
+            "state": self.plan.id,
+            "purpose": state.purpose or state.description,
+            "output": shortened(self.session.input),
+            "context": self.program.keys.visible(self.session.context),
+            "events": [found for event in self.events if (found := _told(event)) is not None],
+            "conversation": [list(exchange) for exchange in self.session.window[-3:]],
+        }
+
+    def summarise(self, of: str, happened: Any) -> Run:
+        """One call for a summary and a to-do list. A reply that lacks one of them leaves that as it was."""
+        used = self.used()
+        if any(used[name] >= most for name, most in self.program.bounds):
+            return
+        messages = summary_messages(self.program, self.session, happened)
+        reply = yield from self.call("summary", self.question(messages, SUMMARY_SCHEMA), self.no_look())
+        if reply is None:
+            return
+        try:
+            found = summary_of(reply.text)
+        except ReplyError as error:
+            self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
+            return
+        summary, todo = found
+        self.note(ev.Summarised(of=of, summary=summary or self.session.summary, todo_list=todo))
+        if todo is not None:
+            self.keep_todo(todo)
+
+    def keep_todo(self, todo: tuple[str, ...]) -> None:
+        before = self.session.memory.get("background", {})
+        try:
+            after = Background.from_dict(before).with_todo_list(todo).to_dict()
+        except MemoryFault as fault:
+            self.note(ev.ReplyRejected(fault="todo-list", reason=str(fault)))
+            return
+        if after != before:
+            self.note(ev.MemorySet(values={"background": after}))
+
+    # -- words without a model
+
+    def say_fixed(self) -> None:
+        if self.plan.fixed is not None:
+            self.said.append(own_words(self.program, self.plan, self.session))
+
+
+def _told(event: ev.Event) -> dict[str, Any] | None:
+    """What a summary is told of an event; None for what it need not know."""
+    match event:
+        case ev.ToolReturned():
+            result = event.error if event.error is not None else shortened(event.result, 1000)
+            return {
+                "called": event.name,
+                "arguments": shortened(dict(event.arguments), 500),
+                "result": result,
+            }
+        case ev.AttemptFailed():
+            return {"attempt_failed": [dict(failure) for failure in event.failures]}
+        case ev.UserSaid():
+            return {"user": shortened(event.text, 1000)}
+        case _:
+            return None

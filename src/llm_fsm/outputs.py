@@ -1,0 +1,107 @@
+"""What of a tool's result or a person's answer reaches the context.
+
+Only a declared `output` mapping writes: context key ← path into the value ("a.b.0"; "" or "$" is the whole).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
+from llm_fsm.events import ContextRefused, ContextSet, Event
+
+
+def at(value: Any, path: str) -> Any:
+    """What stands at a path of names and list positions. Raises KeyError when nothing does."""
+    path = path.removeprefix("$").removeprefix(".")
+    if not path:
+        return value
+    if isinstance(value, dict) and path in value:
+        return value[path]
+    for step in path.split("."):
+        if isinstance(value, dict) and step in value:
+            value = value[step]
+        elif isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+            value = value[int(step)]
+        else:
+            raise KeyError(path)
+    return value
+
+
+SECRET = "[secret]"
+
+
+def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
+    """A value without what a mapping takes from it for secret keys: all that prompts and records may show."""
+    for key, path in mapping.items():
+        if keys.is_secret(key):
+            value = _without(value, path.removeprefix("$").removeprefix("."))
+    return value
+
+
+def _without(value: Any, path: str) -> Any:
+    if not path or path == SECRET:
+        return SECRET
+    if isinstance(value, dict) and path in value:
+        return {**value, path: SECRET}
+    step, _, rest = path.partition(".")
+    if isinstance(value, dict) and step in value:
+        return {**value, step: _without(value[step], rest)}
+    if isinstance(value, list) and step.isdecimal() and int(step) < len(value):
+        number = int(step)
+        return [*value[:number], _without(value[number], rest), *value[number + 1 :]]
+    return value
+
+
+def agrees(shown: Any, value: Any) -> bool:
+    """True when `shown` is the value, apart from what was masked in it."""
+    if shown == SECRET:
+        return True
+    if isinstance(shown, dict) and isinstance(value, dict):
+        return shown.keys() == value.keys() and all(agrees(shown[key], value[key]) for key in shown)
+    if isinstance(shown, list) and isinstance(value, list):
+        return len(shown) == len(value) and all(map(agrees, shown, value))
+    return bool(shown == value)
+
+
+def accept_output(
+    keys: Keys, context: Mapping[str, Any], mapping: Mapping[str, str], value: Any, source: str
+) -> tuple[Event, ...]:
+    """What a mapping writes of a value that came from a `source`, tool or answer; nothing else of it counts."""
+    values: dict[str, Any] = {}
+    refused: list[Event] = []
+    for key, path in mapping.items():
+        try:
+            found = at(value, path)
+        except KeyError:
+            refused.append(ContextRefused(key=key, reason=f"there is nothing at {path!r}", source=source))
+            continue
+        reason = _fault(keys, key, found, source)
+        if reason is None and key not in context and len(context) + len(values) >= MAX_KEYS:
+            reason = f"the context holds {MAX_KEYS} keys already"
+        if reason is None:
+            values[key] = to_json_value(found)
+        else:
+            reason = "its schema refuses the value" if keys.is_secret(key) else reason
+            refused.append(ContextRefused(key=key, reason=reason, source=source))
+    if values:
+        return (ContextSet(source=source, values=values), *refused)
+    return tuple(refused)
+
+
+def _fault(keys: Keys, key: str, value: Any, source: str) -> str | None:
+    if key.startswith("_"):
+        return "names that begin with _ belong to the system"
+    owner = keys.sources.get(key, "model")
+    if owner not in ("model", source):
+        return f"only {owner} may write this key"
+    try:
+        plain = to_json_value(value)
+    except ValueFault as fault:
+        return str(fault)
+    size = len(plain) if isinstance(plain, str) else len(json.dumps(plain))
+    if size > MAX_VALUE_CHARS:
+        return f"it is {size} characters long; at most {MAX_VALUE_CHARS} are kept"
+    return keys.fault(key, plain)

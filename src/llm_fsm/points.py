@@ -1,0 +1,61 @@
+"""Running the handlers of one point: in order, each seeing what those before it changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.effects import HandlerResult, HandlerResults, RunHandlers
+from llm_fsm.handlers import ErrorMode, Handler, occasion_of, run
+from llm_fsm.journal import Journal, entry_result, result_entry
+
+
+async def run_point(
+    handlers: Iterable[Handler],
+    effect: RunHandlers,
+    mode: ErrorMode,
+    left: Callable[[], float | None] | None,
+    journal: Journal | None = None,
+) -> HandlerResults:
+    """Run the handlers of one point in order; each sees what those before it changed."""
+    context: dict[str, Any] = dict(effect.session.context)
+    results: list[HandlerResult] = []
+    for handler in handlers:
+        occasion = occasion_of(effect, context)
+        if not handler.wants(occasion):
+            continue
+
+        async def perform(handler: Handler = handler, occasion: Any = occasion) -> Mapping[str, Any]:
+            timeout = None if left is None else left()
+            return result_entry(_plain(await run(handler, occasion, mode=mode, timeout=timeout)))
+
+        kind = f"{effect.point.value}:{handler.name}"
+        entry = await perform() if journal is None else await journal.once(kind, perform)
+        result = entry_result(entry)
+        results.append(result)
+        _overlay(context, result.changes)
+        if result.veto is not None:
+            break
+    return HandlerResults(results=tuple(results))
+
+
+def _plain(result: HandlerResult) -> HandlerResult:
+    """A handler's result with its changes as JSON values; what has no JSON form becomes its error."""
+    changes: dict[str, Any] = {}
+    faults: list[str] = []
+    for key, value in result.changes.items():
+        try:
+            changes[str(key)] = to_json_value(value)
+        except ValueFault as fault:
+            faults.append(f"key {key!r}: {fault}")
+    return replace(result, changes=changes, error="; ".join(faults) or result.error)
+
+
+def _overlay(context: dict[str, Any], changes: Mapping[str, Any]) -> None:
+    for key, value in changes.items():
+        if value is None:
+            context.pop(key, None)
+        elif not key.startswith("_"):
+            context[key] = value

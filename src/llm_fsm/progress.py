@@ -1,0 +1,243 @@
+"""A turn under way: what happened so far, what it used, and the ways in which every part of it asks for more.
+
+Pure: no clock, network, random number, log, lock or await. A turn is written as generators that yield
+effects and are sent their results.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Generator, Iterable, Mapping
+from functools import partial
+from typing import Any, Literal
+
+from llm_fsm import events as ev
+from llm_fsm.context import accept_host
+from llm_fsm.effects import (
+    AskedFor,
+    AskModel,
+    Effect,
+    HandlerResult,
+    HandlerResults,
+    Point,
+    Result,
+    RunHandlers,
+)
+from llm_fsm.foresight import Outlook, turn_view
+from llm_fsm.kit import NO_TOOLS, Kit
+from llm_fsm.messages import LLMRequest, ModelReply, Usage
+from llm_fsm.program import Program, StatePlan
+from llm_fsm.session import Session, apply, cut
+from llm_fsm.transition import Move, verdict
+
+MAX_MESSAGE_CHARS = 100_000
+
+Run = Generator[Effect, Result, None]
+Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired"]
+
+
+class Progress:
+    """The session folded over what happened so far, and what will be said. `kit`: the tools that there are.
+
+    `stopped` says why the run goes no further; a pause is in the session.
+    """
+
+    __slots__ = (
+        "base",
+        "elapsed",
+        "events",
+        "fallback",
+        "kit",
+        "points",
+        "program",
+        "said",
+        "seen",
+        "session",
+        "space",
+        "steps",
+        "stopped",
+        "summaries",
+        "tool_calls",
+        "usage",
+    )
+
+    def __init__(
+        self,
+        program: Program,
+        session: Session,
+        points: frozenset[Point],
+        kit: Kit = NO_TOOLS,
+        *,
+        summaries: bool = True,
+    ) -> None:
+        self.program = program
+        self.session = session
+        self.points = points
+        self.kit = kit
+        self.summaries = summaries
+        self.events: list[ev.Event] = []
+        self.said: list[str] = []
+        self.usage = Usage()
+        self.base: Mapping[str, float] = {}
+        self.elapsed = 0.0
+        self.tool_calls = 0
+        self.steps = 0
+        self.seen: set[str] = set()
+        self.fallback = False
+        self.stopped: Stopped = ""
+        self.space = session.conversation_id
+        """What tells the calls of this course from those of others that began at the same time."""
+
+    def note(self, event: ev.Event) -> None:
+        self.session = apply(self.session, event)
+        self.events.append(event)
+
+    @property
+    def plan(self) -> StatePlan:
+        return self.program.states[self.session.state]
+
+    @property
+    def moment(self) -> float:
+        """Seconds since the epoch, as far as a turn can know: when it began and what it waited for."""
+        return self.session.time + self.usage.seconds + self.elapsed
+
+    # -- limits
+
+    def used(self) -> dict[str, float]:
+        """What the run has used of its limits, the time before its last pause included."""
+        base, usage = self.base, self.usage
+        found: dict[str, float] = {
+            "llm_calls": usage.calls,
+            "tool_calls": self.tool_calls,
+            "auto_steps": self.steps,
+            "tokens": usage.input_tokens + usage.output_tokens,
+            "seconds": usage.seconds + self.elapsed,
+            "money": usage.cost,
+        }
+        if base:
+            return {name: spent + base.get(name, 0) for name, spent in found.items()}
+        return found
+
+    def spent(self) -> bool:
+        """True, and noted, when a limit of the definition forbids another model call or function."""
+        used = self.used()
+        for name, most in self.program.bounds:
+            if used[name] >= most:
+                self.note(ev.LimitReached(limit=name, value=most))
+                return True
+        return False
+
+    # -- handlers
+
+    def run(
+        self, point: Point, *, target: str | None = None, updated: Iterable[str] = (), text: str | None = None
+    ) -> Generator[Effect, Result, tuple[HandlerResult, ...]]:
+        if point not in self.points:
+            return ()
+        found = yield RunHandlers(
+            point=point, session=self.session, target=target, updated=frozenset(updated), text=text
+        )
+        if not isinstance(found, HandlerResults):
+            raise TypeError(f"{point} wants HandlerResults, got {type(found).__name__}")
+        for result in found.results:
+            if result.error is not None:
+                self.note(ev.HandlerFailed(handler=result.handler, point=point.value, error=result.error))
+            for event in accept_host(self.program.keys, self.session.context, result.changes):
+                self.note(event)
+        return found.results
+
+    def vetoed(self, move: Move) -> Generator[Effect, Result, str | None]:
+        """The reason of the first handler that forbids a move; the refusal is noted."""
+        for result in (yield from self.run(Point.PRE_TRANSITION, target=move.target)):
+            if result.veto is not None:
+                self.note(ev.MoveRefused(target=move.target, reason=result.veto, by="veto"))
+                return result.veto
+        return None
+
+    def first(self, moves: Iterable[Move]) -> Generator[Effect, Result, Move | None]:
+        """The first move whose conditions hold and that no handler forbids."""
+        for move in moves:
+            found = verdict(move, self.session.data())
+            if found.error is not None:
+                self.note(ev.ConditionFailed(transition=move.pointer, reason=found.error))
+            if found.holds and (yield from self.vetoed(move)) is None:
+                return move
+        return None
+
+    # -- the model
+
+    def call(
+        self, asked_for: AskedFor, request: LLMRequest, look: Outlook, refused: tuple[str, ...] = ()
+    ) -> Generator[Effect, Result, ModelReply | None]:
+        """One model call; None when a limit forbids it."""
+        if self.spent():
+            return None
+        view = partial(
+            turn_view,
+            self.program,
+            self.session,
+            look,
+            speak=asked_for != "turn",
+            refused=refused,
+            task=asked_for not in ("turn", "greeting", "words"),
+        )
+        reply = yield AskModel(request=request, asked_for=asked_for, view=view)
+        if not isinstance(reply, ModelReply):
+            raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
+        self.usage += reply.usage
+        self.note(
+            ev.ModelReplied(
+                asked_for=asked_for,
+                text=cut(reply.text, MAX_MESSAGE_CHARS),
+                model=reply.model,
+                mode=reply.mode,
+                attempts=reply.attempts,
+                input_tokens=reply.input_tokens,
+                output_tokens=reply.output_tokens,
+                seconds=reply.seconds,
+                cost=reply.cost,
+                prompt={"system": len(request.messages[0].content), "user": len(request.messages[1].content)},
+                calls=tuple(
+                    {"id": call.id, "name": call.name, "arguments": cut(call.arguments, MAX_MESSAGE_CHARS)}
+                    for call in reply.tool_calls
+                )
+                if reply.tool_calls
+                else (),
+            )
+        )
+        return reply
+
+    # -- pauses
+
+    def pause(
+        self,
+        *,
+        kind: Literal["wait", "approval", "break", "unknown_outcome"],
+        what: str,
+        call: Mapping[str, Any] | None = None,
+        schema: Mapping[str, Any] | None = None,
+        expires: float | None = None,
+        reminders: tuple[float, ...] = (),
+        loop: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Have the run wait for an answer."""
+        place = json.dumps([self.session.conversation_id, self.session.time, len(self.events)])
+        self.note(
+            ev.Paused(
+                id=hashlib.sha256(place.encode()).hexdigest()[:16],
+                kind=kind,
+                what=what,
+                state=self.session.state,
+                call=call,
+                schema=schema or {},
+                expires=expires,
+                reminders=reminders,
+                loop=loop,
+                spent=self.used(),
+            )
+        )
+
+    @property
+    def paused(self) -> bool:
+        return self.session.pause is not None

@@ -1,0 +1,263 @@
+"""One turn while it runs: its effects performed, its results journalled, its events told, one commit."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from llm_fsm import events as ev
+from llm_fsm.effects import (
+    AskModel,
+    CallTools,
+    CheckKeyResults,
+    Effect,
+    Execute,
+    Executed,
+    HandlerResults,
+    PlannedCall,
+    Result,
+    RunHandlers,
+    ToolResult,
+    ToolResults,
+    Verdicts,
+)
+from llm_fsm.functions import Functions
+from llm_fsm.journal import (
+    Entry,
+    Journal,
+    entry_executed,
+    entry_reply,
+    entry_tool,
+    executed_entry,
+    reply_entry,
+    result_entry,
+    without_kind,
+)
+from llm_fsm.messages import ModelReply, Usage
+from llm_fsm.observers import Observer
+from llm_fsm.records import Kind, TurnRecord, dump, dump_session
+from llm_fsm.session import Session
+from llm_fsm.stores.base import Commit, Store
+from llm_fsm.tool_batch import Perform
+from llm_fsm.toolbox import Toolbox
+from llm_fsm.turn import Means, Step, advance
+
+_TALK = ("turn", "greeting", "words")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """One turn as it was committed, and the session after it."""
+
+    record: TurnRecord
+    session: Session
+
+
+class Host(Protocol):
+    """What a turn needs of the engine."""
+
+    store: Store
+    toolbox: Toolbox
+    functions: Functions
+
+    @property
+    def means(self) -> Means:
+        """What every turn is given."""
+        ...
+
+    @property
+    def name(self) -> str:
+        """The name of the definition."""
+        ...
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds for a turn, or for one effect of a run."""
+        ...
+
+    @property
+    def journals(self) -> bool:
+        """True when turns may act."""
+        ...
+
+    def publish(self, conversation_id: str, event: ev.Event) -> None:
+        """Tell whoever observes."""
+        ...
+
+    async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
+        """Call the model."""
+        ...
+
+    async def run_handlers(self, effect: RunHandlers, left: Any, journal: Journal | None) -> HandlerResults:
+        """Run the handlers of a point."""
+        ...
+
+    async def execute(self, effect: Execute, running: Running) -> Executed:
+        """Run the function of a task."""
+        ...
+
+
+class Running:
+    """One turn. `alone`: nobody waits for it, so that the host's time-out is that of each effect, not of the whole."""
+
+    def __init__(
+        self, host: Host, conversation_id: str, sink: Observer | None = None, *, alone: bool = False
+    ) -> None:
+        self.host = host
+        self.id = conversation_id
+        self.events: list[ev.Event] = []
+        self.journal: Journal | None = None
+        self._sink = sink
+        self._alone = alone
+        self._deadline = None if host.timeout is None else time.monotonic() + host.timeout
+
+    def left(self) -> float | None:
+        """Seconds left for the next effect; None: no limit."""
+        if self._alone:
+            return self.host.timeout
+        return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
+
+    def lock(self) -> AbstractAsyncContextManager[None]:
+        return self.host.store.lock(self.id, self.left())
+
+    async def open(self, turn: Entry, at: float) -> float:
+        """Begin the turn, or take it up where a crash left it: the time at which it began."""
+        if not self.host.journals:
+            return at
+        self.journal = Journal(self.host.store, self.id)
+        return await self.journal.open(turn, at, acts=bool(self.host.means.points))
+
+    def take(self, happened: Sequence[ev.Event]) -> None:
+        self.events.extend(happened)
+        for event in happened:
+            if not isinstance(event, ev.Progressed):  # told already, when it was reported
+                self.tell(event)
+
+    def tell(self, event: ev.Event) -> None:
+        self.host.publish(self.id, event)
+        if self._sink is not None:
+            if isinstance(event, ev.BotSaid):
+                self._sink(self.id, ev.MessageDelta(text=event.text))
+            self._sink(self.id, event)
+
+    async def play(self, step: Step) -> Step:
+        """Perform effects until the turn is over."""
+        self.take(step.events)
+        while step.effect is not None:
+            step = advance(step, await self.perform(step.effect))
+            self.take(step.events)
+        return step
+
+    # -- effects
+
+    async def perform(self, effect: Effect) -> Result:
+        """What one effect brings back, journalled where it acts."""
+        if isinstance(effect, AskModel):
+            return await self._model(effect)
+        if isinstance(effect, RunHandlers):
+            return await self.host.run_handlers(effect, self.left, self.journal)
+        if isinstance(effect, CallTools):
+            return await self.tools(effect)
+        if isinstance(effect, CheckKeyResults):
+            return await self._checks(effect)
+        return await self._function(effect)
+
+    async def _model(self, effect: AskModel) -> ModelReply:
+        if self.journal is None:
+            return await self.host.ask(effect, self.left())
+
+        async def fetch() -> Mapping[str, Any]:
+            return reply_entry(await self.host.ask(effect, self.left()))
+
+        acts = bool(self.host.means.points) or effect.asked_for not in _TALK
+        return entry_reply(await self.journal.once("model", fetch, acts=acts))
+
+    async def tools(self, effect: CallTools) -> ToolResults:
+        """A batch of calls; those that a journal knows are not made again."""
+
+        async def around(call: PlannedCall, perform: Perform) -> ToolResult:
+            if self.journal is None:
+                return await perform()
+
+            async def fetch() -> Mapping[str, Any]:
+                return result_entry(await perform())
+
+            def lost() -> Mapping[str, Any]:
+                return result_entry(ToolResult(id=call.id, name=call.name, unknown=True))
+
+            begun = lost if call.at_most_once else None
+            return entry_tool(await self.journal.keyed(call.key, fetch, begun=begun))
+
+        return await self.host.toolbox.run(
+            effect.calls, effect.state, conversation_id=self.id, timeout=self._batch_time(), around=around
+        )
+
+    def _batch_time(self) -> float | None:
+        return None if self._alone else self.left()
+
+    async def _checks(self, effect: CheckKeyResults) -> Verdicts:
+        async def fetch() -> Mapping[str, Any]:
+            found = await self.host.functions.verdicts(effect.checks, effect.data, self.time_left())
+            return {"verdicts": found}
+
+        entry = await fetch() if self.journal is None else await self.journal.once("checks", fetch)
+        found = {name: (bool(said[0]), str(said[1])) for name, said in entry["verdicts"].items()}
+        return Verdicts(verdicts=found)
+
+    async def _function(self, effect: Execute) -> Executed:
+        async def fetch() -> Mapping[str, Any]:
+            return executed_entry(await self.host.execute(effect, self))
+
+        if self.journal is None:
+            return await self.host.execute(effect, self)
+        return entry_executed(await self.journal.keyed(effect.key, fetch))
+
+    async def nested(self, key: str, fetch: Any) -> Entry:
+        """A result under a key of its own, for what a function does."""
+        entry: Entry = await fetch() if self.journal is None else await self.journal.keyed(key, fetch)
+        return without_kind(entry)
+
+    def time_left(self) -> float:
+        """Seconds that a function may take."""
+        left = None if self._alone else self.left()
+        return math.inf if left is None else left
+
+    # -- the end
+
+    async def commit(
+        self, kind: Kind, session: Session, expected: int, usage: Usage, request_id: str | None
+    ) -> Outcome:
+        record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
+        await self.host.store.save(
+            Commit(
+                conversation_id=self.id,
+                expected=expected,
+                session=dump_session(session),
+                record=dump(record),
+                request_id=request_id,
+                definition=self.host.name,
+                state=session.state,
+                ended=session.ended,
+                time=time.time(),
+                due=due_rows(session),
+            )
+        )
+        return Outcome(record=record, session=session)
+
+
+def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
+    """What is to happen by itself in a conversation, for the due table."""
+    pause = session.pause
+    if pause is None:
+        return ()
+    reminders = tuple((due, "remind") for due in session.reminders)
+    return reminders if pause.expires is None else ((pause.expires, "expire"), *reminders)
+
+
+def is_due(session: Session, now: float) -> bool:
+    """True when something of `due_rows` has its time."""
+    return session.pause is not None and any(at <= now for at, _ in due_rows(session))

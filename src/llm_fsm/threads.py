@@ -1,0 +1,48 @@
+"""Calling plain functions from asyncio without waiting for ones that hang."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+async def in_thread(function: Callable[[], T], name: str) -> T:
+    """Call a plain function in a daemon thread, so that one that hangs holds up nothing, not even the exit.
+
+    What it raises is raised here; what is no Exception, and StopIteration, which no future can carry,
+    becomes RuntimeError. A cancelled caller leaves the thread to itself.
+    """
+    loop = asyncio.get_running_loop()
+    future: asyncio.Future[T] = loop.create_future()
+    context = contextvars.copy_context()
+
+    def settle(value: Any, error: Exception | None) -> None:
+        if future.done():
+            return
+        if error is None:
+            future.set_result(value)
+        else:
+            future.set_exception(error)
+
+    def work() -> None:
+        value: Any = None
+        error: Exception | None = None
+        try:
+            value = context.run(function)
+        except StopIteration as raised:
+            error = RuntimeError(f"StopIteration: {raised}")
+        except Exception as raised:
+            error = raised
+        except BaseException as raised:
+            error = RuntimeError(f"{type(raised).__name__}: {raised}")
+        with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
+            loop.call_soon_threadsafe(settle, value, error)
+
+    threading.Thread(target=work, name=name, daemon=True).start()
+    return await future

@@ -1,0 +1,166 @@
+"""What a tool gave back, as JSON; and the rule by which a long result is shortened for a model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
+from typing import Any
+
+from llm_fsm.context import ValueFault, to_json_value
+
+MAX_RESULT = 1_000_000
+"""Characters that a result may have as JSON."""
+
+SHORT = 8000
+"""Characters of a result, as JSON, that a model is shown."""
+
+_LEAST = 200
+"""Characters below which nothing is shortened: the marks need room themselves."""
+
+_encode = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False).encode
+
+
+class ResultFault(ValueError):
+    """A result cannot be taken; the message says why."""
+
+
+def result_value(value: object) -> Any:
+    """A tool's result as a JSON value, by the rules of the context; dataclasses and pydantic models too.
+
+    Raises ResultFault for what has no JSON form, goes round in a circle or is larger than `MAX_RESULT`.
+    """
+    if value is None or value is True or value is False:
+        return value
+    _weigh(value)
+    try:
+        plain = to_json_value(value)
+        size = len(_encode(plain).encode("utf-8"))
+    except ValueFault as fault:
+        raise ResultFault(f"the result is not JSON: {fault}") from fault
+    except UnicodeEncodeError as error:
+        raise ResultFault("the result is not text: it contains half of a surrogate pair") from error
+    except RecursionError as error:
+        raise ResultFault("the result is not JSON: it is nested too deep, or contains itself") from error
+    except Exception as error:
+        raise ResultFault(f"the result is not JSON: {type(error).__name__}: {error}") from error
+    if size > MAX_RESULT:
+        raise ResultFault(_too_large(f"{size} bytes"))
+    return plain
+
+
+def _weigh(value: object) -> None:
+    """Refuse what is plainly too large before any work is spent on it; a circle weighs without end.
+
+    Every value takes at least two characters, its own and a comma or bracket, but for one.
+    """
+    left, waiting = MAX_RESULT + 1, [value]
+    while waiting:
+        item = waiting.pop()
+        left -= 2
+        if item is None or isinstance(item, bool | int | float):
+            continue
+        if isinstance(item, str):
+            left -= len(item)
+        elif isinstance(item, dict | Mapping):
+            left -= sum(len(key) if isinstance(key, str) else 1 for key in item)
+            waiting.extend(item.values())
+        elif isinstance(item, list | tuple | set | frozenset):
+            if len(item) > left:
+                raise ResultFault(_too_large(f"more than {len(item)} values"))
+            waiting.extend(item)
+        elif is_dataclass(item) and not isinstance(item, type):
+            waiting.extend(getattr(item, part.name) for part in fields(item))
+        elif hasattr(item, "model_dump"):
+            waiting.extend(vars(item).values())
+        if left < 0:
+            raise ResultFault(_too_large("more, or contains itself"))
+
+
+def _too_large(size: str) -> str:
+    return (
+        f"the result is too large: it has {size}, and at most {MAX_RESULT} characters of JSON are taken; "
+        "return less, such as one page or a summary"
+    )
+
+
+def shortened(value: Any, limit: int = SHORT) -> Any:
+    """A JSON value whose compact JSON text has at most `limit` characters (at least 200); itself if it fits.
+
+    First long strings are cut, each ending in a mark that says how many characters are missing: to half of
+    the limit, to a quarter and so on, down to 200 characters. If that does not do, lists and objects keep
+    their first members, and a last one says how many are missing.
+    """
+    if limit < _LEAST:
+        raise ValueError(f"a result is shortened to {_LEAST} characters or more, not {limit}")
+    if _size(value) <= limit:
+        return value
+    if isinstance(value, str):
+        return _cut(value, limit)
+    longest = limit // 2
+    while True:
+        cut = _with_short_strings(value, longest)
+        if _size(cut) <= limit:
+            return cut
+        if longest <= _LEAST:
+            return _beginning(cut, limit)
+        longest = max(_LEAST, longest // 2)
+
+
+def _size(value: Any) -> int:
+    return len(_encode(value))
+
+
+def _cut(text: str, limit: int) -> str:
+    """The beginning of a text, with a mark: at most `limit` characters as JSON."""
+    low, high = 0, min(len(text), limit)
+    while low < high:
+        middle = (low + high + 1) // 2
+        if _size(_marked(text, middle)) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    return _marked(text, low)
+
+
+def _marked(text: str, kept: int) -> str:
+    return f"{text[:kept]}… [{len(text) - kept} characters missing]"
+
+
+def _with_short_strings(value: Any, longest: int) -> Any:
+    if isinstance(value, str):
+        return _cut(value, longest) if _size(value) > longest else value
+    if isinstance(value, list):
+        return [_with_short_strings(item, longest) for item in value]
+    if isinstance(value, Mapping):
+        return {key: _with_short_strings(item, longest) for key, item in value.items()}
+    return value
+
+
+def _beginning(value: Any, limit: int) -> Any:
+    """The first members of a list or object that fit, and how many are missing."""
+    if isinstance(value, list):
+        kept, rest = _first([("", item) for item in value], limit, 0)
+        return [*(item for _, item in kept), *([f"… [{rest} items missing]"] if rest else [])]
+    if not isinstance(value, Mapping):
+        return value
+    kept, rest = _first([(key, value[key]) for key in value], limit, 1)
+    mark = "…"
+    while mark in value:
+        mark += "…"
+    return {**dict(kept), **({mark: f"[{rest} members missing]"} if rest else {})}
+
+
+def _first(members: list[tuple[str, Any]], limit: int, colon: int) -> tuple[list[tuple[str, Any]], int]:
+    left = limit - 50  # brackets and the mark
+    kept: list[tuple[str, Any]] = []
+    for key, item in members:
+        head = (_size(key) if colon else 0) + colon + 1
+        if head + _size(item) <= left:
+            kept.append((key, item))
+            left -= head + _size(item)
+            continue
+        if isinstance(item, list | Mapping) and left - head >= _LEAST:
+            kept.append((key, _beginning(item, left - head)))
+        break
+    return kept, len(members) - len(kept)

@@ -1,0 +1,288 @@
+"""From a function's real type hints to the JSON Schema of its arguments, and from arguments to its call.
+
+pydantic reads the hints, so defaults, `Literal`, enums, nested models, dataclasses and `Annotated` work as they
+do there; in `Annotated`, a plain text is the parameter's description.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping
+from copy import copy
+from dataclasses import dataclass
+from functools import partial
+from typing import Annotated, Any, NotRequired, cast, get_args, get_origin, get_type_hints
+
+from pydantic import ConfigDict, Field, PydanticUserError, TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError
+from pydantic.fields import FieldInfo
+from pydantic_core import PydanticUndefined
+from typing_extensions import TypedDict
+
+from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.findings import nearest
+from llm_fsm.tool_calls import ArgumentsFault
+
+MAX_NODES = 10_000
+"""Parts of a schema from which on its references are left as they are."""
+
+_MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CallInfo:
+    """What a tool may know of its call: a parameter with this type is given it, and the model never sees it.
+
+    `key`: the idempotency key, the same when a call is performed again after a crash. `state`: who calls.
+    """
+
+    key: str = ""
+    conversation_id: str = ""
+    state: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """What one function takes. `schema` is the JSON Schema of its arguments object."""
+
+    schema: Mapping[str, Any]
+    _adapter: TypeAdapter[dict[str, Any]]
+    _positional: tuple[str, ...]
+    _defaults: Mapping[str, Callable[[], Any]]
+    _info: str | None
+
+    def bind(self, arguments: Mapping[str, Any], info: CallInfo) -> tuple[list[Any], dict[str, Any]]:
+        """Positional and keyword arguments of the call, checked and coerced.
+
+        Raises ArgumentsFault that names each argument that does not fit.
+        """
+        try:
+            values = self._adapter.validate_python(arguments)
+        except ValidationError as error:
+            raise ArgumentsFault(self._faults(error)) from error
+        if self._info is not None:
+            values[self._info] = info
+        for name, make in self._defaults.items():
+            if name not in values:
+                values[name] = make()
+        return [values.pop(name) for name in self._positional], values
+
+    def _faults(self, error: ValidationError) -> str:
+        known = list(self.schema["properties"])
+        said = []
+        for fault in error.errors(include_url=False, include_context=False, include_input=False):
+            where = ".".join(str(step) for step in fault["loc"])
+            if fault["type"] == "extra_forbidden" and len(fault["loc"]) == 1:
+                guess = nearest(where, known)
+                hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(known) or 'none'}"
+                said.append(f"{where}: there is no such argument; {hint}")
+            else:
+                said.append(f"{where}: {fault['msg']}" if where else fault["msg"])
+        return "; ".join(said)
+
+
+def read_parameters(function: Callable[..., Any]) -> Parameters:
+    """The parameters of a function. Raises ValueError that names the one no schema can be made of."""
+    name = name_of(function)
+    hints = _hints(function, name)
+    fields: dict[str, Any] = {}
+    positional: list[str] = []
+    defaults: dict[str, Callable[[], Any]] = {}
+    info: str | None = None
+    for parameter in inspect.signature(function).parameters.values():
+        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
+            star = "*" if parameter.kind is parameter.VAR_POSITIONAL else "**"
+            raise ValueError(
+                f"tool {name!r}: {star}{parameter.name} tells a model nothing; name every parameter"
+            )
+        if parameter.kind is parameter.POSITIONAL_ONLY:
+            positional.append(parameter.name)
+        hint = hints.get(parameter.name, Any)
+        if _is_info(hint):
+            info = parameter.name
+            continue
+        fields[parameter.name] = _field(parameter, hint, defaults)
+    adapter = _adapter(name, fields)
+    return Parameters(
+        schema=_schema(name, adapter),
+        _adapter=adapter,
+        _positional=tuple(positional),
+        _defaults=defaults,
+        _info=info,
+    )
+
+
+def name_of(function: Callable[..., Any]) -> str:
+    """What to call a function, a method, a partial or an object that can be called."""
+    while isinstance(function, partial):
+        function = function.func
+    return str(getattr(function, "__name__", None) or type(function).__name__)
+
+
+def _hints(function: Callable[..., Any], name: str) -> dict[str, Any]:
+    inner: Any = function
+    while isinstance(inner, partial):
+        inner = inner.func
+    if not inspect.isroutine(inner):
+        inner = type(inner).__call__
+    inner = inspect.unwrap(inner)
+    try:
+        return get_type_hints(inner, include_extras=True)
+    except NameError:
+        pass
+    try:
+        return get_type_hints(inner, localns=_locals_of_caller(inner), include_extras=True)
+    except NameError as error:
+        raise ValueError(f"tool {name!r}: a type hint cannot be resolved: {error}") from error
+
+
+def _locals_of_caller(function: Any) -> dict[str, Any]:
+    """The local names where the function is registered: hints of nested functions may refer to them."""
+    wanted = getattr(inspect.unwrap(function), "__globals__", None)
+    frame = sys._getframe()
+    while frame.f_back is not None:
+        frame = frame.f_back
+        if frame.f_globals is wanted:
+            return dict(frame.f_locals)
+    return {}
+
+
+def _is_info(hint: Any) -> bool:
+    if get_origin(hint) is Annotated:
+        return _is_info(get_args(hint)[0])
+    return hint is CallInfo or CallInfo in get_args(hint)
+
+
+def _field(parameter: inspect.Parameter, hint: Any, defaults: dict[str, Callable[[], Any]]) -> Any:
+    """The entry of the parameter in a TypedDict; its default, if the call must be given it, in `defaults`."""
+    hint = _described(hint)
+    default = parameter.default
+    if default is parameter.empty:
+        return hint
+    if isinstance(default, FieldInfo):
+        make = default.default_factory or partial(_same, default.default)
+        bare = copy(default)
+        bare.default, bare.default_factory = PydanticUndefined, None
+        hint = Annotated[hint, bare]
+        if default.is_required():
+            return hint
+        defaults[parameter.name] = make  # type: ignore[assignment]
+        default = default.default
+    elif parameter.kind is parameter.POSITIONAL_ONLY:
+        defaults[parameter.name] = partial(_same, default)
+    shown: dict[str, Any] = {}
+    if default is not PydanticUndefined:
+        try:
+            shown = {"default": to_json_value(default)}
+        except ValueFault:
+            shown = {}
+    return NotRequired[Annotated[hint, Field(json_schema_extra=shown)]] if shown else NotRequired[hint]
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _described(hint: Any) -> Any:
+    """`Annotated[T, "text"]` as pydantic says it."""
+    if get_origin(hint) is not Annotated:
+        return hint
+    base, *extras = get_args(hint)
+    fields = [Field(description=item) if isinstance(item, str) else item for item in extras]
+    return Annotated[base, *fields]
+
+
+def _adapter(name: str, fields: dict[str, Any]) -> TypeAdapter[dict[str, Any]]:
+    try:
+        arguments = cast("Any", TypedDict)("arguments", fields)
+        arguments.__pydantic_config__ = ConfigDict(extra="forbid", coerce_numbers_to_str=True)
+        return TypeAdapter(arguments)
+    except (PydanticUserError, PydanticSchemaGenerationError) as error:
+        reason = str(error).split("\n", 1)[0]
+        raise ValueError(f"tool {name!r}: no JSON can be made of a parameter's type: {reason}") from error
+
+
+def _schema(name: str, adapter: TypeAdapter[dict[str, Any]]) -> dict[str, Any]:
+    try:
+        made = adapter.json_schema()
+    except PydanticUserError as error:
+        reason = str(error).split("\n", 1)[0]
+        raise ValueError(
+            f"tool {name!r}: no JSON Schema can be made of a parameter's type: {reason}"
+        ) from error
+    schema = flattened(_tidy(made))
+    return {"type": "object", "properties": {}, **schema, "additionalProperties": False}
+
+
+def _tidy(schema: Any) -> Any:
+    """Without generated titles, and closed: what is not named is not wanted."""
+    if not isinstance(schema, dict):
+        return schema
+    made = _mapped(schema, _tidy)
+    made.pop("title", None)
+    if "properties" in made:
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+def _mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """A schema with its direct subschemas changed; values such as defaults and enums stay."""
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _MAPS and isinstance(value, dict):
+            made[key] = {name: change(item) for name, item in value.items()}
+        elif key in _LISTS and isinstance(value, list):
+            made[key] = [change(item) for item in value]
+        elif key in _SINGLE:
+            made[key] = change(value)
+        else:
+            made[key] = value
+    return made
+
+
+def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema with its `#/$defs/…` references replaced by what they refer to.
+
+    Recursive definitions stay under `$defs`; a schema that would grow beyond `MAX_NODES` parts stays as it is.
+    """
+    defs = schema.get("$defs")
+    if not isinstance(defs, dict):
+        return dict(schema)
+    kept: set[str] = set()
+    left = MAX_NODES
+
+    def inline(node: Any, inside: frozenset[str]) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0:
+            raise _TooLarge
+        if not isinstance(node, dict):
+            return node
+        name = str(node.get("$ref", "")).removeprefix("#/$defs/")
+        if "$ref" not in node or name not in defs:
+            return _mapped(node, lambda part: inline(part, inside))
+        if name in inside:
+            kept.add(name)
+            return dict(node)
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        target = inline(defs[name], inside | {name})
+        return {**target, **beside} if isinstance(target, dict) else target
+
+    try:
+        made: dict[str, Any] = inline(
+            {key: value for key, value in schema.items() if key != "$defs"}, frozenset()
+        )
+        done: dict[str, Any] = {}
+        while kept - done.keys():
+            for name in sorted(kept - done.keys()):
+                done[name] = inline(defs[name], frozenset({name}))
+    except _TooLarge:
+        return dict(schema)
+    return {**made, "$defs": done} if done else made
+
+
+class _TooLarge(Exception):
+    """Inlining would make a schema that no model reads."""

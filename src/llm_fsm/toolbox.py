@@ -1,0 +1,95 @@
+"""All tools of one machine: registered functions and those of MCP servers, behind one door."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llm_fsm.definition import Definition, ToolRef
+from llm_fsm.effects import PlannedCall, ToolResults
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.mcp import McpServers, known_tool
+from llm_fsm.terms import Terms, planned
+from llm_fsm.tool_batch import TIMEOUT, Around, CallFault, run_batch, unknown_tool
+from llm_fsm.tool_results import result_value
+from llm_fsm.tool_schema import CallInfo
+from llm_fsm.tools import ToolRegistry
+
+
+class Toolbox:
+    """`registry`: the host's functions; `servers`: its MCP servers. `timeout`: seconds for a call that names none."""
+
+    def __init__(
+        self,
+        registry: ToolRegistry | None = None,
+        servers: McpServers | None = None,
+        *,
+        timeout: float = TIMEOUT,
+    ) -> None:
+        self.registry = ToolRegistry() if registry is None else registry
+        self.servers = McpServers() if servers is None else servers
+        self._timeout = timeout
+
+    async def terms(self, definition: Definition) -> dict[str, Terms]:
+        """The terms of every tool of a definition, by name; servers it names are connected to once.
+
+        Raises ConfigurationError that says which tool is not registered, which server is not configured or
+        cannot be reached, or which tool a server lacks.
+        """
+        return {name: await self._terms(name, ref) for name, ref in definition.tools.items()}
+
+    async def _terms(self, name: str, ref: ToolRef) -> Terms:
+        if ref.mcp is None:
+            return self.registered(name, ref)
+        wanted = ref.tool or name
+        try:
+            tools = await self.servers.tools(ref.mcp)
+        except CallFault as fault:
+            raise ConfigurationError(f"tool {name!r}: {fault}") from fault
+        spec = tools.get(wanted)
+        if spec is None:
+            raise ConfigurationError(f"tool {name!r}: {known_tool(ref.mcp, wanted, tools)}")
+        return planned(name, ref, Terms(spec=spec, mcp=ref.mcp, tool=wanted))
+
+    def registered(self, name: str, ref: ToolRef) -> Terms:
+        """The terms of a tool that is a function. Raises ConfigurationError when it is not registered."""
+        wanted = ref.registered or name
+        tool = self.registry.get(wanted)
+        if tool is None:
+            said = unknown_tool(wanted, (item.name for item in self.registry))
+            raise ConfigurationError(
+                f"tool {name!r} of the definition: {said} (functions are registered with @machine.tool or tools=[…])"
+            )
+        return planned(name, ref, tool.terms)
+
+    async def run(
+        self,
+        calls: Sequence[PlannedCall],
+        state: str,
+        *,
+        conversation_id: str = "",
+        timeout: float | None = None,
+        around: Around | None = None,
+    ) -> ToolResults:
+        """Perform a batch for a state; see `llm_fsm.tool_batch.run_batch`."""
+
+        async def perform(call: PlannedCall, limit: float) -> Any:
+            if call.mcp is not None:
+                return await self._remote(call, limit)
+            info = CallInfo(key=call.key, conversation_id=conversation_id, state=state)
+            return await self.registry.perform(call, info, limit)
+
+        return await run_batch(
+            calls, perform, state=state, default=self._timeout, timeout=timeout, around=around
+        )
+
+    async def _remote(self, call: PlannedCall, limit: float) -> Any:
+        try:
+            value = await self.servers.call(str(call.mcp), call.tool or call.name, call.arguments, limit)
+        except ConfigurationError as error:
+            raise CallFault(str(error), refused=True) from error
+        return result_value(value)
+
+    async def aclose(self) -> None:
+        """Close the sessions with servers of the running event loop."""
+        await self.servers.aclose()

@@ -1,0 +1,228 @@
+"""Tools: the host's own functions, which a model may call by their schemas.
+
+A tool is any plain or async function with type hints. Whatever goes wrong in a call, from wrong arguments to a
+time-out, becomes a result with an `error` in words for the model; nothing that a tool does raises here.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, TypeAlias, TypeVar, overload
+
+from llm_fsm.effects import PlannedCall, ToolResults
+from llm_fsm.messages import ToolSpec
+from llm_fsm.terms import Terms
+from llm_fsm.threads import in_thread
+from llm_fsm.tool_batch import TIMEOUT, Around, CallFault, out_of_scope, run_batch, unknown_tool, within
+from llm_fsm.tool_formats import Format, formatted
+from llm_fsm.tool_results import result_value
+from llm_fsm.tool_schema import CallInfo, Parameters, name_of, read_parameters
+
+NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+"""Names that every provider accepts."""
+
+Function: TypeAlias = Callable[..., Any]
+F = TypeVar("F", bound=Function)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tool:
+    """A function that a model may call, on the host's `terms`; a definition may change those."""
+
+    function: Function
+    parameters: Parameters
+    terms: Terms
+
+    @property
+    def name(self) -> str:
+        """The name under which it is registered."""
+        return self.terms.name
+
+    @property
+    def spec(self) -> ToolSpec:
+        """What a model is told of it."""
+        return self.terms.spec
+
+
+def make_tool(
+    function: Function,
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout: float | None = None,
+    parallel: bool = False,
+    breaking: bool = False,
+    approval: bool = False,
+    at_most_once: bool = False,
+    scope: Collection[str] | None = None,
+) -> Tool:
+    """A tool of a function. Without a description it is the function's docstring; for the rest see `Terms`.
+
+    Raises ValueError for a name that no provider takes, and for parameters that no schema can be made of.
+    """
+    if not callable(function):
+        raise ValueError(f"a tool is a function, not a {type(function).__name__}")  # noqa: TRY004
+    known = name_of(function) if name is None else name
+    if not NAME.fullmatch(known):
+        raise ValueError(f"{known!r} is no name for a tool: give name=, of 1 to 64 letters, digits, _ and -")
+    if isinstance(scope, str):
+        raise ValueError(f"tool {known!r}: scope is a list of states; write [{scope!r}]")  # noqa: TRY004
+    if timeout is not None and not timeout > 0:
+        raise ValueError(f"tool {known!r}: timeout is a number of seconds above 0, not {timeout!r}")
+    parameters = read_parameters(function)
+    words = inspect.getdoc(function) if inspect.isroutine(function) else None
+    text = (words or "") if description is None else description
+    terms = Terms(
+        spec=ToolSpec(name=known, description=text.strip(), parameters=parameters.schema),
+        registered=known,
+        breaking=breaking,
+        approval=approval,
+        at_most_once=at_most_once,
+        parallel=parallel,
+        timeout=timeout,
+        scope=None if scope is None else tuple(scope),
+    )
+    return Tool(function=function, parameters=parameters, terms=terms)
+
+
+class ToolRegistry:
+    """The tools of one host, by name.
+
+    `tools`: functions, tools, or another registry. `timeout`: seconds for a call whose tool names none
+    (`math.inf`: no limit). Raises ValueError as `register` does.
+    """
+
+    def __init__(self, tools: Iterable[Function | Tool] = (), *, timeout: float = TIMEOUT) -> None:
+        self._tools: dict[str, Tool] = {}
+        self._timeout = timeout
+        for item in tools:
+            self.add(item)
+
+    def add(self, item: Function | Tool) -> Tool:
+        """Register a tool, or a function as it is. Raises ValueError as `register` does."""
+        tool = item if isinstance(item, Tool) else make_tool(item)
+        old = self._tools.get(tool.name)
+        if old is not None and old != tool and old.function is not tool.function:
+            raise ValueError(f"there is a tool {tool.name!r} already; give this one another name=")
+        self._tools[tool.name] = tool
+        return tool
+
+    @overload
+    def register(self, function: F, /) -> F: ...
+
+    @overload
+    def register(
+        self,
+        function: None = None,
+        /,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        timeout: float | None = None,
+        parallel: bool = False,
+        breaking: bool = False,
+        approval: bool = False,
+        at_most_once: bool = False,
+        scope: Collection[str] | None = None,
+    ) -> Callable[[F], F]: ...
+
+    @overload
+    def register(self, function: F, /, **options: Any) -> F: ...
+
+    def register(self, function: Function | None = None, /, **options: Any) -> Any:
+        """Register a function, as a call or as a decorator; the function itself comes back.
+
+        `options` are those of `make_tool`. Raises ValueError as that does, and for a name that is taken.
+        """
+        if function is None:
+            return partial(self.register, **options)
+        self.add(make_tool(function, **options))
+        return function
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tools
+
+    def __iter__(self) -> Iterator[Tool]:
+        return iter(self._tools.values())
+
+    def __len__(self) -> int:
+        return len(self._tools)
+
+    def get(self, name: str) -> Tool | None:
+        """The tool of a name; None when there is none."""
+        return self._tools.get(name)
+
+    def specs(self, state: str | None = None) -> tuple[ToolSpec, ...]:
+        """What a model is told of the tools; with a state, of those whose scope includes it."""
+        return tuple(tool.spec for tool in self if state is None or tool.terms.usable_in(state))
+
+    def schemas(self, form: Format = "openai", state: str | None = None) -> list[dict[str, Any]]:
+        """The tools as the `tools` parameter of a provider's interface takes them.
+
+        Raises ValueError for another form than openai, anthropic and google.
+        """
+        return formatted(self.specs(state), form)
+
+    async def run(
+        self,
+        calls: Sequence[PlannedCall],
+        state: str,
+        *,
+        conversation_id: str = "",
+        timeout: float | None = None,
+        around: Around | None = None,
+    ) -> ToolResults:
+        """Perform a batch for a state; see `run_batch`."""
+
+        async def perform(call: PlannedCall, limit: float) -> Any:
+            info = CallInfo(key=call.key, conversation_id=conversation_id, state=state)
+            return await self.perform(call, info, limit)
+
+        timed = [self._timed(call) for call in calls]
+        return await run_batch(
+            timed, perform, state=state, default=self._timeout, timeout=timeout, around=around
+        )
+
+    def _timed(self, call: PlannedCall) -> PlannedCall:
+        """The call with the time that its tool is given, where the call itself says nothing."""
+        tool = self._tools.get(call.registered or call.name)
+        if call.timeout is not None or tool is None or tool.terms.timeout is None:
+            return call
+        return replace(call, timeout=tool.terms.timeout)
+
+    async def perform(self, call: PlannedCall, info: CallInfo, limit: float) -> Any:
+        """Perform one call within `limit` seconds: the function's result as JSON.
+
+        Raises CallFault for a name that is not registered or out of scope, for wrong arguments, when the time
+        is over, and for a result that is no JSON; and whatever the function raises.
+        """
+        name = call.registered or call.name
+        tool = self._tools.get(name)
+        if tool is None:
+            raise CallFault(unknown_tool(name, self._tools), refused=True)
+        if call.scope is None and not tool.terms.usable_in(info.state):
+            raise CallFault(out_of_scope(call.name, info.state, tool.terms.scope), refused=True)
+        arguments, named = tool.parameters.bind(call.arguments, info)
+        function = partial(tool.function, *arguments, **named)
+        if _is_async(tool.function):
+            return result_value(await within(limit, function()))
+        value = await within(limit, in_thread(partial(_plain, function), f"llm_fsm tool {name}"))
+        return result_value(await within(limit, value)) if inspect.isawaitable(value) else value
+
+
+def _plain(function: Function) -> Any:
+    """Call a plain function; its result becomes JSON in the same thread, unless it is to be awaited."""
+    value = function()
+    return value if inspect.isawaitable(value) else result_value(value)
+
+
+def _is_async(function: Function) -> bool:
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(type(function), "__call__", None)  # noqa: B004 - looked up as a call does
+    )

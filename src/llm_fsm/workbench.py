@@ -1,0 +1,199 @@
+"""What a function for `execute` works with: its `ctx`.
+
+Its models and tools are those of the state: every call goes through the same loop, scope and limits as in a
+task without a function, is on record, and is not made again when the function runs again after a crash or
+after a break. So a function that asks a person, itself or through a tool, is run from its beginning once the
+answer is there; what it did outside `ctx.llm` before that, it does again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from llm_fsm import events as ev
+from llm_fsm.context import to_json_value
+from llm_fsm.effects import Execute
+from llm_fsm.memory import Background, Memory
+from llm_fsm.messages import LLMMessage
+
+
+class Break(Exception):
+    """The function stops here until somebody answers; let it pass. `asked` is what the pause will say."""
+
+    def __init__(self, asked: Mapping[str, Any]) -> None:
+        self.asked = asked
+        super().__init__(f"waiting for an answer: {asked.get('what', '')}")
+
+
+class RunLimit(Exception):
+    """A limit of the run was reached inside a function; let it pass."""
+
+    def __init__(self, limit: str) -> None:
+        self.limit = limit
+        super().__init__(f"the limit {limit} of the run was reached")
+
+
+class Shared:
+    """Values that states share beside the context: any JSON value under a name."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        self._values = dict(values)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """The value of a name, or `default`."""
+        return self._values.get(name, default)
+
+    def set(self, name: str, value: Any) -> None:
+        """Keep a value. Raises ValueFault for what has no JSON form."""
+        self._values[name] = to_json_value(value)
+
+    def delete(self, name: str) -> None:
+        """Forget a name; nothing happens where it is not known."""
+        self._values.pop(name, None)
+
+    def to_dict(self) -> dict[str, Any]:
+        """All values."""
+        return dict(self._values)
+
+
+class WorkingMemory:
+    """The ten buckets and the background of the conversation, for a function. Raises MemoryFault."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._memory = Memory.from_dict({key: text for key, text in document.items() if key.isdecimal()})
+        self.background = Background.from_dict(document.get("background", {}))
+
+    def set(self, index: int, content: str) -> None:
+        """Keep a text in a bucket, whatever was there."""
+        self._memory = self._memory.set(index, content)
+
+    def append(self, index: int, content: str) -> None:
+        """Add lines to a bucket."""
+        self._memory = self._memory.append(index, content)
+
+    def get(self, index: int) -> str:
+        """What a bucket holds."""
+        return self._memory.get(index)
+
+    def delete(self, index: int) -> None:
+        """Empty a bucket."""
+        self._memory = self._memory.clear(index)
+
+    def get_non_empty(self) -> dict[int, str]:
+        """Bucket number to content."""
+        return self._memory.non_empty()
+
+    def to_context(self) -> dict[str, str]:
+        """What a prompt shows."""
+        return self._memory.to_context()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form."""
+        background = self.background.to_dict()
+        return {**self._memory.to_dict(), **({"background": background} if background else {})}
+
+
+class Asks(Protocol):
+    """How a function's questions to models are performed."""
+
+    async def __call__(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
+        """The model's answer. Raises Break, RunLimit, ModelError and RuntimeError."""
+        ...
+
+
+def _messages(messages: Sequence[LLMMessage | Mapping[str, Any]]) -> list[LLMMessage]:
+    return [
+        item if isinstance(item, LLMMessage) else LLMMessage(item["role"], str(item["content"]))
+        for item in messages
+    ]
+
+
+class BoundModel:
+    """The model and the tools of one state, for async functions."""
+
+    def __init__(self, asks: Asks) -> None:
+        self._asks = asks
+
+    async def run_with_tools(self, system: str, user: str, max_rounds: int | None = None) -> str:
+        """Ask until the model answers without calling tools. `max_rounds`: replies, beside the run's limits.
+
+        Raises RuntimeError when they are used up, never gives an empty answer for that.
+        """
+        messages = [LLMMessage("system", system), LLMMessage("user", user)]
+        return await self._asks(messages, tools=True, rounds=max_rounds)
+
+    async def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
+        """One reply to these messages ({"role", "content"} each), without tools."""
+        return await self._asks(_messages(messages), tools=False, rounds=1)
+
+
+class SyncModel:
+    """The same for plain functions, which run in a thread of their own."""
+
+    def __init__(self, asks: Asks, loop: asyncio.AbstractEventLoop) -> None:
+        self._bound = BoundModel(asks)
+        self._loop = loop
+
+    def run_with_tools(self, system: str, user: str, max_rounds: int | None = None) -> str:
+        """See `BoundModel.run_with_tools`."""
+        return self._wait(self._bound.run_with_tools(system, user, max_rounds))
+
+    def chat(self, messages: Sequence[LLMMessage | Mapping[str, Any]]) -> str:
+        """See `BoundModel.chat`."""
+        return self._wait(self._bound.chat(messages))
+
+    def _wait(self, work: Any) -> str:
+        answer: str = asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        return answer
+
+
+class Workbench:
+    """`ctx` of one attempt.
+
+    `input`: what the state before put out; `context`: a copy; `shared` and `memory`: changes count when the
+    attempt passes; `history`: (user or None, system) exchanges; `attempt` counts from 1, `retry_count` from 0;
+    `feedback`: what failed in the attempt before, "" in the first. `llm`: `run_with_tools` and `chat`, to be
+    awaited in async functions.
+    """
+
+    def __init__(
+        self, effect: Execute, llm: BoundModel | SyncModel, publish: Callable[[ev.Progressed], None]
+    ) -> None:
+        session = effect.session
+        self.state = effect.state
+        self.input = effect.input
+        self.context: dict[str, Any] = dict(session.context)
+        self.shared = Shared(session.shared)
+        self.memory = WorkingMemory(session.memory)
+        self.history = session.window
+        self.summary = session.summary
+        self.attempt = effect.attempt
+        self.retry_count = effect.attempt - 1
+        self.feedback = effect.feedback
+        self.key = effect.key
+        self.llm = llm
+        self.changes: dict[str, Any] = {}
+        self.answers = list(effect.answers)
+        self.broke: Break | RunLimit | None = None
+        self._publish = publish
+
+    def set_context(self, **changes: Any) -> None:
+        """Change context keys, as a handler would: None deletes, schemas are checked."""
+        self.changes.update(changes)
+
+    def emit(self, report: Any) -> None:
+        """Tell whoever watches the run how far it is, in any JSON value."""
+        self._publish(ev.Progressed(state=self.state, report=to_json_value(report)))
+
+    def ask(self, what: str, schema: Mapping[str, Any] | None = None) -> Any:
+        """Ask a person: the answer, or the function stops here and is run again when there is one."""
+        if self.answers:
+            return self.answers.pop(0)
+        raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
+
+    def stop(self, reason: Break | RunLimit) -> Break | RunLimit:
+        """Remember why the function must stop, even if it catches the exception."""
+        self.broke = self.broke or reason
+        return self.broke

@@ -1,0 +1,652 @@
+"""Work behind the front door: runs, registered functions, answers, what is due, and crashes in the middle."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import time
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm.errors import ConfigurationError, ConversationConflict, ConversationEnded, ModelError
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.machine import AsyncMachine
+from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.observers import observe
+from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.sync import Machine
+from machines import calls, reply
+
+pytestmark = pytest.mark.anyio
+
+FINAL = {"kind": "final"}
+
+
+def document(states: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": "work", "initial_state": next(iter(states)), "states": states, **more}
+
+
+def task(**more: Any) -> dict[str, Any]:
+    return {"kind": "task", "purpose": "Do it", **more}
+
+
+class Replies:
+    """A model that answers from a list of texts and ModelReplies, and counts."""
+
+    def __init__(self, *replies: str | ModelReply | Exception) -> None:
+        self.replies = list(replies)
+        self.requests: list[LLMRequest] = []
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        self.requests.append(request)
+        found = self.replies.pop(0)
+        if isinstance(found, Exception):
+            raise found
+        return found if isinstance(found, ModelReply) else ModelReply(text=found)
+
+
+def made(
+    states: dict[str, Any], *replies: Any, options: dict[str, Any] | None = None, **keys: Any
+) -> AsyncMachine:
+    return AsyncMachine.from_dict(document(states, **keys), model=Replies(*replies), **(options or {}))
+
+
+TOOLS = {"add": {"registered": "add", "output": {"sum": "sum"}}}
+
+
+def add(a: int, b: int = 1) -> dict[str, int]:
+    """Add two numbers."""
+    return {"sum": a + b}
+
+
+async def test_run_with_tools_ends_as_passed_and_shows_what_happened() -> None:
+    machine = made(
+        {"work": task(tools=["add"])}, calls(("add", {"a": 2})), "3", tools=TOOLS, options={"tools": [add]}
+    )
+    turn = await machine.run({"want": "sum"}, {"x": 1}, "r1")
+    assert (turn.outcome, turn.output, turn.state, turn.ended) == ("passed", 3, "work", True)
+    assert (turn.context, turn.conversation_id, turn.usage.calls) == ({"x": 1, "sum": 3}, "r1", 2)
+    assert [type(event).__name__ for event in turn.events] == [
+        "RunResumed",
+        "AttemptBegun",
+        "ModelReplied",
+        "ToolReturned",
+        "ContextSet",
+        "ModelReplied",
+        "TaskPassed",
+        "Ended",
+    ]
+    again = await machine.run(conversation_id="r1")
+    assert (again.outcome, again.events) == ("passed", turn.events)
+    with pytest.raises(ConversationConflict, match="begun with another input"):
+        await machine.run({"want": "other"}, conversation_id="r1")
+
+
+def test_the_same_without_asyncio() -> None:
+    states = {"work": task(tools=["add"], key_results=[{"name": "k", "check": {"registered": "odd"}}])}
+    with Machine.from_dict(
+        document(states, tools=TOOLS), model=Replies(calls(("add", {"a": 2})), "4", "3")
+    ) as machine:
+        machine.tool(add)
+
+        @machine.function
+        def odd(output: int) -> tuple[bool, str]:
+            return output % 2 == 1, "it is even"
+
+        turn = machine.run()
+        assert (turn.output, turn.outcome) == (3, "passed")
+
+
+@pytest.mark.parametrize(
+    ("states", "tools", "message"),
+    [
+        ({"work": task(tools=["add"])}, TOOLS, "tool 'add' of the definition: there is no tool 'add'"),
+        (
+            {"work": task(execute="wrk")},
+            {},
+            "/states/work/execute: no function 'wrk' is registered; did you mean 'work'",
+        ),
+        (
+            {"work": task(key_results=[{"name": "k", "check": {"registered": "lint"}}])},
+            {},
+            "/states/work/key_results/0/check: no function 'lint' is registered",
+        ),
+        ({"work": task(tools=["m"])}, {"m": {"mcp": "files", "tool": "read"}}, "files"),
+    ],
+)
+async def test_names_that_are_not_registered_are_found_at_start(
+    states: dict[str, Any], tools: dict[str, Any], message: str
+) -> None:
+    machine = made(states, tools=tools)
+    machine.function(lambda: None, name="work")
+    with pytest.raises(ConfigurationError) as caught:
+        await machine.run(conversation_id="r")
+    assert message in str(caught.value)
+    assert await machine.conversations() == ()
+
+
+async def test_checks_take_what_they_name_and_fail_closed() -> None:
+    results = [{"name": name, "check": {"registered": name}} for name in ("one", "both", "broken", "odd")]
+    machine = made({"work": task(key_results=results, max_retries=0)}, "out")
+    seen: list[Any] = []
+
+    @machine.function
+    def one(text: str) -> bool:
+        seen.append(text)
+        return True
+
+    @machine.function
+    async def both(context: dict[str, Any], input: Any) -> tuple[bool, str]:
+        seen.append((context, input))
+        return True, ""
+
+    machine.function(lambda output: 1 / 0, name="broken")
+    machine.function(lambda output: "yes", name="odd")
+    turn = await machine.run(5, {"k": 1})
+    assert seen == ["out", ({"k": 1}, 5)]
+    checked = {event.name: event for event in turn.events if isinstance(event, ev.KeyResultChecked)}
+    assert [checked[name].passed for name in ("one", "both", "broken", "odd")] == [True, True, False, False]
+    assert "ZeroDivisionError" in checked["broken"].reason
+    assert "instead of True, False" in checked["odd"].reason
+    assert turn.outcome == "exhausted"
+
+
+# -- functions
+
+
+async def test_function_works_with_its_bench() -> None:
+    machine = made(
+        {
+            "work": task(
+                execute="write",
+                tools=["add"],
+                key_results=[{"name": "k", "check": {"==": [{"var": "output.n"}, 2]}}],
+            )
+        },
+        calls(("add", {"a": 1, "b": 2})),
+        "first",
+        "second",
+        tools=TOOLS,
+        options={"tools": [add]},
+    )
+    seen: list[Any] = []
+
+    @machine.function
+    async def write(ctx: Any) -> dict[str, Any]:
+        seen.append((ctx.attempt, ctx.input, ctx.feedback, ctx.shared.get("n"), ctx.memory.get(1)))
+        ctx.shared.set("n", ctx.attempt)
+        ctx.memory.set(1, "kept")
+        ctx.emit({"at": ctx.attempt})
+        ctx.set_context(done=True)
+        text = await ctx.llm.run_with_tools("system", "user")
+        return {"n": ctx.attempt, "text": text}
+
+    heard: list[str] = []
+    stop = observe(lambda _, event: heard.append(type(event).__name__))
+    turn = await machine.run("in")
+    stop()
+    assert seen == [
+        (1, "in", "", None, ""),
+        (2, "in", 'k: this must hold: {"==": [{"var": "output.n"}, 2]}', None, ""),
+    ]
+    assert turn.output == {"n": 2, "text": "second"}
+    assert turn.context == {"done": True}
+    assert turn.usage.calls == 3
+    assert heard.count("Progressed") == 2
+    assert [
+        type(event).__name__ for event in turn.events if isinstance(event, ev.ToolReturned | ev.Progressed)
+    ] == [
+        "Progressed",
+        "ToolReturned",
+        "Progressed",
+    ]
+
+
+async def test_plain_function_works_in_a_thread() -> None:
+    machine = made({"work": task(execute="write")}, "hello")
+
+    @machine.function
+    def write(ctx: Any) -> str:
+        return ctx.llm.chat([{"role": "system", "content": "s"}, {"role": "user", "content": "u"}]) + "!"
+
+    assert (await machine.run()).output == "hello!"
+
+
+async def test_function_that_raises_or_gives_no_json_is_a_failed_attempt() -> None:
+    machine = made({"work": task(execute="write")})
+
+    @machine.function
+    def write(ctx: Any) -> Any:
+        if ctx.attempt == 1:
+            raise ValueError("no")
+        return object() if ctx.attempt == 2 else 3
+
+    turn = await machine.run()
+    reasons = [event.failures[0]["reason"] for event in turn.events if isinstance(event, ev.AttemptFailed)]
+    assert reasons[0] == "ValueError: no"
+    assert "no JSON form" in reasons[1]
+    assert turn.output == 3
+
+
+async def test_function_that_runs_out_of_rounds_gets_an_error_and_a_limit_ends_the_run() -> None:
+    endless = [calls(("add", {"a": 1})) for _ in range(20)]
+    machine = made(
+        {"work": task(execute="write", tools=["add"], max_retries=0)},
+        *endless,
+        tools=TOOLS,
+        options={"tools": [add]},
+    )
+    caught: list[str] = []
+
+    @machine.function
+    async def write(ctx: Any) -> str:
+        try:
+            return await ctx.llm.run_with_tools("s", "u", max_rounds=2)
+        except RuntimeError as error:
+            caught.append(str(error))
+        return await ctx.llm.run_with_tools("s", "u")
+
+    turn = await machine.run()
+    assert caught == ["the model still called tools after 2 rounds"]
+    assert turn.outcome == "limited"
+    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["llm_calls"]
+    assert turn.usage.calls == 10
+
+
+async def test_function_asks_a_person_and_its_calls_are_not_made_again() -> None:
+    refs = {"add": {"registered": "add", "approval": True}}
+    machine = made(
+        {"work": task(execute="write", tools=["add"])},
+        "plan",
+        calls(("add", {"a": 1})),
+        "added",
+        tools=refs,
+    )
+    done: list[int] = []
+
+    @machine.tool(name="add")
+    def counted(a: int) -> int:
+        done.append(a)
+        return a + 1
+
+    @machine.function
+    async def write(ctx: Any) -> list[Any]:
+        plan = await ctx.llm.chat([{"role": "user", "content": "plan"}, {"role": "user", "content": "now"}])
+        colour = ctx.ask("Which colour?", {"type": "string"})
+        text = await ctx.llm.run_with_tools("s", "u")
+        return [plan, colour, text]
+
+    turn = await machine.run(conversation_id="r")
+    assert turn.paused is not None
+    assert (turn.outcome, turn.paused.what, turn.paused.kind) == ("paused", "Which colour?", "break")
+    turn = await machine.answer("r", "blue")
+    assert turn.paused is not None
+    assert (turn.paused.kind, turn.paused.what, done) == ("approval", "add", [])
+    turn = await machine.answer("r", {"approved": True})
+    assert (turn.output, turn.outcome, done) == (["plan", "blue", "added"], "passed", [1])
+    assert len(machine.llm.requests) == 3  # type: ignore[attr-defined]
+    records = [event for record in await (await machine.resume("r")).turns() for event in record.events]
+    assert sum(isinstance(event, ev.ModelReplied) for event in records) == 3
+
+
+# -- answers
+
+
+WAITING = {
+    "wait": {
+        "kind": "wait",
+        "wait_for": "go",
+        "answer_schema": {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+        "timeout": 100,
+        "on_timeout": "late",
+        "remind": [10],
+        "transitions": [{"target_state": "end"}],
+    },
+    "end": FINAL,
+    "late": FINAL,
+}
+
+
+async def test_answer_is_checked_and_counts_once() -> None:
+    store = MemoryStore()
+    first = await made(WAITING, options={"store": store}).start(conversation_id="c")
+    assert first.paused is not None
+    assert first.paused.expires == pytest.approx(time.time() + 100, abs=5)
+    second = await made(WAITING, options={"store": store}).resume("c")
+    with pytest.raises(ConversationConflict, match="waits for 'go'"):
+        await first.send("hello")
+    for bad in ("yes", {"ok": "yes"}, {}, object(), float("nan")):
+        with pytest.raises(ValueError, match="the answer"):
+            await first.answer(bad)
+    results = await asyncio.gather(
+        first.answer({"ok": True}), second.answer({"ok": False}), return_exceptions=True
+    )
+    (turn,) = [item for item in results if not isinstance(item, BaseException)]
+    (error,) = [item for item in results if isinstance(item, BaseException)]
+    assert (turn.state, turn.outcome, turn.number) == ("end", "passed", 1)
+    assert isinstance(error, ConversationConflict)
+    assert "was answered already" in str(error)
+    with pytest.raises(ConversationConflict, match="was answered already"):
+        await second.answer({"ok": True})
+    with pytest.raises(ConversationEnded):
+        await first.send("hello")
+
+
+async def test_answer_with_a_request_id_can_be_sent_again() -> None:
+    machine = made(WAITING)
+    chat = await machine.start(conversation_id="c")
+    first = await chat.answer({"ok": True}, request_id="a1")
+    assert await machine.answer("c", {"ok": True}, request_id="a1") == first
+    with pytest.raises(ConversationConflict, match="already used"):
+        await machine.answer("c", {"ok": False}, request_id="a1")
+
+
+async def test_answer_where_nothing_is_waited_for_is_a_conflict() -> None:
+    states = {"a": {"reply": "Hi", "transitions": [{"target_state": "a"}]}}
+    chat = await made(states).start()
+    with pytest.raises(ConversationConflict, match="waits for no answer"):
+        await chat.answer(1)
+
+
+# -- what is due
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_time_outs_and_reminders_fire_after_a_restart_once(kind: str, tmp_path: Any) -> None:
+    memory = MemoryStore()
+
+    def store() -> Any:
+        return memory if kind == "memory" else SQLiteStore(tmp_path / "x.db")
+
+    machine = made(WAITING, options={"store": store()})
+    for name in ("c1", "c2"):
+        await machine.run(conversation_id=name)
+    other = AsyncMachine.from_dict(
+        {**document(WAITING), "name": "other"}, model=Replies(), store=machine.store
+    )
+    await other.run(conversation_id="not ours")
+    machine = made(WAITING, options={"store": store()})
+    now = time.time()
+    assert await machine.run_due(now) == ()
+    reminded = await machine.run_due(now + 20)
+    assert sorted((turn.conversation_id, turn.outcome) for turn in reminded) == [
+        ("c1", "paused"),
+        ("c2", "paused"),
+    ]
+    assert all(any(isinstance(event, ev.Reminded) for event in turn.events) for turn in reminded)
+    assert await machine.run_due(now + 20) == ()
+    await machine.answer("c1", {"ok": True})
+    late = await machine.run_due(now + 200)
+    assert [(turn.conversation_id, turn.state, turn.outcome) for turn in late] == [("c2", "late", "passed")]
+    assert await machine.run_due(now + 200) == ()
+    assert (await machine.store.due(now + 200))[0].conversation_id == "not ours"
+
+
+async def test_answer_after_the_expiry_comes_too_late_even_if_nobody_looked() -> None:
+    states = {**WAITING, "wait": {**WAITING["wait"], "timeout": 0.02, "remind": []}}
+    machine = made(states)
+    chat = await machine.start(conversation_id="c")
+    await asyncio.sleep(0.03)
+    with pytest.raises(ConversationConflict, match="has expired"):
+        await chat.answer({"ok": True})
+    assert (chat.state, chat.ended) == ("late", True)
+    machine = made(states)
+    await machine.run(conversation_id="d")
+    await asyncio.sleep(0.03)
+    assert (await machine.resume("d")).state == "late"
+
+
+# -- crashes
+
+
+class Killed(BaseException):
+    pass
+
+
+async def test_a_run_killed_at_random_finishes_and_no_recorded_call_runs_again() -> None:
+    dice = random.Random(7)
+    store = MemoryStore()
+    finished: list[int] = []
+    begun: list[int] = []
+    lives = {"left": 0}
+
+    def tick() -> None:
+        lives["left"] -= 1
+        if lives["left"] == 0:
+            raise Killed
+
+    class Model:
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            tick()
+            number = sum(1 for message in request.messages if message.role == "tool")
+            if number >= 60:
+                return ModelReply(text="done")
+            wanted = tuple(
+                ToolCall(id=f"c{number + n}", name="step", arguments=json.dumps({"n": number + n}))
+                for n in range(3)
+            )
+            return ModelReply(text="", tool_calls=wanted)
+
+    async def step(n: int) -> int:
+        begun.append(n)
+        tick()
+        finished.append(n)
+        return n
+
+    states = {"work": task(tools=["step"])}
+    limits = {"llm_calls": 1000, "tool_calls": 1000}
+    kills = 0
+    while True:
+        lives["left"] = dice.randint(2, 14) if kills < 20 else 10_000
+        machine = AsyncMachine.from_dict(
+            document(states, tools={"step": {"registered": "step"}}, limits=limits),
+            model=Model(),
+            store=store,
+            tools=[step],
+        )
+        try:
+            turn = await machine.run(conversation_id="r")
+            break
+        except Killed:
+            kills += 1
+    assert turn.outcome == "passed"
+    assert kills >= 5
+    assert finished == list(range(60))
+    assert sum(isinstance(event, ev.ToolReturned) for event in turn.events) == 60
+
+
+async def test_call_at_most_once_whose_outcome_is_unknown_stops_the_run() -> None:
+    store = MemoryStore()
+    tried: list[int] = []
+
+    async def pay() -> str:
+        tried.append(1)
+        if len(tried) == 1:
+            raise Killed
+        return "paid"
+
+    def fresh(*replies: Any) -> AsyncMachine:
+        tools = {"pay": {"registered": "pay", "at_most_once": True}}
+        return made(
+            {"work": task(tools=["pay"])}, *replies, tools=tools, options={"store": store, "tools": [pay]}
+        )
+
+    with pytest.raises(Killed):
+        await fresh(calls(("pay", {}))).run(conversation_id="r")
+    turn = await fresh().run(conversation_id="r")
+    assert turn.paused is not None
+    assert (turn.outcome, turn.paused.kind, turn.paused.what, len(tried)) == (
+        "paused",
+        "unknown_outcome",
+        "pay",
+        1,
+    )
+    turn = await fresh("fine").answer("r", {"repeat": True})
+    assert (turn.output, len(tried)) == ("fine", 2)
+
+
+async def test_run_goes_on_after_the_model_failed() -> None:
+    store = MemoryStore()
+    options = {"store": store, "tools": [add]}
+    machine = made(
+        {"work": task(tools=["add"])},
+        calls(("add", {"a": 1})),
+        ModelError("down"),
+        tools=TOOLS,
+        options=options,
+    )
+    with pytest.raises(ModelError):
+        await machine.run(1, conversation_id="r")
+    machine = made({"work": task(tools=["add"])}, "2", tools=TOOLS, options=options)
+    turn = await machine.run(conversation_id="r")
+    assert (turn.output, turn.usage.calls) == (2, 2)
+
+
+async def test_conversation_that_only_talks_writes_no_journal_and_one_that_calls_a_tool_does() -> None:
+    class Watching(MemoryStore):
+        def __init__(self) -> None:
+            super().__init__()
+            self.steps: list[str] = []
+
+        async def journal(self, conversation_id: str, step: int, text: str) -> None:
+            self.steps.append(json.loads(text)["kind"])
+            await super().journal(conversation_id, step, text)
+
+    store = Watching()
+    states = {"a": {"tools": ["add"], "transitions": [{"target_state": "a"}]}}
+    machine = made(
+        states,
+        reply("a"),
+        reply("a"),
+        calls(("add", {"a": 1})),
+        reply("a"),
+        tools=TOOLS,
+        options={"store": store, "tools": [add]},
+    )
+    chat = await machine.start()
+    await chat.send("hello")
+    assert store.steps == []
+    await chat.send("add")
+    assert store.steps == ["message", "model", "keyed"]
+
+
+async def test_scripted_model_still_serves_machines_that_work() -> None:
+    machine = AsyncMachine.from_dict(document({"work": task()}), model=ScriptedLLM([{"a": 1}]))
+    assert (await machine.run()).output == {"a": 1}
+
+
+async def test_function_that_hangs_is_given_up_at_the_limit_of_seconds() -> None:
+    machine = made({"work": task(execute="hang")}, limits={"seconds": 0.05})
+
+    @machine.function
+    async def hang(ctx: Any) -> None:
+        await asyncio.sleep(60)
+
+    turn = await machine.run()
+    assert turn.outcome == "limited"
+    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["seconds"]
+
+
+async def test_run_as_a_stream_tells_its_events_as_they_happen() -> None:
+    machine = made({"work": task()}, "out")
+    stream = machine.run_stream(1)
+    names = [type(event).__name__ async for event in stream]
+    assert names == ["RunResumed", "AttemptBegun", "ModelReplied", "TaskPassed", "Ended"]
+    assert stream.turn is not None
+    assert stream.turn.output == "out"
+
+
+async def test_cancelled_run_is_parked_and_goes_on() -> None:
+    store = MemoryStore()
+    started = asyncio.Event()
+
+    class Hanging(Replies):
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            if not self.replies:
+                started.set()
+                await asyncio.sleep(60)
+            return await super().complete(request)
+
+    machine = made({"work": task(tools=["add"])}, tools=TOOLS, options={"store": store, "tools": [add]})
+    machine.llm = Hanging(calls(("add", {"a": 1})))
+    running = asyncio.create_task(machine.run("in", conversation_id="r"))
+    await started.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    machine.llm = Replies("2")
+    turn = await machine.run(conversation_id="r")
+    assert (turn.output, [event.result for event in turn.events if isinstance(event, ev.ToolReturned)]) == (
+        2,
+        [{"sum": 2}],
+    )
+
+
+async def test_answer_with_a_secret_and_a_request_id_can_be_sent_again() -> None:
+    wait = {"kind": "wait", "output": {"pin": "pin"}, "transitions": [{"target_state": "end"}]}
+    states = {"wait": wait, "end": FINAL}
+    schema = {"properties": {"pin": {"x-source": "answer", "x-secret": True}}}
+    machine = made(states, context_schema=schema)
+    await machine.run(conversation_id="r")
+    first = await machine.answer("r", {"pin": "1234"}, request_id="a")
+    assert await machine.answer("r", {"pin": "1234"}, request_id="a") == first
+    assert (first.context, first.output) == ({"pin": "1234"}, {"pin": "[secret]"})
+
+
+async def test_run_begun_twice_at_once_is_one_run() -> None:
+    store = MemoryStore()
+    machine = made({"work": task()}, "out", "never", options={"store": store})
+    first, second = await asyncio.gather(
+        machine.run(1, conversation_id="r"), machine.run(1, conversation_id="r")
+    )
+    assert (first.output, second.output, first.events) == ("out", "out", second.events)
+    assert len(await store.records("r")) == 2
+
+
+async def test_run_of_a_machine_that_also_talks_stops_where_a_user_is_needed() -> None:
+    states = {
+        "work": task(transitions=[{"target_state": "talk"}]),
+        "talk": {"purpose": "Say it", "transitions": [{"target_state": "talk"}]},
+    }
+    machine = made(states, "out", reply("talk", "Here it is"), reply("talk", "Yes"))
+    turn = await machine.run(conversation_id="r")
+    assert (turn.text, turn.state, turn.outcome) == ("Here it is", "talk", "")
+    assert (await machine.run(conversation_id="r")).text == "Here it is"
+    assert (await (await machine.resume("r")).send("really?")).text == "Yes"
+
+
+async def test_calls_of_a_turn_that_failed_stay_on_record() -> None:
+    states = {"a": {"tools": ["add"], "transitions": [{"target_state": "a"}]}}
+    machine = made(
+        states, calls(("add", {"a": 1})), ModelError("down"), tools=TOOLS, options={"tools": [add]}
+    )
+    machine.on("error")(lambda _: "Sorry")
+    chat = await machine.start(greet=False)
+    turn = await chat.send("go")
+    assert turn.text == "Sorry"
+    assert [type(event).__name__ for event in turn.events] == [
+        "UserSaid",
+        "ToolReturned",
+        "TurnFailed",
+        "BotSaid",
+    ]
+    assert turn.context == {}
+
+
+async def test_background_is_given_at_the_start_and_shown_where_work_is_done() -> None:
+    machine = made({"work": task()}, "out", "out")
+    turn = await machine.run(
+        background={"goals": ["tidy up"], "custom_fields": {"team": 7}}, conversation_id="r"
+    )
+    assert (
+        '<background>\n{"goals":["tidy up"],"custom_fields":{"team":7}}'
+        in machine.llm.requests[0].messages[1].content
+    )  # type: ignore[attr-defined]
+    chat = await machine.resume(turn.conversation_id)
+    assert chat.memory == {"background": {"goals": ["tidy up"], "custom_fields": {"team": 7}}}
+    with pytest.raises(ValueError, match="did you mean 'goals'"):
+        await machine.run(background={"goal": []})

@@ -1,0 +1,379 @@
+from __future__ import annotations
+
+import asyncio
+import functools
+import json
+import threading
+from dataclasses import dataclass
+from datetime import date
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from llm_fsm.effects import PlannedCall, ToolResult
+from llm_fsm.tool_schema import CallInfo
+from llm_fsm.tools import ToolRegistry, make_tool
+
+pytestmark = pytest.mark.anyio
+
+
+class Point(BaseModel):
+    x: int
+    y: int = 0
+
+
+@dataclass
+class Pair:
+    left: Any
+    right: Any
+
+
+def planned(name: str, arguments: dict[str, Any] | None = None, **changes: Any) -> PlannedCall:
+    return PlannedCall(**{"id": name, "name": name, "arguments": arguments or {}, "key": "k", **changes})
+
+
+async def outcome(function: Any, arguments: dict[str, Any] | None = None, **options: Any) -> ToolResult:
+    """The result of one call of a function in state `s`."""
+    registry = ToolRegistry()
+    registry.register(function, name="f", **options)
+    return (await registry.run([planned("f", arguments)], "s", conversation_id="c1")).results[0]
+
+
+def add(a: int, b: int = 2) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+async def add_async(a: int, b: int = 2) -> int:
+    return a + b
+
+
+def returns_awaitable(a: int, b: int = 2) -> Any:
+    return add_async(a, b)
+
+
+class Adder:
+    def method(self, a: int, b: int = 2) -> int:
+        return a + b
+
+    def __call__(self, a: int, b: int = 2) -> int:
+        return a + b
+
+
+class AsyncAdder:
+    async def __call__(self, a: int, b: int = 2) -> int:
+        return a + b
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        add,
+        add_async,
+        returns_awaitable,
+        Adder().method,
+        Adder(),
+        AsyncAdder(),
+        functools.partial(add, b=2),
+        functools.partial(add_async, b=2),
+    ],
+)
+async def test_every_kind_of_function_is_a_tool(function):
+    result = await outcome(function, {"a": "40"})
+    assert (result.value, result.error) == (42, None)
+
+
+async def test_plain_functions_run_beside_the_loop_and_async_ones_on_it():
+    places = []
+
+    def plain() -> None:
+        places.append(threading.current_thread() is threading.main_thread())
+
+    async def on_loop() -> None:
+        places.append(threading.current_thread() is threading.main_thread())
+
+    await outcome(plain)
+    await outcome(on_loop)
+    assert places == [False, True]
+
+
+def circle() -> list[Any]:
+    made: list[Any] = []
+    made.extend([made] * 10)
+    return made
+
+
+def deep() -> Any:
+    made: Any = 1
+    for _ in range(5000):
+        made = [made]
+    return made
+
+
+def exploding(wrap: Any) -> Any:
+    """Ten of ten of ten …: small in memory, without end as JSON."""
+    made: Any = wrap(1)
+    for _ in range(30):
+        made = wrap([made] * 10)
+    return made
+
+
+class Box(BaseModel):
+    inside: Any
+
+
+@pytest.mark.parametrize(
+    ("value", "taken"),
+    [
+        (None, None),
+        ({"a": [1, 2.5, True, None]}, {"a": [1, 2.5, True, None]}),
+        (Point(x=1), {"x": 1, "y": 0}),
+        (Pair(date(2026, 1, 2), {3}), {"left": "2026-01-02", "right": [3]}),
+        ([Point(x=2)], [{"x": 2, "y": 0}]),
+        ("ü", "ü"),
+    ],
+)
+async def test_results_become_json(value, taken):
+    def give() -> Any:
+        return value
+
+    assert (await outcome(give)).value == taken
+
+
+@pytest.mark.parametrize(
+    ("value", "says"),
+    [
+        (object(), "the result is not JSON: a object has no JSON form"),
+        (b"\xff\xfe", "the result is not JSON: a bytes has no JSON form"),
+        ("half \ud800", "half of a surrogate pair"),
+        (float("nan"), "numbers must be finite"),
+        ({1: 2}, "the keys of an object must be text"),
+        ("x" * 10_000_000, "too large"),
+        ([0] * 3_000_000, "too large"),
+        ({"a": ["y" * 600_000, "z" * 600_000]}, "too large"),
+        (circle(), "too large"),
+        (exploding(lambda inner: Pair(inner, 0)), "too large"),
+        (exploding(lambda inner: Box.model_construct(inside=inner)), "too large"),
+        (deep(), "deeper than 32"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_a_result_that_cannot_be_taken_is_an_error(value, says, kind):
+    def plain() -> Any:
+        return value
+
+    async def on_loop() -> Any:
+        return value
+
+    result = await outcome(plain if kind == "plain" else on_loop)
+    assert result.value is None
+    assert says in result.error
+    assert len(result.error) < 300
+    assert not result.refused
+
+
+class Unspeakable(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+@pytest.mark.parametrize(
+    ("raised", "says"),
+    [
+        (ValueError("no such order"), "ValueError: no such order"),
+        (KeyError("x"), "KeyError: 'x'"),
+        (ValueError(), "ValueError"),
+        (StopIteration("over"), "StopIteration"),
+        (SystemExit(3), "SystemExit: 3"),
+        (asyncio.CancelledError(), ""),
+        (Unspeakable(), "Unspeakable: (its words cannot be had"),
+        (TimeoutError("their own"), "TimeoutError: their own"),
+        (RuntimeError("x" * 5000), "characters missing]"),
+        (RuntimeError("\udcff"), "RuntimeError: ?"),
+    ],
+)
+@pytest.mark.parametrize("kind", ["plain", "async"])
+async def test_what_a_tool_raises_is_told_without_a_traceback(raised, says, kind):
+    def plain() -> None:
+        raise raised
+
+    async def on_loop() -> None:
+        raise raised
+
+    result = await outcome(plain if kind == "plain" else on_loop)
+    assert says in result.error
+    assert "Traceback" not in result.error
+    assert len(result.error) < 2100
+    result.error.encode()
+
+
+async def test_a_tool_that_hangs_is_given_up():
+    async def hangs() -> None:
+        await asyncio.sleep(60)
+
+    release = threading.Event()
+
+    def blocks() -> None:
+        release.wait(60)
+
+    for function in (hangs, blocks):
+        result = await outcome(function, timeout=0.05)
+        assert result.error == "it did not finish within 0.05 seconds, and was given up"
+    release.set()
+
+
+async def test_who_cancels_the_run_cancels_the_tools():
+    ended = asyncio.Event()
+
+    async def hangs() -> None:
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+
+    registry = ToolRegistry([hangs])
+    task = asyncio.create_task(registry.run([planned("hangs", parallel=True)] * 2, "s"))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended.is_set()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        ({}, "a: Field required"),
+        ({"a": "x"}, "a: Input should be a valid integer"),
+        ({"a": 1, "bb": 2}, "bb: there is no such argument; did you mean 'b'?"),
+        ({"a": 1, "zzz": 2}, "zzz: there is no such argument; there are a, b"),
+        ({"a": None, "b": []}, "a: Input should be a valid integer; b: Input should be a valid integer"),
+    ],
+)
+async def test_wrong_arguments_are_named_and_nothing_is_called(arguments, says):
+    called = []
+
+    def look(a: int, b: int = 1) -> None:
+        called.append(a)
+
+    result = await outcome(look, arguments)
+    assert says in result.error
+    assert result.refused
+    assert called == []
+
+
+async def test_a_call_knows_its_key_its_conversation_and_its_state():
+    seen = []
+
+    def look(a: int, info: CallInfo) -> None:
+        seen.append(info)
+
+    def maybe(info: CallInfo | None = None) -> None:
+        seen.append(info)
+
+    await outcome(look, {"a": 1})
+    await outcome(maybe)
+    assert seen == [CallInfo(key="k", conversation_id="c1", state="s")] * 2
+    refused = await outcome(look, {"a": 1, "info": {"key": "mine"}})
+    assert "info: there is no such argument" in refused.error
+
+
+async def test_a_name_that_is_not_registered_or_out_of_scope_is_an_error():
+    registry = ToolRegistry([add])
+    registry.register(add_async, name="scoped", scope=["work", "more"])
+    calls = [
+        planned("ad"),
+        planned("scoped", {"a": 1}),
+        planned("scoped", {"a": 1}, scope=("s",)),
+        planned("add", {"a": 1}, scope=("work",)),
+        planned("sum", {"a": 1}, registered="add"),
+    ]
+    results = (await registry.run(calls, "s")).results
+    assert results[0].error == "there is no tool 'ad'; did you mean 'add'?"
+    assert results[1].error == "the tool 'scoped' cannot be called in state 's', only in work, more"
+    assert results[2].value == 3, "the definition's scope counts, not the host's"
+    assert results[3].error == "the tool 'add' cannot be called in state 's', only in work"
+    assert (results[4].name, results[4].value) == ("sum", 3)
+    assert [result.refused for result in results] == [True, True, False, True, False]
+
+
+def test_a_registered_function_stays_a_function():
+    registry = ToolRegistry()
+
+    @registry.register
+    def one() -> int:
+        """First."""
+        return 1
+
+    @registry.register(name="zwei", description="Second.", parallel=True, scope=["a"], timeout=3)
+    def two() -> int:
+        return 2
+
+    assert (one(), two(), len(registry)) == (1, 2, 2)
+    assert [(tool.name, tool.spec.description) for tool in registry] == [
+        ("one", "First."),
+        ("zwei", "Second."),
+    ]
+    terms = registry.get("zwei").terms
+    assert (terms.parallel, terms.scope, terms.timeout, terms.breaking) == (True, ("a",), 3, False)
+    assert ("one" in registry, "two" in registry, registry.get("two")) == (True, False, None)
+    assert [spec.name for spec in registry.specs("b")] == ["one"]
+    assert [spec.name for spec in registry.specs("a")] == ["one", "zwei"]
+
+
+def test_registries_take_functions_and_tools_and_no_name_twice():
+    tool = make_tool(add)
+    registry = ToolRegistry([tool, add_async])
+    assert [item.name for item in ToolRegistry(registry)] == ["add", "add_async"]
+    registry.add(tool)
+    registry.register(add)
+    with pytest.raises(ValueError, match="there is a tool 'add' already"):
+        registry.register(add_async, name="add")
+
+
+@pytest.mark.parametrize(
+    ("function", "options", "says"),
+    [
+        (3, {}, "a tool is a function, not a int"),
+        (lambda: 1, {}, "'<lambda>' is no name for a tool"),
+        (add, {"name": "two words"}, "'two words' is no name"),
+        (add, {"name": "x" * 65}, "is no name"),
+        (add, {"scope": "work"}, r"write \['work'\]"),
+        (add, {"timeout": 0}, "timeout is a number of seconds above 0, not 0"),
+    ],
+)
+def test_what_is_no_tool_is_refused_when_it_is_registered(function, options, says):
+    with pytest.raises(ValueError, match=says):
+        ToolRegistry().register(function, **options)
+
+
+def test_the_schemas_are_those_of_the_providers():
+    registry = ToolRegistry([add])
+    parameters = {
+        "type": "object",
+        "properties": {"a": {"type": "integer"}, "b": {"type": "integer", "default": 2}},
+        "required": ["a"],
+        "additionalProperties": False,
+    }
+    assert registry.schemas("openai") == [
+        {
+            "type": "function",
+            "function": {"name": "add", "description": "Add two numbers.", "parameters": parameters},
+        }
+    ]
+    assert registry.schemas("anthropic") == [
+        {"name": "add", "description": "Add two numbers.", "input_schema": parameters}
+    ]
+    (google,) = registry.schemas("google")[0]["function_declarations"]
+    assert google["parameters"]["properties"] == {"a": {"type": "INTEGER"}, "b": {"type": "INTEGER"}}
+    json.dumps(registry.schemas("google"))
+    with pytest.raises(ValueError, match="the formats are openai, anthropic and google"):
+        registry.schemas("cohere")
+
+
+async def test_a_time_that_is_over_before_the_call_calls_nothing():
+    registry = ToolRegistry([add])
+    result = (await registry.run([planned("add", {"a": 1})], "s", timeout=0.0)).results[0]
+    assert result.error == "no time was left for this call; it was not made"
+    assert result.refused
