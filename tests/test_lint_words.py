@@ -167,5 +167,5 @@ def test_the_budget_says_the_numbers_and_who_set_it() -> None:
 
 
 def test_the_frame_of_the_prompt_is_about_as_large_as_it_is_counted() -> None:
-    frame = sum(estimate(text) for name, text in prompt_sources().items() if name != "retry")
+    frame = sum(estimate(prompt_sources()[name]) for name in ("system", "turn"))
     assert 0.75 < shared_tokens(Subject(Placed("", {}))) / frame < 1.25

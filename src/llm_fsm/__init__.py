@@ -91,6 +91,7 @@ __all__ = [
     "Paused",
     "ReplyError",
     "StoreError",
+    "ToolRegistry",
     "Turn",
     "Usage",
     "Veto",
