@@ -28,7 +28,12 @@ def _says_when(arc: Arc) -> bool:
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Transitions without words beside others; it weighs more where the others have words, or the target none."""
+    """Transitions without words beside others; it weighs more where the others have words.
+
+    A bare table of states has none anywhere, which is said once by another rule.
+    """
+    if not any(has_words(state) for state in subject.states.values()):
+        return
     told: set[str] = set()
     for name, arcs in subject.arcs_from.items():
         choices = [arc for arc in arcs if not arc.auto]
@@ -39,13 +44,12 @@ def check(subject: Subject) -> Iterator[Finding]:
             if _says_when(arc) or arc.placed.pointer in told or arc.target not in subject.states:
                 continue
             told.add(arc.placed.pointer)
-            plain = not described and has_words(subject.states[arc.target])
             where = "a global" if arc.is_global else f"in state {quoted(name)} the model has to choose, and a"
             yield RULE.finding(
                 f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",
                 pointer=arc.placed.pointer,
                 hint='write a "description"',
-                level="info" if plain else "warning",
+                level="warning" if described else "info",
             )
 
 
