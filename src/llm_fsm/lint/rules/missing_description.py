@@ -1,4 +1,4 @@
-"""The model has to choose between transitions, and one of them does not say when to be taken.
+"""The model has to choose between transitions, and one of them does not say when it is to be taken.
 
 Why it is bad:
 The model sees the target's id and purpose and guesses when the user wants to go there.
@@ -49,7 +49,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 what = "transition" if len(own) == 1 else "transitions"
                 yield RULE.finding(
                     f"in state {quoted(name)} the model has to choose, and the {what} to {names}"
-                    f" {'does' if len(own) == 1 else 'do'} not say when to be taken",
+                    f" {'does not say when it is' if len(own) == 1 else 'do not say when they are'} to be taken",
                     pointer=subject.states[name].pointer + "/transitions",
                     hint='write a "description" for each',
                     level="info",
@@ -60,7 +60,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             told.add(arc.placed.pointer)
             where = "a global" if arc.is_global else f"in state {quoted(name)} the model has to choose, and a"
             yield RULE.finding(
-                f"{where} transition to {quoted(arc.target)} does not say when to be taken",
+                f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",
                 pointer=arc.placed.pointer,
                 hint='write a "description"',
             )
