@@ -32,7 +32,7 @@ def test_a_file_of_version_3_loads_and_says_what_it_could_not_map():
         ("warning", "not-mapped", "/states/ask_name/optional_context_keys"),
         ("info", "older-form", "/states/ask_name/example_dialogue"),
         ("info", "older-form", "/states/ask_name/transitions/0/llm_description"),
-        ("warning", "not-mapped", "/states/ask_name/transitions/0/is_deterministic"),
+        ("info", "no-effect", "/states/ask_name/transitions/0/is_deterministic"),
         ("info", "no-effect", "/states/ask_name/transitions/0/evaluation_priority"),
         ("info", "no-effect", "/states/ask_name/transitions/0/conditions/0/evaluation_priority"),
         ("info", "no-effect", "/states/ask_time/metadata"),
@@ -59,12 +59,12 @@ def test_the_words_of_version_3_arrive_where_they_belong():
 
 def test_a_file_of_version_4_loads_with_its_list_of_states():
     assert said(DATA / "runtime_4.json") == [
-        ("warning", "not-mapped", "/transition_evaluation"),
+        ("info", "no-effect", "/transition_evaluation"),
         ("info", "older-form", "/states"),
         ("info", "older-form", "/states/0/context_scope/read_keys"),
         ("warning", "not-mapped", "/states/0/context_scope/write_keys"),
-        ("warning", "not-mapped", "/states/0/extraction_retries"),
-        ("warning", "not-mapped", "/states/0/transition_classification"),
+        ("info", "no-effect", "/states/0/extraction_retries"),
+        ("info", "no-effect", "/states/0/transition_classification"),
         ("info", "older-form", "/states/0/example_dialogue"),
         ("info", "older-form", "/states/0/transitions/0"),
         ("info", "older-form", "/states/1/state_type"),
@@ -118,7 +118,7 @@ def test_the_fault_of_a_second_name_stands_where_it_was_written():
         ({"is_terminal": False}, "converse", []),
         ({"is_terminal": None}, "converse", []),
         ({"state_type": "END"}, "final", ["older-form"]),
-        ({"state_type": "greeting"}, "converse", ["not-mapped"]),
+        ({"state_type": "greeting"}, "converse", ["no-effect"]),
         ({"is_terminal": True, "transitions": ["b"]}, "converse", ["not-mapped", "older-form"]),
     ],
 )

@@ -45,7 +45,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     (
         "missing-description",
         choice(plain("b"), plain("c")),
-        [("info", "/states/a/transitions/0"), ("info", "/states/a/transitions/1")],
+        [("info", "/states/a/transitions")],
     ),
     ("missing-description", choice(to("b"), global_transitions=[plain("a"), plain("b")]), []),
     (

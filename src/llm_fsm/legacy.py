@@ -70,27 +70,27 @@ _BY_SCHEMA = 'describe the key in "context_schema" instead'
 _UNUSED: Mapping[str, Mapping[str, tuple[str, str]]] = {
     "definition": {
         "metadata": ("no-effect", _NO_EFFECT),
-        "transition_evaluation": ("not-mapped", _MODEL_PICKS),
-        "transition_evaluation_mode": ("not-mapped", _MODEL_PICKS),
+        "transition_evaluation": ("no-effect", _MODEL_PICKS),
+        "transition_evaluation_mode": ("no-effect", _MODEL_PICKS),
         "function_handlers": ("not-mapped", "handlers are registered by the program that runs the machine"),
         "handlers": ("not-mapped", "handlers are registered by the program that runs the machine"),
-        "use_classification": ("not-mapped", _MODEL_PICKS),
+        "use_classification": ("no-effect", _MODEL_PICKS),
     },
     "state": {
         "metadata": ("no-effect", _NO_EFFECT),
-        "extraction_retries": ("not-mapped", "a refused value is asked for again by itself"),
-        "extraction_confidence_threshold": ("not-mapped", "values are checked by their schema"),
+        "extraction_retries": ("no-effect", "a refused value is asked for again by itself"),
+        "extraction_confidence_threshold": ("no-effect", "values are checked by their schema"),
         "context_extractors": ("not-mapped", _BY_SCHEMA),
         "field_extractions": ("not-mapped", _BY_SCHEMA),
         "classification_extractions": ("not-mapped", _BY_SCHEMA),
         "optional_context_keys": ("not-mapped", _BY_SCHEMA),
-        "transition_classification": ("not-mapped", _MODEL_PICKS),
-        "auto_transition_threshold": ("not-mapped", _MODEL_PICKS),
+        "transition_classification": ("no-effect", _MODEL_PICKS),
+        "auto_transition_threshold": ("no-effect", _MODEL_PICKS),
         "response_type": ("no-effect", _NO_EFFECT),
     },
     "transition": {
         "metadata": ("no-effect", _NO_EFFECT),
-        "is_deterministic": ("not-mapped", _MODEL_PICKS),
+        "is_deterministic": ("no-effect", _MODEL_PICKS),
         "evaluation_priority": ("no-effect", 'the order is given by "priority"'),
     },
     "condition": {
@@ -212,7 +212,8 @@ def _ending(state: dict[str, Any], pointer: str, ledger: Ledger) -> None:
             ledger.note("older-form", f'"{key}" is read as "kind": "final"', place)
         else:
             hint = 'a state that leads nowhere is final; "kind" says how any other works'
-            ledger.note("not-mapped", f'"{key}" of an earlier version is not used', place, hint)
+            name = "not-mapped" if ends else "no-effect"
+            ledger.note(name, f'"{key}" of an earlier version is not used', place, hint)
 
 
 _SPOKEN = re.compile(r"\s*([A-Za-z]+)\s*:\s*(.*)", re.DOTALL)

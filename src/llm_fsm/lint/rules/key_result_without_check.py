@@ -40,7 +40,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             )
         if judged:
             yield RULE.finding(
-                f"a model judges {listed(judged, 4)} of state {quoted(state_id)}, which have no check",
+                f"a model judges what state {quoted(state_id)} gives no check for: {listed(judged, 4)}",
                 pointer=state.pointer + "/key_results",
                 hint="what can be computed is better checked by a rule",
                 level="info",

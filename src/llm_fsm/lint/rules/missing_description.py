@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.codes import listed
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
@@ -28,24 +29,40 @@ def _says_when(arc: Arc) -> bool:
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Transitions without words beside others; it weighs more where the others have words, or the target none."""
+    """Transitions without words beside others that have some; where none has, that is worth one note.
+
+    A bare table of states has none anywhere, which is said once by another rule.
+    """
+    if not any(has_words(state) for state in subject.states.values()):
+        return
     told: set[str] = set()
     for name, arcs in subject.arcs_from.items():
         choices = [arc for arc in arcs if not arc.auto]
         if subject.kind_of(name) != "converse" or len({arc.target for arc in choices} - {name}) < 2:
             continue
-        described = any(arc.placed.text("description").strip() for arc in choices if not arc.is_global)
-        for arc in choices:
-            if _says_when(arc) or arc.placed.pointer in told or arc.target not in subject.states:
+        silent = [arc for arc in choices if not _says_when(arc) and arc.target in subject.states]
+        if not any(arc.placed.text("description").strip() for arc in choices if not arc.is_global):
+            own = [arc for arc in silent if not arc.is_global]
+            silent = [arc for arc in silent if arc.is_global]
+            if own:
+                names = listed((quoted(arc.target) for arc in own), 4)
+                what = "transition" if len(own) == 1 else "transitions"
+                yield RULE.finding(
+                    f"in state {quoted(name)} the model has to choose, and the {what} to {names}"
+                    f" {'does not say when it is' if len(own) == 1 else 'do not say when they are'} to be taken",
+                    pointer=subject.states[name].pointer + "/transitions",
+                    hint='write a "description" for each',
+                    level="info",
+                )
+        for arc in silent:
+            if arc.placed.pointer in told:
                 continue
             told.add(arc.placed.pointer)
-            plain = not described and has_words(subject.states[arc.target])
             where = "a global" if arc.is_global else f"in state {quoted(name)} the model has to choose, and a"
             yield RULE.finding(
                 f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",
                 pointer=arc.placed.pointer,
                 hint='write a "description"',
-                level="info" if plain else "warning",
             )
 
 

@@ -4,7 +4,7 @@ Why it is bad:
 The machine behaves otherwise than in the system that it was written for.
 
 Example:
-    "states": {"hello": {"purpose": "Greet", "transition_classification": {"bye": "The user leaves"}}}
+    "states": {"hello": {"purpose": "Greet", "optional_context_keys": ["nickname"]}}
 
 Fix:
 Say the same with today's means, as the hint tells, and remove the key.
