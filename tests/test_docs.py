@@ -204,7 +204,9 @@ def project() -> dict[str, Any]:
 
 
 def test_the_map_names_every_event_and_effect() -> None:
-    shown = [name for cell, _ in rows("docs/architecture.md", "| event | happened |") for name in cell.split(", ")]
+    shown = [
+        name for cell, _ in rows("docs/architecture.md", "| event | happened |") for name in cell.split(", ")
+    ]
     assert sorted(shown) == sorted({kind.__name__ for kind in events.Event.__subclasses__()})
     effects = rows("docs/architecture.md", "| effect | result | performed by |")
     assert [row[0] for row in effects] == [kind.__name__ for kind in get_args(Effect)]

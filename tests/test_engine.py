@@ -181,7 +181,11 @@ async def test_ids_that_no_store_could_keep_are_value_errors(bad: Any) -> None:
 
 
 async def test_machine_of_unfinished_kinds_says_so_at_start() -> None:
-    document = {**GREETER, "states": {**GREETER["states"], "bye": {"kind": "subflow", "flow": "other"}}, "patterns": ["cancel"]}
+    document = {
+        **GREETER,
+        "states": {**GREETER["states"], "bye": {"kind": "subflow", "flow": "other"}},
+        "patterns": ["cancel"],
+    }
     with pytest.raises(DefinitionError, match='state "bye" is of kind subflow') as caught:
         await scripted(definition=document).start()
     assert [finding.pointer for finding in caught.value.findings] == ["/states/bye/kind", "/patterns"]

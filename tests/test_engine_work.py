@@ -650,3 +650,23 @@ async def test_background_is_given_at_the_start_and_shown_where_work_is_done() -
     assert chat.memory == {"background": {"goals": ["tidy up"], "custom_fields": {"team": 7}}}
     with pytest.raises(ValueError, match="did you mean 'goals'"):
         await machine.run(background={"goal": []})
+
+
+async def test_the_same_call_twice_in_a_batch_is_made_twice() -> None:
+    machine = made(
+        {"work": task(tools=["count"], memory=True)},
+        calls(("count", {}), ("set_memory", {"bucket_index": 0, "content": "x"}), ("count", {})),
+        "done",
+        tools={"count": {"registered": "count", "parallel": True}},
+    )
+    made_calls: list[int] = []
+
+    @machine.tool
+    def count() -> int:
+        made_calls.append(1)
+        return len(made_calls)
+
+    turn = await machine.run()
+    returned = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert [event.name for event in returned] == ["count", "set_memory", "count"]
+    assert sorted(event.result for event in returned if event.name == "count") == [1, 2]

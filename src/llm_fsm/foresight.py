@@ -113,7 +113,13 @@ def own_words(program: Program, plan: StatePlan, session: Session) -> str:
 
 
 def turn_view(
-    program: Program, session: Session, look: Outlook, *, speak: bool, refused: tuple[str, ...], task: bool = False
+    program: Program,
+    session: Session,
+    look: Outlook,
+    *,
+    speak: bool,
+    refused: tuple[str, ...],
+    task: bool = False,
 ) -> TurnView:
     """The plain view of a turn, for adapters that work without a model."""
     plan = program.states[session.state]

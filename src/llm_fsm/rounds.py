@@ -166,44 +166,54 @@ class Rounds(Progress):
 
     def batch(self, loop: Loop) -> Generator[Effect, Result, bool]:
         """Bring the calls of a batch to their ends; False when a person must be asked first."""
-        ready: list[PlannedCall] = []
+        ready: dict[str, PlannedCall] = {}
+        own: dict[str, Mapping[str, Any]] = {}
         for call in loop.calls:
-            if call.id not in loop.done:
-                planned = self.planned(loop, call)
-                if planned is not None:
-                    ready.append(planned)
-        for planned in ready:
+            if call.id not in loop.done and (arguments := self.accepted(loop, call)) is not None:
+                if self.in_memory(call):
+                    own[call.id] = arguments
+                else:
+                    ready[call.id] = self.planned(loop, call, arguments)
+        for planned in ready.values():
             if self.kit.terms[planned.name].approval and planned.id not in loop.answers:
                 self.pause_at(loop, "approval", planned.id, APPROVAL)
                 return False
-        allowed = [planned for planned in ready if self.allowed(loop, planned)]
+        allowed = tuple(planned for planned in ready.values() if self.allowed(loop, planned))
+        results: dict[str, ToolResult] = {}
         if allowed:
-            found = yield CallTools(state=self.plan.id, calls=tuple(allowed))
+            found = yield CallTools(state=self.plan.id, calls=allowed)
             if not isinstance(found, ToolResults):
                 raise TypeError(f"calls want ToolResults, got {type(found).__name__}")
             self.elapsed += found.elapsed
-            for planned, result in zip(allowed, found.results, strict=True):
-                self.returned(loop, planned, result)
+            results = {call.id: result for call, result in zip(allowed, found.results, strict=True)}
+        for call in loop.calls:
+            if call.id in own:
+                self.remember(loop, call, own[call.id])
+            elif call.id in results:
+                self.returned(loop, ready[call.id], results[call.id])
         return not self.asks(loop)
 
-    def planned(self, loop: Loop, call: ToolCall) -> PlannedCall | None:
-        """The call as the host can run it; None when it is over already, refused or done here."""
-        in_memory = self.plan.state.memory and call.name in buckets.NAMES
-        reason = None if in_memory else self.kit.fault(self.plan.id, call.name)
-        arguments: dict[str, Any] = {}
+    def in_memory(self, call: ToolCall) -> bool:
+        """True for a memory tool where there are any: it is performed here."""
+        return self.plan.state.memory and call.name in buckets.NAMES
+
+    def accepted(self, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
+        """The arguments of a call that may run; None when it is refused."""
+        reason = None if self.in_memory(call) else self.kit.fault(self.plan.id, call.name)
         if reason is None:
             try:
-                arguments = read_arguments(call.arguments)
+                return read_arguments(call.arguments)
             except ArgumentsFault as fault:
                 reason = str(fault)
-        if reason is not None:
-            self.refuse(loop, call, reason)
-            return None
-        if in_memory:
-            self.remember(loop, call, arguments)
-            return None
-        number = len(self.events)
-        key = loop.keys.setdefault(call.id, call_key(self.space, self.session.time, number, call))
+        self.refuse(loop, call, reason)
+        return None
+
+    def planned(self, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> PlannedCall:
+        """The call as the host can run it."""
+        key = loop.keys.get(call.id)
+        if key is None:
+            number = len(self.events) + len(loop.keys)
+            key = loop.keys[call.id] = call_key(self.space, self.session.time, number, call)
         return self.kit.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
 
     def refuse(self, loop: Loop, call: ToolCall, reason: str) -> None:
