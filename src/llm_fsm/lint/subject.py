@@ -246,13 +246,14 @@ class Subject:
                 continue
         return found
 
+    @cached_property
+    def _transitions(self) -> tuple[tuple[str | None, Placed], ...]:
+        own = [(name, placed) for name, state in self.states.items() for placed in state.items("transitions")]
+        return (*own, *((None, placed) for placed in self.root.items("global_transitions")))
+
     def transitions(self) -> Iterator[tuple[str | None, Placed]]:
         """(state id or None for a global one, transition object) of every transition as it stands."""
-        for name, state in self.states.items():
-            for placed in state.items("transitions"):
-                yield name, placed
-        for placed in self.root.items("global_transitions"):
-            yield None, placed
+        return iter(self._transitions)
 
     def logics(self) -> Iterator[tuple[str, Any]]:
         """(pointer, rule as written) of every condition that has logic."""

@@ -46,26 +46,38 @@ def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any
     return None
 
 
+def _calls(subject: Subject) -> list[tuple[str, str]]:
+    """(state id, what it calls) of every subflow."""
+    named = ((name, state.value.get("flow")) for name, state in subject.states.items())
+    return [
+        (name, flow) for name, flow in named if isinstance(flow, str) and subject.kind_of(name) == "subflow"
+    ]
+
+
+def _ways(subject: Subject) -> Iterator[tuple[str, list[str]]]:
+    """State and the way on which its call comes home; names of registered definitions lead home at once or never."""
+    own, read = subject.root.value.get("name"), subject.flow
+    calls = _calls(subject)
+    paths = [(name, flow) for name, flow in calls if is_path(flow)]
+    yield from ((name, [flow]) for name, flow in calls if flow == own and not is_path(flow))
+    if not paths or read is None or subject.file is None:
+        return
+    home = read(_basename(subject.file), None)[0]
+    for name, flow in paths:
+        way = _way_back(read, home, *read(flow, None))
+        if way is not None:
+            yield name, way
+
+
 def check(subject: Subject) -> Iterator[Finding]:
     """Follow each call until it comes home."""
-    own, read = subject.root.value.get("name"), subject.flow
-    home = None if read is None or subject.file is None else read(_basename(subject.file), None)[0]
-    for name, state in subject.states.items():
-        flow = state.value.get("flow")
-        if not isinstance(flow, str) or subject.kind_of(name) != "subflow":
-            continue
-        way = None
-        if not is_path(flow):
-            way = [flow] if flow == own else None
-        elif read is not None and home is not None:
-            way = _way_back(read, home, *read(flow, None))
-        if way is not None:
-            through = f" through {route(way[:-1])}" if way[:-1] else ""
-            yield RULE.finding(
-                f"state {quoted(name)} calls its own machine{through}",
-                pointer=state.pointer + "/flow",
-                hint="lead back by a transition instead",
-            )
+    for name, way in _ways(subject):
+        through = f" through {route(way[:-1])}" if way[:-1] else ""
+        yield RULE.finding(
+            f"state {quoted(name)} calls its own machine{through}",
+            pointer=subject.states[name].pointer + "/flow",
+            hint="lead back by a transition instead",
+        )
 
 
 def _basename(file: str) -> str:
