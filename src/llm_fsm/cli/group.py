@@ -23,6 +23,7 @@ COMMANDS: Mapping[str, str] = {
     "completion": "Print the completion script of a shell.",
     "conversations": "List, show and delete stored conversations.",
     "new": "Start a definition with a test and a CI file.",
+    "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
     "validate": "Check definition files and say everything that is wrong.",
 }
