@@ -67,10 +67,15 @@ async def review(ctx: Any) -> dict[str, Any]:
     source = ctx.input if isinstance(ctx.input, str) else str((ctx.input or {}).get("source", ""))
     findings = lint(source)
     ctx.emit({"linter": len(findings)})
-    said = await ctx.llm.chat([
-        {"role": "system", "content": "You review Python. Answer with a JSON list of faults in behaviour, [] if none."},
-        {"role": "user", "content": json.dumps({"source": source, "linter": findings})},
-    ])
+    said = await ctx.llm.chat(
+        [
+            {
+                "role": "system",
+                "content": "You review Python. Answer with a JSON list of faults in behaviour, [] if none.",
+            },
+            {"role": "user", "content": json.dumps({"source": source, "linter": findings})},
+        ]
+    )
     findings += [str(item) for item in json.loads(said)]
     return {"_transition": "repair" if findings else "approve", "source": source, "findings": findings}
 

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from llm_fsm import Machine
-from llm_fsm.tools import ToolRegistry
 from llm_fsm.tool_schema import CallInfo
+from llm_fsm.tools import ToolRegistry
 
 DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "refund.json"
 ORDERS = {
@@ -50,14 +50,18 @@ FUNCTIONS: list[Any] = []
 
 def main() -> None:
     model = sys.argv[1] if len(sys.argv) > 1 else None
-    wish = sys.argv[2] if len(sys.argv) > 2 else "My lamp from order R-204518 came broken. I want my money back."
+    wish = (
+        sys.argv[2] if len(sys.argv) > 2 else "My lamp from order R-204518 came broken. I want my money back."
+    )
     with tempfile.TemporaryDirectory() as folder:
         options: dict[str, Any] = {"store": f"sqlite:///{folder}/refunds.db", "tools": TOOLS}
         with Machine.from_file(DEFINITION, model=model, **options) as machine:
             turn = machine.run(wish, conversation_id="wish-1")
             waiting = turn.paused
         while waiting is not None and waiting.call is not None:
-            print(f"{waiting.kind}: {waiting.call['name']} {waiting.call['arguments']}  yes or no?", flush=True)
+            print(
+                f"{waiting.kind}: {waiting.call['name']} {waiting.call['arguments']}  yes or no?", flush=True
+            )
             said = sys.stdin.readline().strip().lower()
             with Machine.from_file(DEFINITION, model=model, **options) as machine:
                 answer = {"approved": said == "yes", "reason": "" if said == "yes" else "the clerk said no"}

@@ -31,7 +31,8 @@ def search(words: Annotated[str, "What to look for"]) -> list[dict[str, str]]:
     """Find documents by words: the id and the beginning of each."""
     wanted = set(re.findall(r"\w{3,}", words.lower()))
     hits = {
-        key: len(wanted & set(re.findall(r"\w{3,}", f"{key} {text}".lower()))) for key, text in LIBRARY.items()
+        key: len(wanted & set(re.findall(r"\w{3,}", f"{key} {text}".lower())))
+        for key, text in LIBRARY.items()
     }
     best = sorted((key for key, hit in hits.items() if hit), key=lambda key: -hits[key])
     return [{"id": key, "begins": LIBRARY[key][:60]} for key in best]
@@ -49,7 +50,9 @@ def sourced(output: Any) -> tuple[bool, str]:
     """The check of `gather`: findings with an answer name a document of the library."""
     if not isinstance(output, list) or not all(isinstance(item, dict) for item in output):
         return False, "the output is no JSON list of findings"
-    wrong = [str(item.get("source")) for item in output if item.get("answer") and item.get("source") not in LIBRARY]
+    wrong = [
+        str(item.get("source")) for item in output if item.get("answer") and item.get("source") not in LIBRARY
+    ]
     return not wrong, f"there is no document {', '.join(wrong)}" if wrong else ""
 
 

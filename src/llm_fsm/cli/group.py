@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
     "diff": "Say what a change of a definition means, also for running conversations.",
     "new": "Start a definition with a test and a CI file.",
+    "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
     "validate": "Check definition files and say everything that is wrong.",

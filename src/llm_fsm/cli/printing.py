@@ -36,9 +36,9 @@ def words(text: str) -> str:
     return _UNSAFE_IN_WORDS.sub(_escape, text.replace("\r\n", "\n"))
 
 
-def as_json(document: object) -> str:
-    """A document as indented JSON, with JSON's own escapes for what cannot be shown."""
-    text = json.dumps(document, ensure_ascii=False, indent=2)
+def as_json(document: object, indent: int | None = 2) -> str:
+    """A document as JSON, with JSON's own escapes for what cannot be shown; `indent` None: in one line."""
+    text = json.dumps(document, ensure_ascii=False, indent=indent)
     return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
