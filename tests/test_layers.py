@@ -113,7 +113,7 @@ WORLD = {
 # Below the line a definition's file and the schema that travels with the package are opened.
 OPENS_FILES = {"reading": {"os"}, "published": {"os"}}
 # Imports inside functions that are meant: what is slow to load and seldom needed.
-LAZY = {("llm.litellm", "litellm"), ("stores.filelock", "fcntl"), ("loader", "checking")}
+LAZY = {("llm.litellm", "litellm"), ("stores.filelock", "fcntl"), ("loader", "checking"), ("reply", "json_repair")}
 LAZY_ROOMS = ("cli",)  # its commands
 
 

@@ -5,6 +5,7 @@ Names are loaded on first use, so importing the package is cheap and has no side
 
 from __future__ import annotations
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,13 @@ def __getattr__(name: str) -> Any:
     module = _MODULE_OF.get(name)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{module}"), name)
+    collects = gc.isenabled()
+    gc.disable()  # what an import makes is there to stay: looking for garbage in it is a tenth of its time
+    try:
+        return getattr(import_module(f"{__name__}.{module}"), name)
+    finally:
+        if collects:
+            gc.enable()
 
 
 def __dir__() -> list[str]:

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import json_repair
 from pydantic_core import from_json
 
 from llm_fsm.errors import ReplyError
@@ -139,8 +138,10 @@ def _repaired(text: str) -> Any:
     start = text.find("{")
     if start < 0 or len(text) - start > _MAX_REPAIR_CHARS:
         return None
+    from json_repair import loads  # noqa: PLC0415 - only broken replies need it
+
     try:
-        value = json_repair.loads(text[start:], skip_json_loads=True)
+        value = loads(text[start:], skip_json_loads=True)
     except (RecursionError, ValueError, IndexError, TypeError, KeyError, AttributeError):
         return None
     if isinstance(value, list):
