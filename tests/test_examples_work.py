@@ -149,8 +149,8 @@ async def test_research_searches_remembers_summarises_and_writes_what_a_judge_ac
     returned = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert [event.name for event in returned] == ["search", "search", "read", "read", "set_memory"]
     assert returned[0].result[0]["id"] == "led-2019"
-    assert returned[4].error is not None
-    assert "search gives the ids" in returned[4].error
+    assert returned[3].error is not None
+    assert "search gives the ids" in returned[3].error
     assert [event.summary for event in turn.events if isinstance(event, ev.Summarised)] == ["LED and solar."]
     assert failed(turn) == ["cites", "faithful"]
     assert machine.llm.remaining == 0  # type: ignore[attr-defined]

@@ -38,6 +38,7 @@ class Wanted:
     base_url: str | None
     db: str | None
     context: Mapping[str, Any] | None
+    background: Mapping[str, Any] | None
     id: str | None
     resume: str | None
     answer: Any
@@ -85,7 +86,7 @@ class Errand:
             if self.runner.run(machine.store.load(self.id)) is not None:
                 again = f"--resume {shlex.quote(self.id)}"
                 raise exits.Failure(f"there is a conversation {self.id!r} already; {again} goes on with it")
-            return self._watched(machine.run(wanted.input, wanted.context, self.id))
+            return self._watched(machine.run(wanted.input, wanted.context, self.id, wanted.background))
         self._known()
         if wanted.answer is NOTHING:
             return self._watched(machine.run(conversation_id=self.id))
