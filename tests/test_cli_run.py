@@ -369,6 +369,13 @@ def test_run_that_comes_to_a_user_goes_on_as_a_chat(work: Desk) -> None:
     assert "llm-fsm chat talker.json --resume t" in again.err
 
 
+def test_nothing_is_promised_of_a_store_that_forgets(work: Desk) -> None:
+    done = work.run("run", "waiter.json", "--model", "offline", "--db", "memory")
+    assert (done.code, "to go on" in done.err) == (5, False)
+    done = work.run("run", "writer.json", *work.replies(), "--db", "memory")
+    assert (done.code, "to go on" in done.err) == (3, False)
+
+
 # -- parked
 
 
@@ -507,3 +514,13 @@ def test_json_is_printed_on_a_terminal_when_asked_for(work: Desk) -> None:
     terminal = Terminal(work.folder, "run", "writer.json", *work.replies("abc"), "--json")
     assert terminal.end() == 0
     assert terminal.screen.splitlines()[-1].startswith('{"type": "Outcome", "outcome": "passed"')
+
+
+def test_ctrl_c_on_a_terminal_parks_the_run(work: Desk) -> None:
+    replies = work.replies(calls(("pay", {"amount": 2})))
+    terminal = Terminal(work.folder, "run", "free.json", "--tools", "slow.py", *replies, "--id", "r")
+    terminal.wait_for("1 model call ·")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert "parked · 1 model call" in terminal.screen
+    assert "the run is parked; to go on: llm-fsm run free.json --resume r" in terminal.screen

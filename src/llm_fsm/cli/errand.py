@@ -27,6 +27,9 @@ from llm_fsm.messages import Paused
 NOTHING = object()
 """No answer was given; null is one."""
 
+_FORGETS = "memory"
+"""The store that is gone with the command: nothing can be gone on with."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -74,6 +77,8 @@ class Errand:
         except (KeyboardInterrupt, LLMFSMError) as error:
             return self._broken(error)
         self.view.ended(turn)
+        if self.wanted.db == _FORGETS:
+            return report.CODES[turn.outcome]
         if turn.paused is not None:
             printing.note(f"to go on: {self.again()} --answer JSON")
         elif not turn.outcome:
@@ -133,7 +138,7 @@ class Errand:
     def _broken(self, error: BaseException) -> int:
         """Say what stopped it, and how to go on where something is on record."""
         code = exits.end(error, verbose=self.wanted.verbose)
-        if not isinstance(error, KeyboardInterrupt | ModelError | StoreError):
+        if self.wanted.db == _FORGETS or not isinstance(error, KeyboardInterrupt | ModelError | StoreError):
             return code
         with suppress(LLMFSMError, KeyboardInterrupt):
             if self.runner.run(self.machine.store.load(self.id)) is not None:
