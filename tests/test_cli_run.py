@@ -188,6 +188,8 @@ def test_input_is_text_or_a_json_value_from_wherever_it_comes(work: Desk, given:
         (("writer.json", "--input", "@nowhere"), 2, "nowhere: no such file"),
         (("writer.json", "--input", "@latin"), 2, "latin: is not UTF-8 at byte 1"),
         (("writer.json", "--context", "[]"), 2, "--context is one JSON object"),
+        (("writer.json", "--background", "7"), 2, "--background is one JSON object"),
+        (("writer.json", "--background", '{"gaols": []}'), 2, "did you mean 'goals'"),
         (("writer.json", "--tools", "nowhere.py"), 2, "nowhere.py: there is no such file"),
         (("writer.json", "--tools", "raises.py"), 2, "raises.py:2: it could not be run: ValueError: no"),
         (("writer.json", "--tools", "empty.py"), 2, "empty.py: it has neither TOOLS nor FUNCTIONS"),
@@ -367,6 +369,13 @@ def test_run_that_comes_to_a_user_goes_on_as_a_chat(work: Desk) -> None:
     assert "llm-fsm chat talker.json --resume t" in again.err
 
 
+def test_nothing_is_promised_of_a_store_that_forgets(work: Desk) -> None:
+    done = work.run("run", "waiter.json", "--model", "offline", "--db", "memory")
+    assert (done.code, "to go on" in done.err) == (5, False)
+    done = work.run("run", "writer.json", *work.replies(), "--db", "memory")
+    assert (done.code, "to go on" in done.err) == (3, False)
+
+
 # -- parked
 
 
@@ -505,3 +514,13 @@ def test_json_is_printed_on_a_terminal_when_asked_for(work: Desk) -> None:
     terminal = Terminal(work.folder, "run", "writer.json", *work.replies("abc"), "--json")
     assert terminal.end() == 0
     assert terminal.screen.splitlines()[-1].startswith('{"type": "Outcome", "outcome": "passed"')
+
+
+def test_ctrl_c_on_a_terminal_parks_the_run(work: Desk) -> None:
+    replies = work.replies(calls(("pay", {"amount": 2})))
+    terminal = Terminal(work.folder, "run", "free.json", "--tools", "slow.py", *replies, "--id", "r")
+    terminal.wait_for("1 model call ·")
+    terminal.type("\x03")
+    assert terminal.end() == 130
+    assert "parked · 1 model call" in terminal.screen
+    assert "the run is parked; to go on: llm-fsm run free.json --resume r" in terminal.screen

@@ -14,9 +14,10 @@ from typing import Any
 import pytest
 
 from llm_fsm import events as ev
+from llm_fsm.checking import check
 from llm_fsm.conversation import Turn
 from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.loader import check, load
+from llm_fsm.loader import load
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.shipped import definition_paths
 from llm_fsm.testing.server import serve_scripted
@@ -149,8 +150,8 @@ async def test_research_searches_remembers_summarises_and_writes_what_a_judge_ac
     returned = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert [event.name for event in returned] == ["search", "search", "read", "read", "set_memory"]
     assert returned[0].result[0]["id"] == "led-2019"
-    assert returned[4].error is not None
-    assert "search gives the ids" in returned[4].error
+    assert returned[3].error is not None
+    assert "search gives the ids" in returned[3].error
     assert [event.summary for event in turn.events if isinstance(event, ev.Summarised)] == ["LED and solar."]
     assert failed(turn) == ["cites", "faithful"]
     assert machine.llm.remaining == 0  # type: ignore[attr-defined]

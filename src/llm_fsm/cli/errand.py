@@ -27,6 +27,9 @@ from llm_fsm.messages import Paused
 NOTHING = object()
 """No answer was given; null is one."""
 
+_FORGETS = "memory"
+"""The store that is gone with the command: nothing can be gone on with."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wanted:
@@ -38,6 +41,7 @@ class Wanted:
     base_url: str | None
     db: str | None
     context: Mapping[str, Any] | None
+    background: Mapping[str, Any] | None
     id: str | None
     resume: str | None
     answer: Any
@@ -73,6 +77,8 @@ class Errand:
         except (KeyboardInterrupt, LLMFSMError) as error:
             return self._broken(error)
         self.view.ended(turn)
+        if self.wanted.db == _FORGETS:
+            return report.CODES[turn.outcome]
         if turn.paused is not None:
             printing.note(f"to go on: {self.again()} --answer JSON")
         elif not turn.outcome:
@@ -85,7 +91,7 @@ class Errand:
             if self.runner.run(machine.store.load(self.id)) is not None:
                 again = f"--resume {shlex.quote(self.id)}"
                 raise exits.Failure(f"there is a conversation {self.id!r} already; {again} goes on with it")
-            return self._watched(machine.run(wanted.input, wanted.context, self.id))
+            return self._watched(machine.run(wanted.input, wanted.context, self.id, wanted.background))
         self._known()
         if wanted.answer is NOTHING:
             return self._watched(machine.run(conversation_id=self.id))
@@ -132,7 +138,7 @@ class Errand:
     def _broken(self, error: BaseException) -> int:
         """Say what stopped it, and how to go on where something is on record."""
         code = exits.end(error, verbose=self.wanted.verbose)
-        if not isinstance(error, KeyboardInterrupt | ModelError | StoreError):
+        if self.wanted.db == _FORGETS or not isinstance(error, KeyboardInterrupt | ModelError | StoreError):
             return code
         with suppress(LLMFSMError, KeyboardInterrupt):
             if self.runner.run(self.machine.store.load(self.id)) is not None:

@@ -156,6 +156,14 @@ def json_of(text: str, where: str) -> Any:
         raise Failure(f"{where} is not JSON: {error}") from error
 
 
+def object_of(text: str, where: str) -> dict[str, Any]:
+    """The JSON object of a text. Raises Failure."""
+    found = json_of(text, where)
+    if not isinstance(found, dict):
+        raise Failure(f"{where} is one JSON object")
+    return found
+
+
 def input_of(given: str | None) -> Any:
     """The input of `--input`: TEXT, @FILE, or - for standard input; None without.
 

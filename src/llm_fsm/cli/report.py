@@ -154,6 +154,8 @@ def _of_moves(event: ev.Event) -> tuple[str, str] | None:
         return "head", f"● {event.state}  (by {event.by})"
     if isinstance(event, ev.AttemptBegun):
         return ("dim", f"  attempt {event.attempt}") if event.attempt > 1 else None
+    if isinstance(event, ev.LimitReached) and event.limit == "no_progress":
+        return "bad", "  it came back to where it was, and nothing had changed"
     if isinstance(event, ev.LimitReached):
         return "bad", f"  the limit {event.limit} of {event.value:g} is reached"
     if isinstance(event, ev.TimedOut):

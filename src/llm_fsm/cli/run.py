@@ -34,6 +34,11 @@ from llm_fsm.stores.base import Store
     "--input", "given", metavar="TEXT", help="The input: a text, JSON, @FILE, or - for standard input."
 )
 @click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
+@click.option(
+    "--background",
+    metavar="JSON",
+    help="What the work is for: vision_mission, goals, todo_list, custom_fields.",
+)
 @click.option("--model", metavar="M", help="offline, provider/model, or scripted:FILE; else LLM_FSM_MODEL.")
 @click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
 @db_option
@@ -55,6 +60,7 @@ def run(
     fsm: str | None,
     given: str | None,
     context: str | None,
+    background: str | None,
     model: str | None,
     base_url: str | None,
     db: str | None,
@@ -77,7 +83,8 @@ def run(
     """
     if (file is None) is (fsm is None):
         raise click.UsageError("name a definition FILE, once", ctx)
-    _check_options(ctx, resume, {"--input": given, "--context": context, "--id": conversation_id}, answer)
+    new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
+    _check_options(ctx, resume, new, answer)
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
         import_module("llm_fsm.telemetry").enable_logging("DEBUG" if verbose > 1 else "INFO")
@@ -88,6 +95,7 @@ def run(
         base_url=base_url,
         db=db,
         context=None if context is None else context_of(context),
+        background=None if background is None else host.object_of(background, "--background"),
         id=conversation_id,
         resume=resume,
         answer=NOTHING if answer is None else host.json_of(answer, "--answer"),
