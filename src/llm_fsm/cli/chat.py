@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -133,6 +133,9 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         llm = _model(wanted, definition)
         machine = AsyncMachine(definition, model=llm, store=store)
         stack.callback(lambda: runner.run(machine.close()))
+        if any(state.kind == "wait" for state in definition.states.values()):
+            with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
+                runner.run(machine.run_due())
         conversation = _conversation(wanted, machine, runner, path)
         talk = Talk(runner, machine, conversation)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id)
