@@ -30,7 +30,9 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/llm-fsm validate fsm_definitions
 
+# Compiled first, as an installed package is: PYTHONDONTWRITEBYTECODE would have every process compile the sources again.
 bench: $(VENV)/.dev
+	$(BIN)/python -m compileall -q src benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)
 
 clean:
@@ -50,8 +52,10 @@ $(VENV)/.pip: | $(BIN)/python
 
 $(VENV)/.run: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --editable .
+	$(BIN)/python -m compileall -q src
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/.pip
 	$(BIN)/python -m pip install --quiet --group dev --editable .
+	$(BIN)/python -m compileall -q src
 	touch $(VENV)/.run $@
