@@ -544,3 +544,25 @@ async def test_secret_values_are_kept_for_the_program_and_hidden_from_the_view()
     assert chat.context == {"pin": "1234"}
     assert views[1].context == {}
     assert json.dumps(dict(views[1].writable)) == json.dumps(schema["properties"])
+
+
+async def test_request_id_of_long_ago_gives_its_turn_and_leaves_the_conversation_where_it_is() -> None:
+    chat = await scripted(reply("hello", "one", x=1), reply("bye", "two", name="A")).start(greet=False)
+    first = await chat.send("a", request_id="1")
+    await chat.send("b", request_id="2")
+    stream = chat.stream("a", request_id="1")
+    assert [event.text async for event in stream if isinstance(event, ev.MessageDelta)] == ["one"]
+    assert stream.turn == first
+    assert (chat.state, chat.ended) == ("bye", True)
+
+
+async def test_request_id_of_a_turn_taken_back_gives_that_turn_whole() -> None:
+    chat = await scripted(
+        reply("hello", "one", x=1), reply("bye", "two", name="A"), reply("hello", "three")
+    ).start(greet=False)
+    await chat.send("a", request_id="1")
+    second = await chat.send("b", request_id="2")
+    await chat.undo()
+    await chat.send("c", request_id="3")
+    assert await chat.send("b", request_id="2") == second
+    assert (chat.state, chat.context) == ("hello", {"x": 1})

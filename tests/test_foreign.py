@@ -160,3 +160,13 @@ def test_faults_of_a_table_stand_where_they_were_written():
 def test_a_definition_of_our_own_is_left_alone():
     document = json.loads((DATA / "every_key.json").read_text(encoding="utf-8"))
     assert check(document) == []
+
+
+def test_terminal_states_of_a_table_need_no_row_of_their_own():
+    table = {"states": {"a": ["b"]}, "initial_state": "a", "terminal_states": ["b"]}
+    loaded = load_dict(table)
+    assert {name: loaded.definition.kind_of(name) for name in loaded.definition.states} == {
+        "a": "converse",
+        "b": "final",
+    }
+    assert [found.level for found in check(table)] == ["info", "info"]

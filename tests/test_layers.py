@@ -21,7 +21,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "applications": ("__main__", "cli"),
     "around": ("sync", "telemetry", "testing"),
     "front door": ("conversation", "machine"),
-    "shell": ("admission", "engine", "execution", "folder", "journal", "points", "running", "shipped"),
+    "shell": ("admission", "engine", "execution", "folder", "journal", "points", "recovery", "running", "shipped"),
     "ports": (
         "functions",
         "handlers",

@@ -215,7 +215,7 @@ def test_auto_that_holds_on_arrival_is_foreseen_by_the_one_call() -> None:
 def test_auto_is_taken_after_an_update_whatever_was_picked() -> None:
     done = talk(machine(AUTO), "m", reply("c", "to c", x=1), reply("b", "words for b"))
     assert (done.session.state, done.usage.calls) == ("b", 2)
-    assert done.text == "to c\n\nwords for b"
+    assert done.text == "words for b"
 
 
 def test_auto_that_was_picked_needs_no_further_call() -> None:
@@ -615,3 +615,28 @@ def test_window_is_trimmed_in_blocks() -> None:
     assert sizes[:11] == [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 5]
     assert min(sizes[5:]) == 5
     assert max(sizes) == 10
+
+
+def test_secrets_never_go_aside_and_lists_of_them_are_blotted() -> None:
+    schema = {
+        "properties": {
+            "codes": {"type": "array", "x-secret": True},
+            "pin": {"x-secret": True, "x-source": "host"},
+        }
+    }
+    made = program(GREETER, context_schema=schema)
+    done = talk(
+        made,
+        "my code is LSEK99",
+        reply("hello", "ok", codes=["LSEK99"], pin="HPIN77", _extra={"pin": "EPIN66"}),
+    )
+    assert done.session.context == {"codes": ["LSEK99"]}
+    prompt = say(made, done.session, "m", reply("hello")).prompt
+    assert not any(secret in prompt for secret in ("LSEK99", "HPIN77", "EPIN66"))
+
+
+def test_null_renders_as_nothing_in_fixed_replies() -> None:
+    made = machine(
+        {"a": {"reply": "[{{ o.x }}{{ _previous_state }}]", "transitions": [{"target_state": "a"}]}}
+    )
+    assert start(made, context={"o": {"x": None, "y": 1}}, greet=True).text == "[]"

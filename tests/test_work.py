@@ -484,14 +484,39 @@ def test_limit_of_tool_calls_holds_for_a_batch() -> None:
     assert done.session.outcome == "limited"
 
 
-def test_same_task_with_the_same_context_and_input_is_no_progress() -> None:
+def test_same_output_of_the_same_input_and_context_is_no_progress() -> None:
     states = {
         "a": task(transitions=[{"target_state": "b"}]),
         "b": {"kind": "decide", "transitions": [{"target_state": "a"}]},
     }
-    done = worker(states).run("same", "same")
+    done = worker(states).run("same", "same", "same")
     assert done.of(ev.LimitReached) == [ev.LimitReached(limit="no_progress", value=1)]
     assert done.session.outcome == "limited"
+
+
+def test_drafts_that_differ_are_progress_though_the_verdict_is_the_same() -> None:
+    states = {
+        "draft": task(transitions=[{"target_state": "review"}]),
+        "review": task(
+            transitions=[{"target_state": "draft", "on": "redo"}, {"target_state": "end", "on": "ok"}]
+        ),
+        "end": {"kind": "final"},
+    }
+    done = worker(states).run("d1", "redo", "d2", "redo", "d3", "ok")
+    assert (done.session.state, done.of(ev.LimitReached)) == ("end", [])
+
+
+@pytest.mark.parametrize(
+    ("output", "state"), [("true", "b"), ("1", "b"), (" yes ", "b"), ("null", "c"), ("no", "c")]
+)
+def test_labels_match_what_the_model_wrote(output: str, state: str) -> None:
+    moves = [{"target_state": "b", "on": label} for label in ("true", "1", "yes")]
+    states = {
+        "a": task(transitions=[*moves, {"target_state": "c", "on": "default"}]),
+        "b": {"kind": "final"},
+        "c": {"kind": "final"},
+    }
+    assert worker(states).run(output).session.state == state
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -212,8 +212,8 @@ class _Update:
 
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
         """Put a value under `_extra`; `named` when the reply itself put it there."""
-        if key.startswith("_"):
-            self.refuse(key, "names that begin with _ belong to the system")
+        if key.startswith("_") or self.keys.is_secret(key):
+            self.refuse(key, "names that begin with _ belong to the system, and secrets have their own key")
             return
         old = self.context.get(EXTRA) or {}
         if key not in old and key not in self.extra and len(old.keys() | self.extra.keys()) >= MAX_EXTRA_KEYS:
@@ -324,9 +324,21 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
     return accepted
 
 
+def _texts(value: object) -> Iterator[str]:
+    """Every scalar in a JSON value, as it could stand in somebody's words."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
 def secret_texts(keys: Keys, context: Mapping[str, Any]) -> tuple[str, ...]:
     """The values of secret keys as they could stand in somebody's words, longest first."""
-    found = {str(context[key]) for key in keys.secrets if isinstance(context.get(key), str | int | float)}
+    found = {text for key in keys.secrets for text in _texts(context.get(key))}
     return tuple(sorted((text for text in found if len(text) >= MIN_SECRET_CHARS), key=len, reverse=True))
 
 

@@ -169,17 +169,20 @@ class AsyncConversation:
         Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
         StoreError; after any of them nothing has changed and the same message may be sent again.
         """
-        outcome = await self._engine.send(self.id, text, request_id, None)
-        self._session = outcome.session
+        return await self._taken(await self._engine.send(self.id, text, request_id, None))
+
+    async def _taken(self, outcome: Outcome) -> Turn:
+        if outcome.again:  # an old turn tells nothing of where the conversation is now
+            await self.refresh()
+        else:
+            self._session = outcome.session
         return turn_of(outcome)
 
     def stream(self, text: str, *, request_id: str | None = None) -> TurnStream:
         """Like `send`, as a stream of events."""
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:
-            outcome = await self._engine.send(self.id, text, request_id, sink)
-            self._session = outcome.session
-            return turn_of(outcome)
+            return await self._taken(await self._engine.send(self.id, text, request_id, sink))
 
         return TurnStream(run)
 
@@ -199,8 +202,7 @@ class AsyncConversation:
         except ConversationConflict:
             await self.refresh()
             raise
-        self._session = outcome.session
-        return turn_of(outcome)
+        return await self._taken(outcome)
 
     async def end(self) -> None:
         """Close the conversation for good."""

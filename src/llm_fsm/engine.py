@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -37,6 +37,7 @@ from llm_fsm.outputs import agrees
 from llm_fsm.points import run_point
 from llm_fsm.program import Program, not_yet_runnable
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
+from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
 from llm_fsm.running import Outcome, Running, is_due
 from llm_fsm.session import Session, fold
 from llm_fsm.session import to_dict as session_document
@@ -109,7 +110,7 @@ class Engine:
                 )
             began = opening.time
             if not opening.hold or self.means.points:
-                began = await turn.open(_said(Heard(text="", time=began)), began)
+                began = await turn.open(said(Heard(text="", time=began)), began)
             step = begin_start(self.program, replace(opening, time=began), self.means)
             step = await turn.play(step)
             outcome = await turn.commit("start", step.session, 0, step.usage, None)
@@ -129,10 +130,12 @@ class Engine:
             loaded = await self._loaded(conversation_id, request_id)
             session, version = parse_session(loaded.session), loaded.version
             if loaded.recorded is not None:
-                return await self._recorded(heard, session, loaded.recorded)
-            session, version = await self._up_to_date(session, version, heard.time)
+                again = await self._recorded(heard, session, loaded.recorded)
+                turn.tell_again(again.record.events)
+                return again
+            session, version = await self._settled(session, version, heard.time, said(heard))
             self.check(session)
-            heard = replace(heard, time=await turn.open(_said(heard), heard.time))
+            heard = replace(heard, time=await turn.open(said(heard), heard.time))
             try:
                 step = await turn.play(begin(self.program, session, heard, self.means))
                 after, usage = step.session, step.usage
@@ -157,7 +160,7 @@ class Engine:
         turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
             session, version = await self.load(conversation_id)
-            session, version = await self._up_to_date(session, version, time.time())
+            session, version = await self._settled(session, version, time.time(), {"kind": "run"})
             talks = session.state in self.program.states and session.previous_state is not None
             talks = talks and self.program.states[session.state].kind == "converse"
             if session.ended or session.pause is not None or talks:
@@ -195,7 +198,9 @@ class Engine:
             session, version = parse_session(loaded.session), loaded.version
             if loaded.recorded is not None:
                 return await self._answered(value, session, loaded.recorded)
-            session, version = await self._up_to_date(session, version, now)
+            asked = "" if session.pause is None else session.pause.id
+            mine = {"kind": "answer", "id": asked, "value": value, "request_id": request_id}
+            session, version = await self._settled(session, version, now, mine)
             pause = expected(session, pause_id)
             plain = fitting(pause, value)
             identity = {"kind": "answer", "id": pause.id, "value": plain, "request_id": request_id}
@@ -215,7 +220,9 @@ class Engine:
             session = parse_session(loaded.session)
             if not is_due(session, now) or session.state not in self.program.states:
                 return None
-            return await self._fire(session, loaded.version, now)
+            return await self._finished(session, loaded.version, {}) or await self._fire(
+                session, loaded.version, now
+            )
 
     async def end(self, conversation_id: str) -> Outcome:
         """Close a conversation for good; closing it twice is the same as once."""
@@ -267,12 +274,38 @@ class Engine:
             raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
         return loaded
 
-    async def _up_to_date(self, session: Session, version: int, now: float) -> tuple[Session, int]:
-        """The session after what it has due by itself. To be called under its lock."""
+    async def _settled(
+        self, session: Session, version: int, now: float, turn: Mapping[str, Any]
+    ) -> tuple[Session, int]:
+        """The session after what was interrupted and what is due; a turn that is taken up finds all as it was."""
+        if self.journals:
+            first, _ = await under_way(self.store, session.conversation_id)
+            if first is not None and is_same(first, turn):
+                return session, version
+            finished = await self._finished(session, version, turn)
+            if finished is not None:
+                session, version = finished.session, version + 1
         if session.pause is None or not is_due(session, now) or session.state not in self.program.states:
             return session, version
         outcome = await self._fire(session, version, now)
         return outcome.session, version + 1
+
+    async def _finished(self, session: Session, version: int, turn: Mapping[str, Any]) -> Outcome | None:
+        """The turn that was interrupted and must not be forgotten, played to its end; None when there is none."""
+        first, must = await under_way(self.store, session.conversation_id)
+        if first is None or not must or (turn and is_same(first, turn)):
+            return None
+        running = Running(self, session.conversation_id, alone=self.program.alone)
+        began = await running.open(identity(first), first["time"])
+        step = begin_again(self.program, session, first, began, self.means)
+        if step is None:
+            return None
+        step = await running.play(step)
+        outcome = await running.commit(
+            first["kind"], step.session, version, step.usage, first.get("request_id")
+        )
+        await self._after(outcome)
+        return outcome
 
     async def _fire(self, session: Session, version: int, now: float) -> Outcome:
         turn = Running(self, session.conversation_id, alone=True)
@@ -290,14 +323,12 @@ class Engine:
             raise ConversationConflict(
                 "this request id was already used for something else; use a new id for each answer"
             )
-        return Outcome(record=record, session=await self._session_after(record, session))
+        return Outcome(record=record, session=await self._session_after(record, session), again=True)
 
     async def _session_after(self, record: TurnRecord, session: Session) -> Session:
-        if record.turn == session.turn:
-            return session
         records = await self.records(session.conversation_id)
         number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
-        return replay(session.conversation_id, records[:number])
+        return session if number == len(records) else replay(session.conversation_id, records[:number])
 
     async def execute(self, effect: Execute, running: Running) -> Executed:
         """Run the function of a task."""
@@ -310,7 +341,7 @@ class Engine:
             raise ConversationConflict(
                 f"request id {heard.request_id!r} was already used for another message; use a new id for each message"
             )
-        return Outcome(record=record, session=await self._session_after(record, session))
+        return Outcome(record=record, session=await self._session_after(record, session), again=True)
 
     async def _words_for(self, error: LLMFSMError, session: Session, turn: Running) -> str | None:
         if Point.ERROR not in self.means.points:
@@ -367,8 +398,3 @@ class Engine:
     def publish(self, conversation_id: str, event: ev.Event) -> None:
         """Tell whoever observes."""
         self._publish(conversation_id, event)
-
-
-def _said(heard: Heard) -> dict[str, Any]:
-    """What tells a message's turn from others, for the journal."""
-    return {"kind": "message", "request_id": heard.request_id, "text": heard.text}

@@ -191,7 +191,12 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
         )
     except LLMFSMError:
         raise
-    except Exception as raised:
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            raise
+        error = "it was cancelled from inside"
+    except (Exception, SystemExit) as raised:
         error = readable(f"{type(raised).__name__}: {raised}")
     return _executed(questions, bench, output, error, time.monotonic() - began)
 

@@ -53,7 +53,12 @@ def _table(document: dict[str, Any], ledger: Ledger, stem: str | None) -> None:
     ends = document.pop("terminal_states", None) or []
     document["states"] = {name: _row(name, value, ledger) for name, value in states.items()}
     ledger.note("older-form", "lists of next states are read as states with transitions", "/states")
+    named = {
+        one for value in states.values() if isinstance(value, list) for one in value if isinstance(one, str)
+    }
     for index, end in enumerate(ends if isinstance(ends, list) else [ends]):
+        if isinstance(end, str) and end in named:
+            document["states"].setdefault(end, {})
         _end(document["states"], end, f"/terminal_states/{index}", ledger)
     _named(document, stem, "machine", ledger)
 

@@ -8,8 +8,10 @@ functions run in a thread of their own, async ones on the loop. Whatever a funct
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Callable, Iterable, Mapping
+from copy import deepcopy
 from functools import partial
 from typing import Any
 
@@ -87,8 +89,13 @@ class Functions:
 
     async def _verdict(self, function: Function, data: Mapping[str, Any], timeout: float) -> Verdict:
         try:
-            said = await called(function, _arguments(function, data), timeout)
-        except Exception as error:  # its words are the verdict
+            said = await called(function, _arguments(function, deepcopy(data)), timeout)
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return False, "the check itself was cancelled"
+        except (Exception, SystemExit) as error:  # its words are the verdict
             return False, readable(f"the check itself failed: {type(error).__name__}: {error}")
         if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
             return said[0], readable(str(said[1] or ""))

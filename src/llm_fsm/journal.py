@@ -20,7 +20,7 @@ from llm_fsm.stores.base import Store
 
 Entry = Mapping[str, Any]
 _KEYED = "keyed"
-_BEGUN = "begun"
+BEGUN = "begun"
 
 
 class Journal:
@@ -48,7 +48,7 @@ class Journal:
             for entry in entries[1:]:
                 if entry["kind"] == _KEYED:
                     self._keyed[entry["key"]] = entry["entry"]
-                elif entry["kind"] == _BEGUN:
+                elif entry["kind"] == BEGUN:
                     self._begun.add(entry["key"])
                 else:
                     self._known.append(entry)
@@ -94,7 +94,7 @@ class Journal:
             return begun()
         await self._flush()
         if begun is not None:
-            await self._write({"kind": _BEGUN, "key": key})
+            await self._write({"kind": BEGUN, "key": key})
         entry = await perform()
         await self._write({"kind": _KEYED, "key": key, "entry": entry})
         return entry
@@ -105,7 +105,7 @@ class Journal:
         await self._store.forget_journal(self._id)
         self._waiting = [
             *self._used,
-            *({"kind": _BEGUN, "key": key} for key in self._begun),
+            *({"kind": BEGUN, "key": key} for key in self._begun),
             *({"kind": _KEYED, "key": key, "entry": entry} for key, entry in self._keyed.items()),
         ]
         await self._flush()

@@ -31,9 +31,10 @@ class Moving(Working):
             plan = self.plan
             by = plan.kind if plan.kind in ("decide", "task") else "auto"
             if plan.kind == "task":
-                if self.repeats():
-                    return
+                given = self.session.input
                 move = yield from self.work()
+                if move is not None and self.repeats(plan.id, given):
+                    return
             else:
                 move = yield from self.first(plan.moves if plan.kind == "decide" else plan.autos)
             if move is None:
@@ -71,10 +72,10 @@ class Moving(Working):
         yield from self.run(Point.POST_TRANSITION)
         self.say_fixed()
 
-    def repeats(self) -> bool:
-        """True, and noted, when this task was entered with the same context and input before: no progress."""
+    def repeats(self, state: str, given: Any) -> bool:
+        """True, and noted, when this task made the same of the same before: no progress."""
         session = self.session
-        whole = [session.state, session.context, session.input, session.memory, session.shared]
+        whole = [state, session.context, given, session.input, session.memory, session.shared]
         digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         if digest in self.seen:
             self.stopped = "limit"

@@ -55,6 +55,8 @@ class Outcome:
 
     record: TurnRecord
     session: Session
+    again: bool = False
+    """Given out before: the answer to a request id that is known already."""
 
 
 class Host(Protocol):
@@ -143,6 +145,16 @@ class Running:
             if isinstance(event, ev.BotSaid):
                 self._sink(self.id, ev.MessageDelta(text=event.text))
             self._sink(self.id, event)
+
+    def tell_again(self, happened: Sequence[ev.Event]) -> None:
+        """Give whoever follows this turn the events of a recorded one."""
+        sink = self._sink
+        if sink is None:
+            return
+        for event in happened:
+            if isinstance(event, ev.BotSaid):
+                sink(self.id, ev.MessageDelta(text=event.text, provisional=False))
+            sink(self.id, event)
 
     async def play(self, step: Step) -> Step:
         """Perform effects until the turn is over."""

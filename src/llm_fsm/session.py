@@ -130,8 +130,8 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
     )
 
 
-def _model_replied(session: Session, _: ev.ModelReplied) -> Session:
-    return replace(session, notes=()) if session.notes else session
+def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
+    return replace(session, notes=()) if session.notes and event.asked_for == "turn" else session
 
 
 def _context_set(session: Session, event: ev.ContextSet) -> Session:

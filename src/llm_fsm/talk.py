@@ -86,8 +86,9 @@ class Talking(Moving):
         else:
             yield from self.enter(move, by)
             yield from self.settle()
-        if move is None or here.fixed is None or self.plan.fixed is None:
-            self.said.insert(before, reply.message)
+        followed = by == "model" or move is None or reply.target in (here.id, move.target)
+        if followed and (move is None or here.fixed is None or self.plan.fixed is None):
+            self.said.insert(before, reply.message)  # never words that announce a move that was not made
         yield from self.complete_words(look.arrivals.get(reply.target, frozenset()))
         return None
 

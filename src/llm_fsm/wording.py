@@ -32,7 +32,9 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 
 def _environment() -> _Environment:
-    environment = _Environment(undefined=ChainableUndefined, autoescape=False)
+    environment = _Environment(
+        undefined=ChainableUndefined, autoescape=False, finalize=lambda value: "" if value is None else value
+    )
     for name in ("range", "lipsum", "cycler", "joiner", "namespace"):
         environment.globals.pop(name, None)
     for name in ("center", "indent", "format", "xmlattr", "pprint"):

@@ -290,7 +290,9 @@ class Working(Rounds):
             self.stopped = "passed"
             return None
         label = output.get("_transition") if isinstance(output, dict) else output
-        named = [move for move in moves if isinstance(label, str) and move.on == label]
+        if label is None or isinstance(label, bool | int | float):
+            label = json.dumps(label)  # the model's `true` is read as JSON, and the label is a text
+        named = [move for move in moves if isinstance(label, str) and move.on == label.strip()]
         default = [move for move in moves if move.on == "default"]
         rest = [move for move in moves if move.on is None]
         move = yield from self.first((*named, *default, *rest))

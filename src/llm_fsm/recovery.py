@@ -1,0 +1,63 @@
+"""A turn that was interrupted and must be finished before anything else happens in its conversation.
+
+An answer that was accepted counts even if the process died while it was carried out, and a call that must not
+run twice may have run. So where the journal holds either, the interrupted turn is played to its end first.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm.course import Answer, Heard
+from llm_fsm.journal import BEGUN
+from llm_fsm.program import Program
+from llm_fsm.session import Session
+from llm_fsm.stores.base import Store
+from llm_fsm.turn import Means, Step, begin, begin_answer, begin_due, begin_run
+
+_NOT_IDENTITY = ("time", "step")
+
+
+async def under_way(store: Store, conversation_id: str) -> tuple[Mapping[str, Any] | None, bool]:
+    """What the turn in the journal is (None: there is none), and whether it must be finished."""
+    entries = [json.loads(text) for text in await store.journalled(conversation_id)]
+    if not entries:
+        return None, False
+    first = entries[0]
+    must = first["kind"] == "answer" or any(entry["kind"] == BEGUN for entry in entries[1:])
+    return first, must
+
+
+def said(heard: Heard) -> dict[str, Any]:
+    """What tells a message's turn from others, for the journal."""
+    return {"kind": "message", "request_id": heard.request_id, "text": heard.text}
+
+
+def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
+    """True when a journal's first entry is of this turn."""
+    return all(first.get(name) == value for name, value in turn.items())
+
+
+def identity(first: Mapping[str, Any]) -> dict[str, Any]:
+    """What tells the turn of a first entry from others."""
+    return {name: value for name, value in first.items() if name not in _NOT_IDENTITY}
+
+
+def begin_again(
+    program: Program, session: Session, first: Mapping[str, Any], time: float, means: Means
+) -> Step | None:
+    """The first step of an interrupted turn; None when the session has gone on without it."""
+    pause = session.pause
+    if first["kind"] == "message":
+        heard = Heard(text=first["text"], time=time, request_id=first["request_id"])
+        return begin(program, session, heard, means)
+    if first["kind"] == "run":
+        return begin_run(program, session, time, means)
+    if pause is None or first.get("id") != pause.id:
+        return None
+    if first["kind"] == "due":
+        return begin_due(program, session, time, means)
+    given = Answer(value=first["value"], time=time, request_id=first["request_id"])
+    return begin_answer(program, session, given, means)
