@@ -489,6 +489,75 @@ async def test_call_at_most_once_whose_outcome_is_unknown_stops_the_run() -> Non
     assert (turn.output, len(tried)) == ("fine", 2)
 
 
+async def test_another_message_does_not_repeat_a_call_at_most_once() -> None:
+    store = MemoryStore()
+    tried: list[int] = []
+
+    async def pay() -> str:
+        tried.append(1)
+        raise Killed
+
+    def fresh(*replies: Any) -> AsyncMachine:
+        states = {"a": {"tools": ["pay"], "transitions": [{"target_state": "a"}]}}
+        tools = {"pay": {"registered": "pay", "at_most_once": True}}
+        return made(states, *replies, tools=tools, options={"store": store, "tools": [pay]})
+
+    chat = await fresh(calls(("pay", {}))).start(conversation_id="c", greet=False)
+    with pytest.raises(Killed):
+        await chat.send("pay please")
+    again = await fresh().resume("c")
+    with pytest.raises(ConversationConflict, match="unknown_outcome"):
+        await again.send("did you pay? please pay")
+    await again.refresh()
+    assert again.paused is not None
+    assert (again.paused.kind, len(tried)) == ("unknown_outcome", 1)
+    assert [message.text for message in await again.history() if message.role == "user"] == ["pay please"]
+
+
+async def test_accepted_answer_is_carried_out_before_the_wait_expires_or_another_answer_counts() -> None:
+    store = MemoryStore()
+    states = {
+        "sign": {
+            "kind": "wait",
+            "wait_for": "signature",
+            "timeout": 0.05,
+            "on_timeout": "late",
+            "output": {"by": "by"},
+            "transitions": [{"target_state": "book"}],
+        },
+        "book": task(),
+        "late": FINAL,
+    }
+
+    def fresh(*replies: Any) -> AsyncMachine:
+        return made(states, *replies, options={"store": store, "tools": []}, tools={})
+
+    paused = await fresh().run(conversation_id="r")
+    assert paused.paused is not None
+    with pytest.raises(ModelError):
+        await fresh(ModelError("down")).answer("r", {"by": "Ada"})
+    await asyncio.sleep(0.06)
+    turns = await fresh("booked").run_due()
+    assert [(turn.outcome, turn.output, turn.context) for turn in turns] == [
+        ("passed", "booked", {"by": "Ada"})
+    ]
+
+
+async def test_function_that_exits_or_is_cancelled_is_a_failed_attempt() -> None:
+    async def leave(ctx: Any) -> str:
+        raise SystemExit(3)
+
+    async def cancelled(ctx: Any) -> str:
+        inner = asyncio.create_task(asyncio.sleep(10))
+        inner.cancel()
+        await inner
+        return "never"
+
+    for function in (leave, cancelled):
+        states = {"work": task(execute=function.__name__, max_retries=0)}
+        assert (await made(states, options={"functions": [function]}).run()).outcome == "exhausted"
+
+
 async def test_run_goes_on_after_the_model_failed() -> None:
     store = MemoryStore()
     options = {"store": store, "tools": [add]}
