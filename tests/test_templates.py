@@ -3,7 +3,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from llm_fsm.templates import template_fault
+from llm_fsm.templates import FILTERS, TESTS, template_fault
+from llm_fsm.wording import _environment
 
 GOOD = [
     "",
@@ -78,3 +79,21 @@ def test_nothing_is_refused_that_jinja_accepts(text):
     if template_fault(text) is not None:
         with pytest.raises(jinja2.TemplateSyntaxError):
             jinja2.Environment().parse(text)
+
+
+def test_known_filters_and_tests_are_those_that_replies_are_compiled_with() -> None:
+    environment = _environment()
+    assert set(environment.filters) == FILTERS
+    assert {name for name in environment.tests if name.isidentifier()} == TESTS
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        ("{{ qty | currency }}", 'there is no filter "currency"'),
+        ("{% if qty is prime %}x{% endif %}", 'there is no test "prime"'),
+        ("{{ 'a | b is c' | upper }}{% if qty is not none %}x{% endif %}", None),
+    ],
+)
+def test_names_that_jinja_does_not_know_are_faults(text: str, fault: str | None) -> None:
+    assert template_fault(text) == fault

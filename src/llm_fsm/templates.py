@@ -13,6 +13,9 @@ _CLOSERS = {"{{": "}}", "{%": "%}"}
 _BRACKETS = {"(": ")", "[": "]", "{": "}"}
 _BLOCK = re.compile(r"[-+]?\s*([a-z]+)")
 _OPENING = frozenset({"if", "for", "filter", "with", "macro", "call", "autoescape", "block"})
+_QUOTED = re.compile(r"\"(?:[^\"\\\\]|\\\\.)*\"|'(?:[^'\\\\]|\\\\.)*'")
+_FILTER = re.compile(r"\|\s*([A-Za-z_]\w*)")
+_TEST = re.compile(r"\bis\s+(?:not\s+)?([a-z_]\w*)")
 _RAW_END = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
 
 
@@ -32,6 +35,9 @@ def template_fault(text: str) -> str | None:
         if fault is not None:
             return fault
         inner = text[start:end].strip("-+ \t\r\n")
+        fault = _unknown_name(inner)
+        if fault is not None:
+            return fault
         if not inner:
             return f'nothing stands between "{kind}" and "{_CLOSERS[kind]}"'
         at = end + 2
@@ -46,6 +52,110 @@ def template_fault(text: str) -> str | None:
                 if fault is not None:
                     return fault
     return f'"{{% {blocks[-1]} %}}" is not closed by "{{% end{blocks[-1]} %}}"' if blocks else None
+
+
+FILTERS = frozenset(
+    [
+        "abs",
+        "attr",
+        "batch",
+        "capitalize",
+        "count",
+        "d",
+        "default",
+        "dictsort",
+        "e",
+        "escape",
+        "filesizeformat",
+        "first",
+        "float",
+        "forceescape",
+        "groupby",
+        "int",
+        "items",
+        "join",
+        "last",
+        "length",
+        "list",
+        "lower",
+        "map",
+        "max",
+        "min",
+        "random",
+        "reject",
+        "rejectattr",
+        "replace",
+        "reverse",
+        "round",
+        "safe",
+        "select",
+        "selectattr",
+        "slice",
+        "sort",
+        "string",
+        "striptags",
+        "sum",
+        "title",
+        "tojson",
+        "trim",
+        "truncate",
+        "unique",
+        "upper",
+        "urlencode",
+        "urlize",
+        "wordcount",
+        "wordwrap",
+    ]
+)
+"""The filters that a fixed reply may use."""
+
+TESTS = frozenset(
+    [
+        "boolean",
+        "callable",
+        "defined",
+        "divisibleby",
+        "eq",
+        "equalto",
+        "escaped",
+        "even",
+        "false",
+        "filter",
+        "float",
+        "ge",
+        "greaterthan",
+        "gt",
+        "in",
+        "integer",
+        "iterable",
+        "le",
+        "lessthan",
+        "lower",
+        "lt",
+        "mapping",
+        "ne",
+        "none",
+        "number",
+        "odd",
+        "sameas",
+        "sequence",
+        "string",
+        "test",
+        "true",
+        "undefined",
+        "upper",
+    ]
+)
+"""The tests that a fixed reply may use after `is`."""
+
+
+def _unknown_name(inner: str) -> str | None:
+    bare = _QUOTED.sub("''", inner)
+    for pattern, known, what in ((_FILTER, FILTERS, "filter"), (_TEST, TESTS, "test")):
+        for name in pattern.findall(bare):
+            if name not in known:
+                return f'there is no {what} "{name}"'
+    return None
 
 
 def _expression(text: str, start: int, closer: str) -> tuple[str | None, int]:
