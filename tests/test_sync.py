@@ -103,6 +103,41 @@ with serve_scripted([reply("a", "Hi"), reply("a", "there")]) as server:
     print(chat.greeting, chat.send("m").text)
 """
     done = subprocess.run(
-        [sys.executable, "-W", "default", "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False
+        [sys.executable, "-W", "default", "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert (done.stdout, done.stderr, done.returncode) == ("Hi there\n", "", 0)
+
+
+def test_machine_may_be_collected_wherever_a_loop_is_running(tmp_path: Path) -> None:
+    program = """
+import asyncio, gc
+from llm_fsm import Machine
+from llm_fsm.testing import ScriptedLLM, reply
+definition = {"name": "d", "initial_state": "a", "states": {"a": {"transitions": [{"target_state": "a"}]}}}
+held = [Machine.from_dict(definition, model=ScriptedLLM([reply("a", "Hi")]), store="sqlite:///x.db")]
+held.append(held[0].start())
+async def elsewhere():
+    held.clear()
+    gc.collect()
+asyncio.run(elsewhere())
+held.append(Machine.from_dict(definition, model=ScriptedLLM([])))
+async def within(loop_of):
+    del loop_of
+    held.clear()
+    gc.collect()
+held[0]._loop.run(within(None))
+print("done")
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+        cwd=tmp_path,
+    )
+    assert (done.stdout, done.stderr) == ("done\n", "")

@@ -7,7 +7,7 @@ F graph, C decision, K data flow, W words, T work, P properties, M older forms, 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from llm_fsm.findings import Finding, Level
 from llm_fsm.source import escape
@@ -69,3 +69,15 @@ def listed(names: Iterable[str], limit: int = 8) -> str:
     every = list(names)
     shown = ", ".join(every[:limit])
     return f"{shown}, … ({len(every)} in all)" if len(every) > limit else shown
+
+
+def value_at(value: Any, pointer: str) -> Any:
+    """What stands at a JSON pointer in a document; None where nothing does."""
+    for part in steps(pointer):
+        if isinstance(value, Mapping):
+            value = value.get(part)
+        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
+            value = value[int(part)]
+        else:
+            return None
+    return value

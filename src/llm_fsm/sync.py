@@ -32,15 +32,20 @@ class _Loop:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="llm_fsm loop", daemon=True)
+        self._thread = threading.Thread(target=self._serve, name="llm_fsm loop", daemon=True)
         self._thread.start()
+
+    def _serve(self) -> None:
+        self._loop.run_forever()
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
         future = asyncio.run_coroutine_threadsafe(work, self._loop)
         try:
             return future.result()
-        except BaseException:
+        except BaseException:  # an interrupt too must not leave the work running behind the caller's back
             if not future.done():
                 future.cancel()
                 done = threading.Event()
@@ -48,13 +53,18 @@ class _Loop:
                 done.wait(5)
             raise
 
-    def stop(self) -> None:
-        if self._loop.is_closed():
+    def stop(self, last: Coroutine[Any, Any, None]) -> None:
+        """Run the last work and end the thread, which closes the loop; from within the loop it goes on by itself."""
+        if threading.current_thread() is self._thread:  # garbage is collected on whatever thread is running
+            self._loop.create_task(last).add_done_callback(lambda _: self._loop.stop())
             return
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(5)
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
+        try:
+            self.run(last)
+        except CancelledError:
+            pass
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5)
 
 
 class SyncStream:
@@ -163,11 +173,7 @@ class Conversation:
 
 
 def _close(machine: AsyncMachine, loop: _Loop) -> None:
-    try:
-        loop.run(machine.close())
-    except CancelledError:
-        pass
-    loop.stop()
+    loop.stop(machine.close())
 
 
 class Machine:

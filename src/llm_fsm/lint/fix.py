@@ -12,9 +12,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any
 
-from llm_fsm.codes import steps
+from llm_fsm.codes import steps, value_at
 from llm_fsm.findings import Finding
 from llm_fsm.lint.edits import Draft, Edit
 from llm_fsm.lint.spelling import quoted
@@ -116,21 +115,10 @@ def _candidates(text: str, findings: list[Finding], refused: set[tuple[str, str]
 _Mended = tuple[Edit, str] | None
 
 
-def _value_at(value: Any, pointer: str) -> Any:
-    for part in steps(pointer):
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value
-
-
 def _rename_key(draft: Draft, found: Finding) -> _Mended:
     """A misspelt key, when exactly one absent key is meant and it is near by its letters."""
     hinted = _HINTED.search(found.hint or "")
-    owner = _value_at(draft.scan.value, found.pointer.rpartition("/")[0])
+    owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
     written = steps(found.pointer)[-1]
     if hinted is None or not isinstance(owner, dict) or hinted[1] in owner or written not in owner:
         return None
@@ -142,7 +130,7 @@ def _rename_key(draft: Draft, found: Finding) -> _Mended:
 
 def _unquote(draft: Draft, found: Finding) -> _Mended:
     """A number or a truth value in quotes, and a text that stands for a list of one."""
-    value = _value_at(draft.scan.value, found.pointer)
+    value = value_at(draft.scan.value, found.pointer)
     plain = _UNQUOTED.search(found.hint or "")
     if plain is not None and isinstance(value, str):
         edit = draft.put(found.pointer, json.loads(plain[1]))
@@ -179,7 +167,7 @@ def _one_member(draft: Draft, found: Finding) -> _Mended:
 def _old_name(draft: Draft, found: Finding) -> _Mended:
     """A key of an earlier version renamed, or `is_terminal` said by `kind`."""
     written = steps(found.pointer)[-1] if found.pointer else ""
-    owner = _value_at(draft.scan.value, found.pointer.rpartition("/")[0])
+    owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
     if not isinstance(owner, dict) or written not in owner:
         return None
     now = _RENAMED.get(written)

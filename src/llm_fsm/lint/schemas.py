@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm.codes import steps
+from llm_fsm.codes import value_at
 from llm_fsm.findings import nearest
 from llm_fsm.shapes import ShapeError, compile_shape
 
@@ -27,7 +27,7 @@ def schema_faults(
     except ShapeError as error:
         message, hint = f"not a JSON Schema: {error.reason}", None
         if error.pointer.endswith("/type"):
-            value = _value_at(schema, error.pointer)
+            value = value_at(schema, error.pointer)
             message = f"not a JSON Schema: {json.dumps(value)[:80]} is no type"
             meant = nearest(value, _TYPES) if isinstance(value, str) else None
             hint = f'did you mean "{meant}"?' if meant else f"types are {', '.join(_TYPES)}"
@@ -73,14 +73,3 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
 def _plainly_sound(schema: Mapping[str, Any]) -> bool:
     """True for a schema of the commonest words, each with a value that it may have: most need no compiler."""
     return all(key.startswith("x-") or (key in _PLAIN and _PLAIN[key](schema[key])) for key in schema)
-
-
-def _value_at(value: Any, pointer: str) -> Any:
-    for part in steps(pointer):
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value

@@ -175,7 +175,7 @@ class _OneWriter:
         try:
             if not self._parts.locks.take(self._id):
                 await self._poll(asked)
-        except BaseException:
+        except BaseException:  # a cancelled waiter gives its place in the process back
             self._parts.turnstile.release(self._id)
             raise
 

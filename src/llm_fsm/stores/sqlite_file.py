@@ -75,7 +75,7 @@ def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
-    except BaseException:
+    except BaseException:  # whatever stops the opening, an interrupt too, must not leave a connection behind
         db.close()
         raise
     return db

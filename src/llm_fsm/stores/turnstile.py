@@ -109,7 +109,7 @@ class Turnstile:
         timer = None if timeout is None else loop.call_later(timeout, self._expire, key, waiter)
         try:
             granted = await waiter.future
-        except BaseException:
+        except BaseException:  # a cancelled waiter must neither stay in line nor keep the turn it just got
             if not self._withdraw(key, waiter):
                 self.release(key)
             raise
