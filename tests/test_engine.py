@@ -566,3 +566,26 @@ async def test_request_id_of_a_turn_taken_back_gives_that_turn_whole() -> None:
     await chat.send("c", request_id="3")
     assert await chat.send("b", request_id="2") == second
     assert (chat.state, chat.context) == ("hello", {"x": 1})
+
+
+async def test_a_machine_lives_by_the_clock_it_is_given() -> None:
+    logic = {">=": [{"now": []}, {"date": ["2030-01-01"]}]}
+    document = {
+        **GREETER,
+        "states": {
+            "hello": {
+                "purpose": "Wait for the day",
+                "transitions": [{"target_state": "bye", "auto": True, "conditions": [{"logic": logic}]}],
+            },
+            "bye": {"reply": "It is time."},
+        },
+    }
+    moment = [1893455999.0]
+    machine = AsyncMachine.from_dict(
+        document, model=ScriptedLLM([reply("hello", "Not yet.")]), store="memory", clock=lambda: moment[0]
+    )
+    chat = await machine.start(greet=False)
+    assert (await chat.send("now?")).text == "Not yet."
+    moment[0] += 1
+    assert (await chat.send("now?")).text == "It is time."
+    assert [listed.updated for listed in await machine.conversations()] == moment

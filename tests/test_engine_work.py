@@ -515,12 +515,12 @@ async def test_another_message_does_not_repeat_a_call_at_most_once() -> None:
 
 
 async def test_accepted_answer_is_carried_out_before_the_wait_expires_or_another_answer_counts() -> None:
-    store = MemoryStore()
+    store, moment = MemoryStore(), [1000.0]
     states = {
         "sign": {
             "kind": "wait",
             "wait_for": "signature",
-            "timeout": 0.05,
+            "timeout": 60,
             "on_timeout": "late",
             "output": {"by": "by"},
             "transitions": [{"target_state": "book"}],
@@ -530,13 +530,13 @@ async def test_accepted_answer_is_carried_out_before_the_wait_expires_or_another
     }
 
     def fresh(*replies: Any) -> AsyncMachine:
-        return made(states, *replies, options={"store": store, "tools": []}, tools={})
+        return made(states, *replies, options={"store": store, "tools": [], "clock": lambda: moment[0]}, tools={})
 
     paused = await fresh().run(conversation_id="r")
     assert paused.paused is not None
     with pytest.raises(ModelError):
         await fresh(ModelError("down")).answer("r", {"by": "Ada"})
-    await asyncio.sleep(0.06)
+    moment[0] += 61
     turns = await fresh("booked").run_due()
     assert [(turn.outcome, turn.output, turn.context) for turn in turns] == [
         ("passed", "booked", {"by": "Ada"})

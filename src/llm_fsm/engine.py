@@ -7,7 +7,6 @@ leaves no trace but the journal; what was committed is given out, and given out 
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -60,9 +59,11 @@ class Engine:
         publish: Observer,
         toolbox: Toolbox,
         functions: Functions,
+        now: Callable[[], float],
         summaries: bool = True,
     ) -> None:
         self.program = program
+        self.now = now
         self.store = store
         self.toolbox = toolbox
         self.functions = functions
@@ -94,8 +95,7 @@ class Engine:
 
     async def start(self, opening: Opening) -> Outcome:
         """Begin a conversation. Raises ConversationConflict for an id that exists."""
-        refused = list(not_yet_runnable(self.program.definition))
-        if refused:
+        if refused := list(not_yet_runnable(self.program.definition)):
             raise DefinitionError(refused)
         await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
@@ -121,7 +121,7 @@ class Engine:
         self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None
     ) -> Outcome:
         """Take one message. The same request id gives the recorded turn."""
-        heard = Heard(text=checked_message(text), time=time.time(), request_id=request_id)
+        heard = Heard(text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
         await self.prepare()
@@ -160,14 +160,14 @@ class Engine:
         turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
             session, version = await self.load(conversation_id)
-            session, version = await self._settled(session, version, time.time(), {"kind": "run"})
+            session, version = await self._settled(session, version, self.now(), {"kind": "run"})
             talks = session.state in self.program.states and session.previous_state is not None
             talks = talks and self.program.states[session.state].kind == "converse"
             if session.ended or session.pause is not None or talks:
                 *_, last = await self.records(conversation_id)
                 return Outcome(record=last, session=session)
             self.check(session)
-            began = await turn.open({"kind": "run"}, time.time())
+            began = await turn.open({"kind": "run"}, self.now())
             step = await turn.play(begin_run(self.program, session, began, self.means))
             outcome = await turn.commit("run", step.session, version, step.usage, None)
         await self._after(outcome)
@@ -193,7 +193,7 @@ class Engine:
         alone = self.program.alone
         turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=alone)
         async with turn.lock():
-            now = time.time()
+            now = self.now()
             loaded = await self._loaded(conversation_id, request_id)
             session, version = parse_session(loaded.session), loaded.version
             if loaded.recorded is not None:
@@ -309,8 +309,8 @@ class Engine:
 
     async def _fire(self, session: Session, version: int, now: float) -> Outcome:
         turn = Running(self, session.conversation_id, alone=True)
-        pause = session.pause
-        began = await turn.open({"kind": "due", "id": "" if pause is None else pause.id}, now)
+        asked = "" if session.pause is None else session.pause.id
+        began = await turn.open({"kind": "due", "id": asked}, now)
         step = await turn.play(begin_due(self.program, session, began, self.means))
         outcome = await turn.commit("due", step.session, version, step.usage, None)
         await self._after(outcome)

@@ -49,7 +49,7 @@ class AsyncMachine:
     memory, sqlite:///FILE or a store. `fallbacks`: models asked in turn when one fails for good. `timeout`:
     seconds for a whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether
     a failing handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks;
-    `mcp`: servers by alias. `summaries` False: no state and no history is summarised.
+    `mcp`: servers by alias. `summaries` False: no state and no history is summarised. `clock`: seconds since the epoch.
     Raises DefinitionError, ConfigurationError.
     """
 
@@ -69,6 +69,7 @@ class AsyncMachine:
         timeout: float | None = TIMEOUT,
         error_mode: ErrorMode = "continue",
         summaries: bool = True,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         if error_mode not in ("continue", "raise"):
             raise ValueError(f"error_mode is 'continue' or 'raise', not {error_mode!r}")
@@ -79,6 +80,7 @@ class AsyncMachine:
         self.store = resolve_store(store)
         self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
         self.functions = Functions()
+        self._now = time.time if clock is None else clock
         for function in functions:
             self.functions.register(function)
         self._toolbox = Toolbox(self.tools, McpServers(mcp or {}))
@@ -92,6 +94,7 @@ class AsyncMachine:
             toolbox=self._toolbox,
             functions=self.functions,
             summaries=summaries,
+            now=self._now,
         )
         for handler in handlers:
             self.add_handler(handler)
@@ -133,7 +136,7 @@ class AsyncMachine:
         """
         opening = Opening(
             conversation_id=uuid.uuid4().hex if conversation_id is None else conversation_id,
-            time=time.time(),
+            time=self._now(),
             context=context,
             state=state,
             greet=greet,
@@ -148,7 +151,7 @@ class AsyncMachine:
         What it has due by itself, such as a time-out, happens first.
         """
         session, _ = await self._engine.load(conversation_id)
-        if session.pause is not None and await self._engine.fire(conversation_id, time.time()) is not None:
+        if session.pause is not None and await self._engine.fire(conversation_id, self._now()) is not None:
             session, _ = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
@@ -202,7 +205,7 @@ class AsyncMachine:
             raise ValueError(f"the input is not JSON: {fault}") from fault
         opening = Opening(
             conversation_id=name,
-            time=time.time(),
+            time=self._now(),
             context=context,
             greet=False,
             input=plain,
@@ -250,7 +253,7 @@ class AsyncMachine:
         `now`: seconds since the epoch. One that fails stays due and does not hold up the others; the first
         error is raised at the end.
         """
-        moment = time.time() if now is None else now
+        moment = self._now() if now is None else now
         done: list[Turn] = []
         failed: dict[str, LLMFSMError] = {}
         while True:

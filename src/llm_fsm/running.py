@@ -86,6 +86,10 @@ class Host(Protocol):
         """True when turns may act."""
         ...
 
+    def now(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
     def publish(self, conversation_id: str, event: ev.Event) -> None:
         """Tell whoever observes."""
         ...
@@ -254,7 +258,7 @@ class Running:
                 definition=self.host.name,
                 state=session.state,
                 ended=session.ended,
-                time=time.time(),
+                time=self.host.now(),
                 due=due_rows(session),
             )
         )
