@@ -31,7 +31,40 @@ def schema_faults(
             message = f"not a JSON Schema: {json.dumps(value)[:80]} is no type"
             meant = nearest(value, _TYPES) if isinstance(value, str) else None
             hint = f'did you mean "{meant}"?' if meant else f"types are {', '.join(_TYPES)}"
+        elif (outer := _plain_shape(error.pointer, value_at(schema, error.pointer))) is not None:
+            message, hint = outer
         yield place + error.pointer, message, hint
+
+
+def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:
+    """(message, hint) for the short forms of schemas that people expect to be understood."""
+    parent, _, word = pointer.rpartition("/")
+    shown = json.dumps(value, ensure_ascii=False)[:80]
+    if parent.endswith("/properties") or word in ("items", "additionalProperties"):
+        if isinstance(value, str):
+            named = nearest(value, _TYPES) or "string"
+            return (
+                f"not a JSON Schema: {shown} stands where a schema is expected",
+                f'write {{"type": "{named}"}}',
+            )
+        if isinstance(value, list):
+            return (
+                f"not a JSON Schema: {shown} stands where a schema is expected",
+                f'write {{"enum": {shown}}}',
+            )
+        if value is None:
+            return "not a JSON Schema: null stands where a schema is expected", 'write {"type": "string"}'
+    if word == "required" and isinstance(value, bool):
+        message = 'not a JSON Schema: "required" is a list of member names'
+        return message, 'take it out; a state lists what it collects under "required_context_keys"'
+    if word == "enum" and not isinstance(value, list):
+        return 'not a JSON Schema: "enum" is a list of values', f'write "enum": [{shown}]'
+    if word == "pattern" and isinstance(value, str):
+        return (
+            f"not a JSON Schema: {shown} is no regular expression",
+            "close its brackets, or escape them with \\",
+        )
+    return None
 
 
 def _is_text(value: object) -> bool:

@@ -6,6 +6,7 @@ a file are found in one go even when it does not load.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,8 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.codes import step, steps
 from llm_fsm.conditions import ConditionError, Rule, compile_rule
+from llm_fsm.findings import nearest
 from llm_fsm.graph import path_in, reachable, search_tree
 from llm_fsm.lint.spelling import Speller
+from llm_fsm.names import KEY_PATTERN
 from llm_fsm.templates import template_fault
 
 SYSTEM_NAMES = frozenset(
@@ -23,7 +26,9 @@ SYSTEM_NAMES = frozenset(
         *("_turn", "_turns_in_state", "_timestamp"),
     }
 )
-
+_SCHEMA_WORDS = frozenset(
+    {"$defs", "definitions", "not", "if", "then", "else", "items", "additionalProperties"}
+)
 
 T = TypeVar("T")
 
@@ -151,12 +156,14 @@ class Subject:
 
     @cached_property
     def keys(self) -> Mapping[str, Mapping[str, Any]] | None:
-        """Declared context keys with their schemas; None without a `context_schema`."""
+        """Declared context keys with their schemas; None without a `context_schema`.
+
+        Where "properties" is forgotten or misspelt, which is reported as such, the keys that are meant.
+        """
         schema = self.root.value.get("context_schema")
         if not isinstance(schema, dict):
             return None
-        properties = schema.get("properties")
-        found = properties if isinstance(properties, dict) else {}
+        found = _properties(schema)
         return {key: item if isinstance(item, dict) else {} for key, item in found.items()}
 
     def source_of(self, key: str) -> str:
@@ -262,3 +269,31 @@ class Subject:
                 logic = condition.value.get("logic")
                 if logic is not None:
                     yield condition.pointer + "/logic", logic
+
+
+def looks_like_key(name: str, schema: object) -> bool:
+    """True for a member of a schema that was rather meant as the schema of a key."""
+    words = ("type", "enum", "const", "format", "pattern", "items", "properties", "description", "x-source")
+    return (
+        re.fullmatch(KEY_PATTERN, name) is not None
+        and isinstance(schema, dict)
+        and any(word in schema for word in words)
+    )
+
+
+def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    if isinstance(found, dict):
+        return found
+    for name, inner in schema.items():
+        if (
+            isinstance(inner, dict)
+            and name not in _SCHEMA_WORDS
+            and nearest(name, ["properties"]) is not None
+        ):
+            return inner
+    return {
+        name: inner
+        for name, inner in schema.items()
+        if looks_like_key(name, inner) and name not in _SCHEMA_WORDS
+    }

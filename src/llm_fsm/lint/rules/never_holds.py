@@ -26,7 +26,7 @@ from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.constant_expression import constants
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.lint.values import EVERYTHING
+from llm_fsm.lint.values import EVERYTHING, SET
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -38,7 +38,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     for _, transition in subject.transitions():
         guard = known.guard(transition)
         if guard is not None and guard.never and transition.pointer not in explained:
-            yield _finding(known, transition)
+            names = {*guard.keys, *(name for rule in guard.rules for name in rule.reads)}
+            if not any((known.domain(name) & SET).empty for name in names):
+                yield _finding(known, transition)
 
 
 def _finding(known: Reasoning, transition: Placed) -> Finding:

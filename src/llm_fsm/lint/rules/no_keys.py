@@ -25,7 +25,9 @@ _FRAME = frozenset({"$schema", "type", "title", "description", "$defs", "propert
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for something that is no frame where no key is declared."""
     whole = subject.root.value.get("context_schema")
-    if isinstance(whole, dict) and not subject.keys and whole.keys() - _FRAME:
+    if not isinstance(whole, dict) or whole.get("properties") or not whole.keys() - _FRAME:
+        return
+    if (subject.keys or {}).keys() <= whole.keys():
         yield RULE.finding(
             '"context_schema" declares no keys under "properties": nothing can be collected',
             pointer="/context_schema",

@@ -1,0 +1,93 @@
+"""A schema accepts no value at all: its bounds cross, its list of values is empty, or its words contradict.
+
+Why it is bad:
+No value is ever stored under the key, so whatever needs it never happens.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "minLength": 6, "maxLength": 4}}},
+    "states": {"hello": {"purpose": "Ask for the PIN", "required_context_keys": ["pin"],
+                         "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Correct the bound, or write the values that are meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, TypeGuard
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.schema_parts import Part, schema_parts
+from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.values import domain
+
+_BOUNDS = (
+    ("minimum", "maximum", False),
+    ("exclusiveMinimum", "maximum", True),
+    ("minimum", "exclusiveMaximum", True),
+    ("exclusiveMinimum", "exclusiveMaximum", True),
+    ("minLength", "maxLength", False),
+    ("minItems", "maxItems", False),
+    ("minProperties", "maxProperties", False),
+)
+"""(lower, upper, whether the two must differ)."""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare bounds, then ask which values are left; of nested schemas the outermost is reported."""
+    outer = "\0"
+    for part in schema_parts(subject):
+        if part.pointer.startswith(outer + "/"):
+            continue
+        found = _crossed(part) or _empty(part)
+        if found is not None:
+            outer = part.pointer
+            yield found
+
+
+def _crossed(part: Part) -> Finding | None:
+    for low, high, apart in _BOUNDS:
+        least, most = part.schema.get(low), part.schema.get(high)
+        if _is_number(least) and _is_number(most) and (least > most or (apart and least == most)):
+            return RULE.finding(
+                f'{part.name} can have no value: "{low}" {least:g} and "{high}" {most:g} exclude each other',
+                pointer=f"{part.pointer}/{low}",
+                hint="are the two the wrong way round?" if least > most else None,
+            )
+    return None
+
+
+def _empty(part: Part) -> Finding | None:
+    if part.schema.get("enum") == []:
+        message = f'{part.name} can have no value: its "enum" is empty'
+        return RULE.finding(message, pointer=part.pointer + "/enum", hint="list the values")
+    if not domain(part.schema, part.definitions).empty:
+        return None
+    key = "enum" if "enum" in part.schema else "const" if "const" in part.schema else None
+    return RULE.finding(
+        f"{part.name} can have no value: {_told(part.schema)}",
+        pointer=part.pointer if key is None else f"{part.pointer}/{key}",
+    )
+
+
+def _told(schema: Mapping[str, Any]) -> str:
+    words = [key for key in ("type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf") if key in schema]
+    words += [key for low, high, _ in _BOUNDS for key in (low, high) if key in schema and key not in words]
+    return (
+        f"its {' and '.join(map(_quoted, words))} exclude each other"
+        if words
+        else "its words exclude each other"
+    )
+
+
+def _quoted(word: str) -> str:
+    return f'"{word}"'
+
+
+def _is_number(value: object) -> TypeGuard[int | float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+RULE = Rule(name="impossible-schema", code="S120", level="error", check=check, blocks=False)
