@@ -9,7 +9,8 @@ import pytest
 
 from llm_fsm import events as ev
 from llm_fsm.effects import Execute, Executed, ToolResult
-from llm_fsm.session import Session, fold
+from llm_fsm.folding import fold
+from llm_fsm.session import Session
 from machines import calls, reply, start, stored, worker
 
 FINAL = {"kind": "final"}

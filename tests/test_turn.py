@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
+from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
-from llm_fsm.session import Session, fold
+from llm_fsm.session import Session
 from machines import GREETER, machine, program, reply, say, start, talk
 
 SCHEMA = {
@@ -600,7 +602,7 @@ def test_apply_over_the_events_of_turns_gives_the_session() -> None:
     assert (
         fold(
             Session(conversation_id="c1"),
-            [ev.from_dict(json.loads(json.dumps(ev.to_dict(e)))) for e in events],
+            [event_json.from_dict(json.loads(json.dumps(event_json.to_dict(e)))) for e in events],
         )
         == second.session
     )

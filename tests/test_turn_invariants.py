@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from llm_fsm import events as ev
 from llm_fsm import records
 from llm_fsm.context import KEY
+from llm_fsm.folding import fold
 from llm_fsm.messages import Usage
-from llm_fsm.session import fold
 from machines import Played, machine, reply, say, start
 
 SCHEMA = {

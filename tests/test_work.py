@@ -7,10 +7,12 @@ from typing import Any
 
 import pytest
 
+from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm.effects import Execute, Executed
+from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
-from llm_fsm.session import Session, fold
+from llm_fsm.session import Session
 from machines import calls, machine, worker
 
 LENGTH = {
@@ -586,7 +588,7 @@ def test_work_is_a_fold_over_its_events() -> None:
         calls(("f", {})),
         "[1,2,3,4,5]",
     )
-    events = [ev.from_dict(json.loads(json.dumps(ev.to_dict(event)))) for event in done.events]
+    events = [event_json.from_dict(json.loads(json.dumps(event_json.to_dict(event)))) for event in done.events]
     assert fold(Session(conversation_id="c1"), events) == done.session
     assert done.session.input == [1, 2, 3, 4, 5]
 

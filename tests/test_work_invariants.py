@@ -8,11 +8,13 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm.course import Answer, Heard
 from llm_fsm.effects import AskModel, CallTools, ToolResult, ToolResults
+from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply, ToolCall
-from llm_fsm.session import Session, fold
+from llm_fsm.session import Session
 from llm_fsm.turn import Step, advance, begin, begin_answer, begin_run
 from machines import Worker, start, stored, worker
 
@@ -139,8 +141,8 @@ def test_no_reply_result_or_answer_leaves_the_rails(data: st.DataObject) -> None
         history.extend(events)
         assert fold(before, events) == session
         assert stored(session) == session
-        documents = [json.loads(json.dumps(ev.to_dict(event))) for event in events]
-        assert fold(before, [ev.from_dict(document) for document in documents]) == session
+        documents = [json.loads(json.dumps(event_json.to_dict(event))) for event in events]
+        assert fold(before, [event_json.from_dict(document) for document in documents]) == session
     assert "approved" not in session.context
     assert session.state != "paid"
     assert set(session.context) <= {"total", "pin", "free", "_extra"}

@@ -25,6 +25,7 @@ from llm_fsm.errors import (
     ModelError,
 )
 from llm_fsm.execution import execute
+from llm_fsm.folding import fold
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Handler
 from llm_fsm.journal import Journal
@@ -38,8 +39,7 @@ from llm_fsm.program import Program, not_yet_runnable
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
 from llm_fsm.running import Outcome, Running, is_due
-from llm_fsm.session import Session, fold
-from llm_fsm.session import to_dict as session_document
+from llm_fsm.session import Session, to_dict
 from llm_fsm.stores.base import Loaded, Store
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.turn import Means, apologise, begin, begin_answer, begin_due, begin_run, begin_start
@@ -250,7 +250,7 @@ class Engine:
                 raise ConversationConflict("there is no turn to take back")
             number, _ = kept[-1]
             session = replay(conversation_id, [record for _, record in kept[:-1]])
-            turn.take((ev.TurnUndone(record=number, session=session_document(session)),))
+            turn.take((ev.TurnUndone(record=number, session=to_dict(session)),))
             return await turn.commit("undo", session, version, Usage(), None)
 
     async def load(self, conversation_id: str) -> tuple[Session, int]:

@@ -1,14 +1,13 @@
 """What happened in a conversation: frozen facts in the past tense.
 
-A turn is a list of events; `llm_fsm.session.apply` folds them into the session, so everything that a
-session holds came in through one of them. `to_dict` and `from_dict` are the JSON form in turn records:
-{"type": "UserSaid", …fields that differ from their defaults…}.
+A turn is a list of events; `llm_fsm.folding.apply` folds them into the session, so everything that a
+session holds came in through one of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import MISSING, dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 
@@ -348,51 +347,3 @@ class MessageDelta(Event):
 
     text: str
     provisional: bool = True
-
-
-_TYPES: Mapping[str, type[Event]] = {cls.__name__: cls for cls in Event.__subclasses__()}
-
-
-def _defaults(cls: type[Event]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for item in fields(cls):
-        if item.default is not MISSING:
-            found[item.name] = item.default
-        elif item.default_factory is not MISSING:
-            found[item.name] = item.default_factory()
-        else:
-            found[item.name] = MISSING
-    return found
-
-
-_FIELDS: Mapping[type[Event], tuple[tuple[str, Any], ...]] = {
-    cls: tuple(_defaults(cls).items()) for cls in _TYPES.values()
-}
-_TUPLES: Mapping[type[Event], Mapping[str, bool]] = {
-    cls: {item.name: str(item.type).startswith("tuple") for item in fields(cls)} for cls in _TYPES.values()
-}
-"""Which fields are tuples: a list in any other place is a JSON value and stays one."""
-
-
-def to_dict(event: Event) -> dict[str, Any]:
-    """The JSON form of an event."""
-    cls = type(event)
-    document: dict[str, Any] = {"type": cls.__name__}
-    for name, default in _FIELDS[cls]:
-        value = getattr(event, name)
-        if value != default:
-            document[name] = value
-    return document
-
-
-def from_dict(document: Mapping[str, Any]) -> Event:
-    """The event of a JSON form. Raises ValueError for a type that this version does not know."""
-    values = dict(document)
-    name = values.pop("type", None)
-    cls = _TYPES.get(name) if isinstance(name, str) else None
-    if cls is None:
-        raise ValueError(f"unknown event type {name!r}; known are {', '.join(sorted(_TYPES))}")
-    known = _TUPLES[cls]
-    return cls(
-        **{k: tuple(v) if known[k] and isinstance(v, list) else v for k, v in values.items() if k in known}
-    )

@@ -13,7 +13,7 @@ import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-from llm_fsm import events as ev
+from llm_fsm import event_json
 from llm_fsm.effects import Executed, HandlerResult, ToolResult
 from llm_fsm.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store
@@ -162,7 +162,7 @@ def entry_tool(entry: Entry) -> ToolResult:
 def executed_entry(done: Executed) -> Entry:
     """What a function gave back as a journal entry."""
     values = _fields(done)
-    values["happened"] = [ev.to_dict(event) for event in done.happened]
+    values["happened"] = [event_json.to_dict(event) for event in done.happened]
     values["usage"] = _fields(done.usage)
     return values
 
@@ -170,6 +170,6 @@ def executed_entry(done: Executed) -> Entry:
 def entry_executed(entry: Entry) -> Executed:
     """What a function gave back, of a journal entry."""
     values = without_kind(entry)
-    values["happened"] = tuple(ev.from_dict(event) for event in values["happened"])
+    values["happened"] = tuple(event_json.from_dict(event) for event in values["happened"])
     values["usage"] = Usage(**values["usage"])
     return Executed(**values)

@@ -24,11 +24,12 @@ from llm_fsm.effects import (
     Result,
     RunHandlers,
 )
+from llm_fsm.folding import apply
 from llm_fsm.foresight import Outlook, turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, ModelReply, Usage
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.session import Session, apply, cut
+from llm_fsm.session import Session, cut
 from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
+from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm import session as se
 from llm_fsm.errors import StoreError
+from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
-from llm_fsm.session import Session, fold
+from llm_fsm.session import Session
 
 FORMAT = 1
 _USAGE = tuple(field.name for field in fields(Usage))
@@ -48,7 +50,7 @@ def dump(record: TurnRecord) -> str:
         "kind": record.kind,
         "turn": record.turn,
         "usage": {name: getattr(record.usage, name) for name in _USAGE},
-        "events": [ev.to_dict(event) for event in record.events],
+        "events": [event_json.to_dict(event) for event in record.events],
     }
     return json.dumps(document, separators=(",", ":"))
 
@@ -65,7 +67,7 @@ def parse(text: str) -> TurnRecord:
             kind=document["kind"],
             turn=document["turn"],
             usage=Usage(**document["usage"]),
-            events=tuple(ev.from_dict(event) for event in document["events"]),
+            events=tuple(event_json.from_dict(event) for event in document["events"]),
         )
     except (ValueError, KeyError, TypeError) as error:
         raise StoreError(f"a turn record cannot be read: {error}") from error

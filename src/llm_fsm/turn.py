@@ -15,10 +15,11 @@ from dataclasses import dataclass
 from llm_fsm import events as ev
 from llm_fsm.course import Answer, Course, Heard, Opening, Run
 from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.folding import apply
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import Usage
 from llm_fsm.program import Program
-from llm_fsm.session import Session, apply
+from llm_fsm.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,9 +15,10 @@ from llm_fsm import events as ev
 from llm_fsm.coercion import look_up
 from llm_fsm.conditions import test
 from llm_fsm.context import Keys, has
+from llm_fsm.folding import apply
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, replay, standing
-from llm_fsm.session import Session, apply
+from llm_fsm.session import Session
 from llm_fsm.transition import Guard, Move, verdict
 
 SECRET = "•••"

@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.transcript import masked
@@ -39,7 +40,7 @@ def data_of(definition: Definition, event: ev.Event) -> dict[str, Any]:
         event = replace(event, context=masked(definition, event.context))
     elif isinstance(event, ev.Paused):
         event = replace(event, loop=None)  # it holds the prompts of a model, for nobody but the machine
-    return ev.to_dict(event)
+    return event_json.to_dict(event)
 
 
 def outcome_of(definition: Definition, turn: Turn) -> dict[str, Any]:

@@ -1,0 +1,208 @@
+"""How a session changes: each event that happened changes it in its own way, and nothing else does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import reduce
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.messages import Paused
+from llm_fsm.session import Session, Work, cut, from_dict
+
+
+def _started(_: Session, event: ev.Started) -> Session:
+    return Session(
+        conversation_id=event.conversation_id,
+        definition=event.definition,
+        state=event.state,
+        context=event.context,
+        origins=dict.fromkeys(event.context, (0, "host")),
+        time=event.time,
+        input=event.input,
+        memory=event.memory,
+    )
+
+
+def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
+    return replace(session, time=event.time)
+
+
+def _user_said(session: Session, event: ev.UserSaid) -> Session:
+    return replace(
+        session,
+        user_input=event.text,
+        time=event.time,
+        turn=session.turn + 1,
+        turns_in_state=session.turns_in_state + 1,
+        spent=session.spent and {},
+    )
+
+
+def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
+    return replace(session, notes=()) if session.notes and event.asked_for == "turn" else session
+
+
+def _context_set(session: Session, event: ev.ContextSet) -> Session:
+    context = {**session.context, **event.values}
+    origin = (session.turn, event.source)
+    origins = {**session.origins, **dict.fromkeys(event.values, origin)}
+    for key in event.removed:
+        context.pop(key, None)
+        origins.pop(key, None)
+    return replace(session, context=context, origins=origins)
+
+
+def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
+    if not event.told:
+        return session
+    return replace(session, notes=(*session.notes, (event.key, event.reason)))
+
+
+def _state_entered(session: Session, event: ev.StateEntered) -> Session:
+    return replace(session, state=event.state, previous_state=event.previous, turns_in_state=0)
+
+
+def _bot_said(session: Session, event: ev.BotSaid) -> Session:
+    user = session.user_input if event.kept_user is None else event.kept_user
+    said = event.text if event.kept_text is None else event.kept_text
+    exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
+    return replace(session, window=(*session.window, exchange), user_input=None)
+
+
+def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
+    return replace(session, window=session.window[event.dropped :])
+
+
+def _ended(session: Session, event: ev.Ended) -> Session:
+    return replace(
+        session,
+        ended=True,
+        outcome=event.outcome,
+        work=None,
+        pause=None,
+        reminders=(),
+        spent=session.spent and {},
+    )
+
+
+def _overlaid(old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterable[str]) -> dict[str, Any]:
+    new = {**old, **values}
+    for key in removed:
+        new.pop(key, None)
+    return new
+
+
+def _memory_set(session: Session, event: ev.MemorySet) -> Session:
+    return replace(session, memory=_overlaid(session.memory, event.values, event.removed))
+
+
+def _shared_set(session: Session, event: ev.SharedSet) -> Session:
+    return replace(session, shared=_overlaid(session.shared, event.values, event.removed))
+
+
+_CHECKED = ("context", "origins", "memory", "shared")
+
+
+def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
+    feedback = session.work.feedback if session.work is not None and event.attempt > 1 else ()
+    checkpoint = {name: getattr(session, name) for name in _CHECKED}
+    work = Work(state=event.state, attempt=event.attempt, checkpoint=checkpoint, feedback=feedback)
+    return replace(session, work=work)
+
+
+def _attempt_failed(session: Session, event: ev.AttemptFailed) -> Session:
+    if session.work is None:
+        return session
+    work = None if event.last else replace(session.work, feedback=event.failures, loop=None)
+    return replace(session, work=work, **session.work.checkpoint)
+
+
+def _output(session: Session, event: ev.TaskPassed | ev.TaskExhausted) -> Session:
+    return replace(session, input=event.output, work=None)
+
+
+def _summarised(session: Session, event: ev.Summarised) -> Session:
+    return replace(session, summary=event.summary)
+
+
+def _paused(session: Session, event: ev.Paused) -> Session:
+    pause = Paused(
+        id=event.id,
+        kind=event.kind,  # type: ignore[arg-type]
+        what=event.what,
+        state=event.state,
+        call=event.call,
+        schema=event.schema,
+        expires=event.expires,
+    )
+    work = session.work
+    if event.loop is not None:
+        work = replace(work or Work(state=event.state), loop=event.loop)
+    return replace(session, pause=pause, reminders=event.reminders, work=work, spent=event.spent)
+
+
+def _over(session: Session, id: str, how: str, time: float) -> Session:
+    turn = session.turn + 1
+    return replace(session, pause=None, reminders=(), settled=(id, how), time=time, turn=turn)
+
+
+def _answered(session: Session, event: ev.Answered) -> Session:
+    waited = session.pause is not None and session.pause.kind == "wait"
+    after = _over(session, event.id, "answered", event.time)
+    if waited:
+        return replace(after, input=event.value)
+    work = session.work
+    if work is None:
+        return after
+    return replace(after, work=replace(work, loop=None) if work.attempt else None)
+
+
+def _timed_out(session: Session, event: ev.TimedOut) -> Session:
+    return _over(session, event.id, "expired", event.time)
+
+
+def _reminded(session: Session, event: ev.Reminded) -> Session:
+    return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
+
+
+def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
+    return from_dict(event.session)
+
+
+_APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
+    ev.Started: _started,
+    ev.UserSaid: _user_said,
+    ev.ModelReplied: _model_replied,
+    ev.ContextSet: _context_set,
+    ev.ContextRefused: _context_refused,
+    ev.StateEntered: _state_entered,
+    ev.BotSaid: _bot_said,
+    ev.HistoryTrimmed: _history_trimmed,
+    ev.Ended: _ended,
+    ev.TurnUndone: _turn_undone,
+    ev.RunResumed: _run_resumed,
+    ev.MemorySet: _memory_set,
+    ev.SharedSet: _shared_set,
+    ev.AttemptBegun: _attempt_begun,
+    ev.AttemptFailed: _attempt_failed,
+    ev.TaskPassed: _output,
+    ev.TaskExhausted: _output,
+    ev.Summarised: _summarised,
+    ev.Paused: _paused,
+    ev.Answered: _answered,
+    ev.TimedOut: _timed_out,
+    ev.Reminded: _reminded,
+}
+
+
+def apply(session: Session, event: ev.Event) -> Session:
+    """The session after an event. Events that only record something leave it as it is."""
+    change = _APPLY.get(type(event))
+    return session if change is None else change(session, event)
+
+
+def fold(session: Session, events: Iterable[ev.Event]) -> Session:
+    """The session after all events, in order."""
+    return reduce(apply, events, session)
