@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from llm_fsm import Machine
 from llm_fsm.errors import ConfigurationError, ConversationConflict, StoreError
-from llm_fsm.stores.base import Commit, Loaded
+from llm_fsm.stores.base import Commit, Loaded, storable
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.resolve import default_path, resolve
 from llm_fsm.stores.sqlite import SQLiteStore
@@ -186,9 +187,13 @@ def test_installed_packages_bring_stores(monkeypatch, tmp_path):
     package = tmp_path / "acme_store-1.0.dist-info"
     package.mkdir()
     (package / "METADATA").write_text("Name: acme-store\nVersion: 1.0\n")
-    (package / "entry_points.txt").write_text("[llm_fsm.stores]\nacme = acme_store:make\nbad = acme_store:bad\n")
+    (package / "entry_points.txt").write_text(
+        "[llm_fsm.stores]\nacme = acme_store:make\nbad = acme_store:bad\n"
+    )
     module = "from llm_fsm.stores.memory import MemoryStore\nurls = []\n"
-    module += "def make(url):\n    urls.append(url)\n    return MemoryStore()\ndef bad(url):\n    return url\n"
+    module += (
+        "def make(url):\n    urls.append(url)\n    return MemoryStore()\ndef bad(url):\n    return url\n"
+    )
     (tmp_path / "acme_store.py").write_text(module)
     monkeypatch.syspath_prepend(str(tmp_path))
     assert isinstance(resolve("acme://somewhere"), MemoryStore)
@@ -231,3 +236,24 @@ async def test_a_closed_memory_store_is_a_store_error():
     await store.close()
     with pytest.raises(StoreError, match="closed"):
         await store.load("c")
+
+
+def test_names_for_listings_can_be_kept_everywhere():
+    assert storable("an ordinary näme \U0001f600") == "an ordinary näme \U0001f600"
+    assert storable("a\0b\ud800c\udfff") == "a\\x00b\\ud800c\\udfff"
+
+
+def test_a_definition_may_have_any_name_and_ids_are_checked_at_the_border(tmp_path):
+    document = {
+        "name": "odd \0 name",
+        "initial_state": "hello",
+        "states": {"hello": {"purpose": "Say hello.", "transitions": []}},
+    }
+    with Machine.from_dict(document, model="offline", store=str(tmp_path / "x.db")) as machine:
+        chat = machine.start(conversation_id="c", greet=False)
+        (line,) = machine.conversations()
+        assert line.definition == "odd \\x00 name"
+        assert machine.conversations(after="\0\ud800")[0].conversation_id == chat.id
+        for use in (machine.resume, machine.delete):
+            with pytest.raises(ValueError, match="control characters"):
+                use("c\0")

@@ -20,12 +20,15 @@ from pathlib import Path
 import pytest
 
 from llm_fsm.errors import ConversationConflict, StoreError
+from llm_fsm.records import parse, parse_session, replay
 from llm_fsm.stores import filelock
+from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.filelock import FolderLocks, NoLocks, RangeLocks, locks_beside
 from llm_fsm.stores.sqlite import SQLiteStore
 from sqlite_processes import turn
 
 pytestmark = pytest.mark.anyio
+GOLDEN = Path(__file__).parent / "data" / "stores"
 PROCESSES = str(Path(__file__).with_name("sqlite_processes.py"))
 
 
@@ -92,7 +95,7 @@ async def test_the_file_says_whose_it_is_and_commits_are_durable(path):
         await store.save(turn(1))
         with closing(sqlite3.connect(path)) as db:
             assert db.execute("PRAGMA application_id").fetchone() == (int.from_bytes(b"LFSM", "big"),)
-            assert db.execute("PRAGMA user_version").fetchone() == (2,)
+            assert db.execute("PRAGMA user_version").fetchone() == (3,)
             assert db.execute("PRAGMA journal_mode").fetchone() == ("wal",)
         settings = await store._run(
             lambda db: [
@@ -126,21 +129,42 @@ async def test_a_newer_version_is_refused_and_left_alone(path):
     before = path.read_bytes()
     async with opened(path) as store:
         assert await message_of(store.load("c")) == (
-            f"{path}: written by a newer version (schema 7; this one knows up to 2): "
+            f"{path}: written by a newer version (schema 7; this one knows up to 3): "
             "upgrade llm-fsm or use another file"
         )
     assert path.read_bytes() == before
 
 
-async def test_a_file_of_version_1_is_brought_up_to_date(path):
-    async with opened(path) as store:
-        await store.save(turn(1))
+@pytest.mark.parametrize("version", [1, 2])
+async def test_a_file_of_an_older_version_is_brought_up_to_date(path, version):
     with closing(sqlite3.connect(path)) as db:
-        db.executescript("DROP TABLE due; PRAGMA user_version = 1")
+        db.executescript((GOLDEN / f"sqlite_{version}.sql").read_text("utf-8"))
     stores = [SQLiteStore(path) for _ in range(4)]
     await asyncio.gather(*(store.due(0.0) for store in stores))
-    await stores[0].save(replace(turn(2), due=((1.0, "expire"),)))
-    assert [row.kind for row in await stores[1].due(1.0)] == ["expire"]
+    one, other, *_ = stores
+    loaded = await one.load("golden/1", "r2")
+    session = parse_session(loaded.session)
+    assert (loaded.version, loaded.definition_sha, session.state) == (3, None, "bye")
+    records = [parse(text) for text in await one.records("golden/1")]
+    assert replace(replay("golden/1", records), time=0) == replace(session, time=0)
+    assert parse(loaded.recorded).heard.text == "Ada"
+    assert parse((await one.load("golden/1", "r1")).recorded).heard.text == "hm \ud800\0"
+    assert [json.loads(text)["text"] for text in await one.journalled("golden/2")] == ["half"]
+    event = Outgoing(sink="crm", key="k", text="{}")
+    more = Commit(
+        conversation_id="golden/2",
+        expected=1,
+        session="{}",
+        record="{}",
+        due=((1.0, "expire"),),
+        outbox=(event,),
+        definition_sha="sha",
+        definition_text="{}",
+    )
+    await one.save(more)
+    assert [row.kind for row in await other.due(1.0)] == ["expire"]
+    assert [row.key for row in await other.outbox("crm")] == ["k"]
+    assert await other.definition("sha") == "{}"
     for store in stores:
         await store.close()
 

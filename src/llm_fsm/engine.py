@@ -40,7 +40,7 @@ from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
 from llm_fsm.running import Outcome, Running, is_due
 from llm_fsm.session import Session, to_dict
-from llm_fsm.stores.base import Loaded, Store
+from llm_fsm.stores.base import Loaded, Store, storable
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.turn import Means, apologise, begin, begin_answer, begin_due, begin_run, begin_start
 
@@ -255,7 +255,7 @@ class Engine:
 
     async def load(self, conversation_id: str) -> tuple[Session, int]:
         """A conversation's session and version. Raises ConversationNotFound."""
-        loaded = await self._loaded(conversation_id)
+        loaded = await self._loaded(checked_id(conversation_id, "conversation id"))
         return parse_session(loaded.session), loaded.version
 
     async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
@@ -382,8 +382,8 @@ class Engine:
 
     @property
     def name(self) -> str:
-        """The name of the definition."""
-        return self.program.definition.name
+        """The name of the definition, as stores keep it."""
+        return storable(self.program.definition.name)
 
     @property
     def journals(self) -> bool:

@@ -33,7 +33,7 @@ from llm_fsm.program import compile_program
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import parse
 from llm_fsm.shipped import prompt_sources
-from llm_fsm.stores.base import Listed, Store
+from llm_fsm.stores.base import Listed, Store, storable
 from llm_fsm.stores.resolve import resolve as resolve_store
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.tools import ToolRegistry
@@ -257,7 +257,7 @@ class AsyncMachine:
         done: list[Turn] = []
         failed: dict[str, LLMFSMError] = {}
         while True:
-            rows = await self.store.due(moment, 100 + len(failed), self.definition.name)
+            rows = await self.store.due(moment, 100 + len(failed), self._engine.name)
             waiting = [
                 name for name in dict.fromkeys(row.conversation_id for row in rows) if name not in failed
             ]
@@ -281,11 +281,11 @@ class AsyncMachine:
 
     async def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
-        return await self.store.list(after, limit)
+        return await self.store.list(None if after is None else storable(after), limit)
 
     async def delete(self, conversation_id: str) -> bool:
         """Remove everything about a conversation; False if there was none."""
-        return await self.store.delete(conversation_id)
+        return await self.store.delete(checked_id(conversation_id, "conversation id"))
 
     async def close(self) -> None:
         """Free connections and files."""

@@ -8,25 +8,35 @@ from __future__ import annotations
 
 import heapq
 import threading
+from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
+from itertools import islice
+from operator import itemgetter
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded
-from llm_fsm.stores.conflict import answered_already, step_exists, wrong_version
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import (
+    answered_already,
+    check_appended,
+    step_exists,
+    unknown_definition,
+    wrong_version,
+)
 from llm_fsm.stores.turnstile import Turnstile
 
 
 class _Conversation:
     """What is kept of one conversation; record number n is `records[n - 1]`."""
 
-    __slots__ = ("created", "inbox", "last", "records")
+    __slots__ = ("created", "inbox", "last", "outbox", "records")
 
     def __init__(self, created: float) -> None:
         self.created = created
         self.last: Commit | None = None
         self.records: list[str] = []
         self.inbox: dict[str, int] = {}
+        self.outbox: list[Posted] = []
 
 
 class MemoryStore:
@@ -37,6 +47,9 @@ class MemoryStore:
         self._conversations: dict[str, _Conversation] = {}
         self._journals: dict[str, dict[int, str]] = {}
         self._due: dict[str, Commit] = {}
+        self._posting: dict[str, _Conversation] = {}
+        self._definitions: dict[str, str] = {}
+        self._pins: Counter[str] = Counter()
         self._turnstile = Turnstile()
         self._closed = False
 
@@ -49,29 +62,72 @@ class MemoryStore:
                 return None
             number = None if request_id is None else found.inbox.get(request_id)
             recorded = None if number is None else found.records[number - 1]
-            return Loaded(session=found.last.session, version=len(found.records), recorded=recorded)
+            return Loaded(
+                session=found.last.session,
+                version=len(found.records),
+                recorded=recorded,
+                definition_sha=found.last.definition_sha,
+            )
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
         self._check_open()
+        check_appended(commit)
+        name = commit.conversation_id
         with self._guard:
-            found = self._conversations.get(commit.conversation_id)
+            found = self._conversations.get(name)
             version = 0 if found is None else len(found.records)
             if version != commit.expected:
                 raise wrong_version(commit, version)
+            if found is not None and commit.request_id in found.inbox:
+                raise answered_already(commit)
+            sha = commit.definition_sha
+            if sha is not None and commit.definition_text is None and sha not in self._definitions:
+                raise unknown_definition(commit)
             if found is None:
-                found = self._conversations[commit.conversation_id] = _Conversation(commit.time)
-            if commit.request_id is not None:
-                if commit.request_id in found.inbox:
-                    raise answered_already(commit)
-                found.inbox[commit.request_id] = commit.expected + 1
-            found.records.append(commit.record)
+                found = self._conversations[name] = _Conversation(commit.began)
+            self._pin(found.last, commit)
+            for number, record, request_id in commit.numbered:
+                found.records.append(record)
+                if request_id is not None:
+                    found.inbox[request_id] = number
             found.last = commit
+            self._post(found, commit)
             if commit.due:
-                self._due[commit.conversation_id] = commit
+                self._due[name] = commit
             else:
-                self._due.pop(commit.conversation_id, None)
-            self._journals.pop(commit.conversation_id, None)
+                self._due.pop(name, None)
+            self._journals.pop(name, None)
+
+    def _pin(self, before: Commit | None, after: Commit | None) -> None:
+        """Keep the definition of `after`, and drop that of `before` when it was the last one pinned to it."""
+        new = None if after is None else after.definition_sha
+        old = None if before is None else before.definition_sha
+        if after is not None and new is not None:
+            self._pins[new] += 1
+            if after.definition_text is not None:
+                self._definitions.setdefault(new, after.definition_text)
+        if old is not None:
+            self._pins[old] -= 1
+            if not self._pins[old]:
+                del self._pins[old]
+                self._definitions.pop(old, None)
+
+    def _post(self, found: _Conversation, commit: Commit) -> None:
+        name = commit.conversation_id
+        found.outbox += [
+            Posted(
+                conversation_id=name,
+                number=commit.number,
+                index=index,
+                sink=event.sink,
+                key=event.key,
+                text=event.text,
+            )
+            for index, event in enumerate(commit.outbox)
+        ]
+        if found.outbox:
+            self._posting[name] = found
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         """See `Store.records`."""
@@ -108,25 +164,35 @@ class MemoryStore:
         self._check_open()
         return self._turnstile.lock(conversation_id, timeout)
 
-    async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
+    async def list(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        definition: str | None = None,
+        state: str | None = None,
+        ended: bool | None = None,
+    ) -> Sequence[Listed]:
         """See `Store.list`."""
         self._check_open()
+        wanted = (("definition", definition), ("state", state), ("ended", ended))
         with self._guard:
-            known = self._conversations
-            ids = heapq.nsmallest(max(limit, 0), (key for key in known if after is None or key > after))
-            return tuple(
-                Listed(
-                    conversation_id=key,
-                    definition=last.definition,
-                    state=last.state,
-                    ended=last.ended,
-                    turns=len(known[key].records),
-                    created=known[key].created,
-                    updated=last.time,
-                )
-                for key in ids
-                if (last := known[key].last) is not None
+            lines = (
+                (name, found, found.last)
+                for name, found in self._conversations.items()
+                if found.last is not None
+                and (after is None or name > after)
+                and all(value is None or getattr(found.last, key) == value for key, value in wanted)
             )
+            return tuple(
+                _line(found, last) for _, found, last in heapq.nsmallest(max(limit, 0), lines, itemgetter(0))
+            )
+
+    async def definition(self, sha: str) -> str | None:
+        """See `Store.definition`."""
+        self._check_open()
+        with self._guard:
+            return self._definitions.get(sha)
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         """See `Store.due`."""
@@ -144,13 +210,53 @@ class MemoryStore:
                 for time, name, kind in heapq.nsmallest(max(limit, 0), rows)
             )
 
+    async def outbox(
+        self,
+        sink: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        conversation_id: str | None = None,
+        definition: str | None = None,
+    ) -> Sequence[Posted]:
+        """See `Store.outbox`."""
+        self._check_open()
+        with self._guard:
+            names = (
+                name
+                for name, found in self._posting.items()
+                if (after is None or name > after)
+                and (conversation_id is None or name == conversation_id)
+                and (definition is None or (found.last is not None and found.last.definition == definition))
+            )
+            rows = (row for name in sorted(names) for row in self._posting[name].outbox if row.sink == sink)
+            return tuple(islice(rows, max(limit, 0)))
+
+    async def acknowledge(self, posted: Posted) -> None:
+        """See `Store.acknowledge`."""
+        self._check_open()
+        with self._guard:
+            found = self._posting.get(posted.conversation_id)
+            if found is None:
+                return
+            told = (posted.number, posted.index)
+            found.outbox = [
+                row for row in found.outbox if row.sink != posted.sink or (row.number, row.index) > told
+            ]
+            if not found.outbox:
+                del self._posting[posted.conversation_id]
+
     async def delete(self, conversation_id: str) -> bool:
         """See `Store.delete`."""
         self._check_open()
         with self._guard:
             self._due.pop(conversation_id, None)
+            self._posting.pop(conversation_id, None)
             self._journals.pop(conversation_id, None)
-            return self._conversations.pop(conversation_id, None) is not None
+            found = self._conversations.pop(conversation_id, None)
+            if found is not None:
+                self._pin(found.last, None)
+            return found is not None
 
     async def close(self) -> None:
         """See `Store.close`."""
@@ -159,3 +265,16 @@ class MemoryStore:
     def _check_open(self) -> None:
         if self._closed:
             raise StoreError("the memory store is closed; open a new one")
+
+
+def _line(found: _Conversation, last: Commit) -> Listed:
+    return Listed(
+        conversation_id=last.conversation_id,
+        definition=last.definition,
+        state=last.state,
+        ended=last.ended,
+        turns=len(found.records),
+        created=found.created,
+        updated=last.time,
+        definition_sha=last.definition_sha,
+    )

@@ -28,7 +28,10 @@ from llm_fsm.stores.base import Store
 GROUP = "llm_fsm.stores"
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _FORMS = {"memory": '"memory"', "sqlite": '"sqlite:///file.db"'}
-_PORT = ("load", "save", "records", "journal", "journalled", "forget_journal", "lock", "list", "delete")
+_PORT = (
+    *("load", "save", "records", "journal", "journalled", "forget_journal", "lock"),
+    *("list", "definition", "due", "outbox", "acknowledge", "delete", "close"),
+)
 _NOT_YET = frozenset({"file", "postgresql", "postgres", "redis", "rediss", "mongodb", "mongodb+srv"})
 
 

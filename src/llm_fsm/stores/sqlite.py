@@ -24,8 +24,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import TypeVar
 
-from llm_fsm.stores.base import Commit, Due, Listed, Loaded
-from llm_fsm.stores.conflict import answered_already, step_exists, wrong_version
+from llm_fsm.stores import sqlite_rows as rows
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
 from llm_fsm.stores.sqlite_file import MEMORY
 from llm_fsm.stores.sqlite_worker import Job, Worker
@@ -35,16 +36,6 @@ T = TypeVar("T")
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
-
-_LOAD = "SELECT session, version, NULL FROM conversations WHERE id = ?"
-_LOAD_WITH_REQUEST = """SELECT session, version,
-    (SELECT record FROM inbox JOIN records USING (conversation, number)
-     WHERE inbox.conversation = conversations.id AND request_id = ?)
-    FROM conversations WHERE id = ?"""
-_CREATE = """INSERT INTO conversations (session, definition, state, ended, updated, id, version, created)
-    VALUES (?, ?, ?, ?, ?, ?, 1, ?) ON CONFLICT DO NOTHING"""
-_UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
-    version = version + 1 WHERE id = ? AND version = ?"""
 
 
 class SQLiteStore:
@@ -71,44 +62,75 @@ class SQLiteStore:
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         """See `Store.load`."""
-        return await self._run(partial(_load, conversation_id, request_id), writes=False)
+        return await self._run(partial(rows.load, conversation_id, request_id), writes=False)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`."""
-        await self._run(partial(_save, commit), writes=True)
+        check_appended(commit)
+        await self._run(partial(rows.save, commit), writes=True)
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         """See `Store.records`."""
-        return await self._run(partial(_records, conversation_id, after, limit), writes=False)
+        return await self._run(partial(rows.records, conversation_id, after, limit), writes=False)
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         """See `Store.journal`."""
-        await self._run(partial(_journal, conversation_id, step, text), writes=True)
+        await self._run(partial(rows.journal, conversation_id, step, text), writes=True)
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         """See `Store.journalled`."""
-        return await self._run(partial(_journalled, conversation_id), writes=False)
+        return await self._run(partial(rows.journalled, conversation_id), writes=False)
 
     async def forget_journal(self, conversation_id: str) -> None:
         """See `Store.forget_journal`."""
-        await self._run(partial(_forget_journal, conversation_id), writes=True)
+        await self._run(partial(rows.forget_journal, conversation_id), writes=True)
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         """See `Store.lock`."""
         self._own().worker.check_open()
         return _OneWriter(self, self._parts, conversation_id, timeout)
 
-    async def list(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
+    async def list(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        definition: str | None = None,
+        state: str | None = None,
+        ended: bool | None = None,
+    ) -> Sequence[Listed]:
         """See `Store.list`."""
-        return await self._run(partial(_list, after, limit), writes=False)
+        wanted = (after or "", max(limit, 0), definition, state, ended)
+        return await self._run(partial(rows.listed, wanted), writes=False)
+
+    async def definition(self, sha: str) -> str | None:
+        """See `Store.definition`."""
+        return await self._run(partial(rows.definition, sha), writes=False)
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         """See `Store.due`."""
-        return await self._run(partial(_due, now, limit, definition), writes=False)
+        return await self._run(partial(rows.due, now, limit, definition), writes=False)
+
+    async def outbox(
+        self,
+        sink: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        conversation_id: str | None = None,
+        definition: str | None = None,
+    ) -> Sequence[Posted]:
+        """See `Store.outbox`."""
+        wanted = (sink, after or "", max(limit, 0), conversation_id, definition)
+        return await self._run(partial(rows.outbox, wanted), writes=False)
+
+    async def acknowledge(self, posted: Posted) -> None:
+        """See `Store.acknowledge`."""
+        await self._run(partial(rows.acknowledge, posted), writes=True)
 
     async def delete(self, conversation_id: str) -> bool:
         """See `Store.delete`."""
-        return await self._run(partial(_delete, conversation_id), writes=True)
+        return await self._run(partial(rows.delete, conversation_id), writes=True)
 
     async def close(self) -> None:
         """Finish what waits, then free the file. May be called twice."""
@@ -196,89 +218,3 @@ class _OneWriter:
                 raise busy(self._id, waited, " in another process")
             await asyncio.sleep(min(pause, left))
             pause = min(2 * pause, _LONGEST_PAUSE)
-
-
-def _load(conversation_id: str, request_id: str | None, db: sqlite3.Connection) -> Loaded | None:
-    if request_id is None:
-        row = db.execute(_LOAD, (conversation_id,)).fetchone()
-    else:
-        row = db.execute(_LOAD_WITH_REQUEST, (request_id, conversation_id)).fetchone()
-    return None if row is None else Loaded(session=row[0], version=row[1], recorded=row[2])
-
-
-def _save(commit: Commit, db: sqlite3.Connection) -> None:
-    name, number = commit.conversation_id, commit.expected + 1
-    row = (commit.session, commit.definition, commit.state, commit.ended, commit.time, name)
-    if commit.expected:
-        written = db.execute(_UPDATE, (*row, commit.expected)).rowcount
-    else:
-        written = db.execute(_CREATE, (*row, commit.time)).rowcount
-    if written == 0:
-        found = db.execute("SELECT version FROM conversations WHERE id = ?", (name,)).fetchone()
-        raise wrong_version(commit, found[0] if found else 0)
-    record = "INSERT INTO records (conversation, number, record) VALUES (?, ?, ?)"
-    db.execute(record, (name, number, commit.record))
-    if commit.request_id is not None:
-        inbox = "INSERT INTO inbox (conversation, request_id, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-        if db.execute(inbox, (name, commit.request_id, number)).rowcount == 0:
-            raise answered_already(commit)
-    if commit.expected:
-        db.execute("DELETE FROM due WHERE conversation = ?", (name,))
-    for at, kind in commit.due:
-        insert = "INSERT OR IGNORE INTO due (conversation, time, kind) VALUES (?, ?, ?)"
-        db.execute(insert, (name, at, kind))
-    _forget_journal(name, db)
-
-
-def _records(conversation_id: str, after: int, limit: int | None, db: sqlite3.Connection) -> Sequence[str]:
-    query = "SELECT record FROM records WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?"
-    rows = db.execute(query, (conversation_id, after, -1 if limit is None else max(limit, 0)))
-    return tuple(record for (record,) in rows)
-
-
-def _journal(conversation_id: str, step: int, text: str, db: sqlite3.Connection) -> None:
-    insert = "INSERT INTO journal (conversation, step, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-    if db.execute(insert, (conversation_id, step, text)).rowcount == 0:
-        raise step_exists(conversation_id, step)
-
-
-def _journalled(conversation_id: str, db: sqlite3.Connection) -> Sequence[str]:
-    query = "SELECT text FROM journal WHERE conversation = ? ORDER BY step"
-    return tuple(text for (text,) in db.execute(query, (conversation_id,)))
-
-
-def _forget_journal(conversation_id: str, db: sqlite3.Connection) -> None:
-    db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
-
-
-def _list(after: str | None, limit: int, db: sqlite3.Connection) -> Sequence[Listed]:
-    columns = "id, definition, state, ended, version, created, updated"
-    if after is None:
-        rows = db.execute(f"SELECT {columns} FROM conversations ORDER BY id LIMIT ?", (max(limit, 0),))
-    else:
-        query = f"SELECT {columns} FROM conversations WHERE id > ? ORDER BY id LIMIT ?"
-        rows = db.execute(query, (after, max(limit, 0)))
-    return tuple(
-        Listed(
-            conversation_id=name,
-            definition=definition,
-            state=state,
-            ended=bool(ended),
-            turns=turns,
-            created=created,
-            updated=updated,
-        )
-        for name, definition, state, ended, turns, created, updated in rows
-    )
-
-
-def _due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) -> Sequence[Due]:
-    query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
-        WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT ?"""
-    rows = db.execute(query, (now, definition, definition, max(limit, 0)))
-    return tuple(Due(conversation_id=name, time=at, kind=kind) for name, at, kind in rows)
-
-
-def _delete(conversation_id: str, db: sqlite3.Connection) -> bool:
-    _forget_journal(conversation_id, db)
-    return db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,17 +16,28 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.place import cannot_open, denied, full, make_folder, read_only
 
 MEMORY = ":memory:"
-SCHEMA_VERSION = 2
+SCHEMA_VERSION = 3
 APPLICATION_ID = int.from_bytes(b"LFSM", "big")
 
-_DUE = (
-    """CREATE TABLE due (
-        conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
-        time REAL NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (conversation, time, kind)) WITHOUT ROWID""",
-    "CREATE INDEX due_by_time ON due (time)",
-    f"PRAGMA user_version = {SCHEMA_VERSION}",
-)
-"""What version 2 added; a file of version 1 gets it when it is opened."""
+_STEPS: Mapping[int, tuple[str, ...]] = {
+    1: (
+        """CREATE TABLE due (
+            conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+            time REAL NOT NULL, kind TEXT NOT NULL, PRIMARY KEY (conversation, time, kind)) WITHOUT ROWID""",
+        "CREATE INDEX due_by_time ON due (time)",
+    ),
+    2: (
+        "CREATE TABLE definitions (sha TEXT PRIMARY KEY NOT NULL, text TEXT NOT NULL)",
+        "ALTER TABLE conversations ADD COLUMN definition_sha TEXT",
+        "CREATE INDEX pinned ON conversations (definition_sha) WHERE definition_sha IS NOT NULL",
+        """CREATE TABLE outbox (
+            conversation TEXT NOT NULL REFERENCES conversations(id) ON DELETE CASCADE,
+            number INTEGER NOT NULL, place INTEGER NOT NULL, sink TEXT NOT NULL, key TEXT NOT NULL,
+            text TEXT NOT NULL, PRIMARY KEY (conversation, number, place))""",
+        "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
+    ),
+}
+"""What brings a file of a version to the next one."""
 
 _SCHEMA = (
     """CREATE TABLE conversations (
@@ -45,8 +56,8 @@ _SCHEMA = (
         conversation TEXT NOT NULL, step INTEGER NOT NULL, text TEXT NOT NULL,
         PRIMARY KEY (conversation, step)) WITHOUT ROWID""",
     f"PRAGMA application_id = {APPLICATION_ID}",
-    *_DUE,
 )
+"""Version 1, from which every new file takes all steps."""
 
 _BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
 _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
@@ -150,10 +161,18 @@ def _missing(db: sqlite3.Connection, path: str) -> tuple[str, ...]:
                 f"{path}: written by a newer version (schema {version}; this one knows up to "
                 f"{SCHEMA_VERSION}): upgrade llm-fsm or use another file"
             )
-        return _DUE if version < SCHEMA_VERSION else ()
+        return _steps(version)
     if application or version or _value(db, "SELECT count(*) FROM sqlite_master"):
         raise StoreError(f"{path}: is a database of another program: use another file")
-    return _SCHEMA
+    return (*_SCHEMA, *_steps(1))
+
+
+def _steps(version: int) -> tuple[str, ...]:
+    """What brings a file of this version up to date."""
+    if version == SCHEMA_VERSION:
+        return ()
+    wanted = [statement for step in range(version, SCHEMA_VERSION) for statement in _STEPS[step]]
+    return (*wanted, f"PRAGMA user_version = {SCHEMA_VERSION}")
 
 
 @contextmanager

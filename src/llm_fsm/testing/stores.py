@@ -17,6 +17,7 @@ from dataclasses import dataclass
 
 from llm_fsm.stores.base import Store
 from llm_fsm.testing.store_checks import DOCUMENT_CHECKS, SHARED_CHECKS
+from llm_fsm.testing.store_keeping_checks import KEEPING_CHECKS, SHARED_KEEPING_CHECKS
 from llm_fsm.testing.store_lock_checks import LOCK_CHECKS, SHARED_LOCK_CHECKS
 
 Maker = Callable[[], Store | Awaitable[Store]]
@@ -61,9 +62,12 @@ def store_suite(*, shared: bool = False) -> tuple[StoreCheck, ...]:
 
     `shared` adds those with two stores on one place: for every store whose place outlives the object.
     """
-    checks = [_check(body, shared=False) for body in (*DOCUMENT_CHECKS, *LOCK_CHECKS)]
+    checks = [_check(body, shared=False) for body in (*DOCUMENT_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)]
     if shared:
-        checks += [_check(body, shared=True) for body in (*SHARED_CHECKS, *SHARED_LOCK_CHECKS)]
+        checks += [
+            _check(body, shared=True)
+            for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)
+        ]
     return tuple(checks)
 
 

@@ -1,0 +1,176 @@
+"""What the SQLite store reads and writes: one function a request, each on an open connection.
+
+Those that write are called within a transaction.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import answered_already, step_exists, unknown_definition, wrong_version
+
+_LOAD = "SELECT session, version, NULL, definition_sha FROM conversations WHERE id = ?"
+_LOAD_WITH_REQUEST = """SELECT session, version,
+    (SELECT record FROM inbox JOIN records USING (conversation, number)
+     WHERE inbox.conversation = conversations.id AND request_id = ?), definition_sha
+    FROM conversations WHERE id = ?"""
+_CREATE = """INSERT INTO conversations
+    (session, definition, state, ended, updated, definition_sha, id, version, created)
+    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
+_UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
+    definition_sha = ?, version = version + 1 WHERE id = ? AND version = ?"""
+_LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
+    WHERE id > ?1 AND (?3 IS NULL OR definition = ?3) AND (?4 IS NULL OR state = ?4)
+    AND (?5 IS NULL OR ended = ?5) ORDER BY id LIMIT ?2"""
+_OUTBOX = """SELECT conversation, number, place, sink, key, text FROM outbox
+    JOIN conversations ON id = conversation
+    WHERE sink = ?1 AND conversation > ?2 AND (?4 IS NULL OR conversation = ?4)
+    AND (?5 IS NULL OR definition = ?5) ORDER BY conversation, number, place LIMIT ?3"""
+_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
+    (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
+
+
+def load(conversation_id: str, request_id: str | None, db: sqlite3.Connection) -> Loaded | None:
+    """See `Store.load`."""
+    if request_id is None:
+        row = db.execute(_LOAD, (conversation_id,)).fetchone()
+    else:
+        row = db.execute(_LOAD_WITH_REQUEST, (request_id, conversation_id)).fetchone()
+    if row is None:
+        return None
+    return Loaded(session=row[0], version=row[1], recorded=row[2], definition_sha=row[3])
+
+
+def save(commit: Commit, db: sqlite3.Connection) -> None:
+    """See `Store.save`."""
+    name = commit.conversation_id
+    _keep_definition(commit, db)
+    row = (
+        commit.session,
+        commit.definition,
+        commit.state,
+        commit.ended,
+        commit.time,
+        commit.definition_sha,
+        name,
+    )
+    if commit.expected:
+        written = db.execute(_UPDATE, (*row, commit.expected)).rowcount
+    else:
+        written = db.execute(_CREATE, (*row, commit.number, commit.began)).rowcount
+    if written == 0:
+        found = db.execute("SELECT version FROM conversations WHERE id = ?", (name,)).fetchone()
+        raise wrong_version(commit, found[0] if found else 0)
+    for number, record, request_id in commit.numbered:
+        insert = "INSERT INTO records (conversation, number, record) VALUES (?, ?, ?)"
+        db.execute(insert, (name, number, record))
+        if request_id is not None:
+            inbox = (
+                "INSERT INTO inbox (conversation, request_id, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+            )
+            if db.execute(inbox, (name, request_id, number)).rowcount == 0:
+                raise answered_already(commit)
+    if commit.expected:
+        db.execute("DELETE FROM due WHERE conversation = ?", (name,))
+    for at, kind in commit.due:
+        db.execute("INSERT OR IGNORE INTO due (conversation, time, kind) VALUES (?, ?, ?)", (name, at, kind))
+    for place, event in enumerate(commit.outbox):
+        post = "INSERT INTO outbox (conversation, number, place, sink, key, text) VALUES (?, ?, ?, ?, ?, ?)"
+        db.execute(post, (name, commit.number, place, event.sink, event.key, event.text))
+    if commit.expected and commit.definition_text is not None:
+        db.execute(_UNUSED)
+    forget_journal(name, db)
+
+
+def _keep_definition(commit: Commit, db: sqlite3.Connection) -> None:
+    sha = commit.definition_sha
+    if sha is None:
+        return
+    if commit.definition_text is not None:
+        insert = "INSERT INTO definitions (sha, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
+        db.execute(insert, (sha, commit.definition_text))
+    elif definition(sha, db) is None:
+        raise unknown_definition(commit)
+
+
+def definition(sha: str, db: sqlite3.Connection) -> str | None:
+    """See `Store.definition`."""
+    row = db.execute("SELECT text FROM definitions WHERE sha = ?", (sha,)).fetchone()
+    return None if row is None else row[0]
+
+
+def records(conversation_id: str, after: int, limit: int | None, db: sqlite3.Connection) -> Sequence[str]:
+    """See `Store.records`."""
+    query = "SELECT record FROM records WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?"
+    rows = db.execute(query, (conversation_id, after, -1 if limit is None else max(limit, 0)))
+    return tuple(record for (record,) in rows)
+
+
+def journal(conversation_id: str, step: int, text: str, db: sqlite3.Connection) -> None:
+    """See `Store.journal`."""
+    insert = "INSERT INTO journal (conversation, step, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
+    if db.execute(insert, (conversation_id, step, text)).rowcount == 0:
+        raise step_exists(conversation_id, step)
+
+
+def journalled(conversation_id: str, db: sqlite3.Connection) -> Sequence[str]:
+    """See `Store.journalled`."""
+    query = "SELECT text FROM journal WHERE conversation = ? ORDER BY step"
+    return tuple(text for (text,) in db.execute(query, (conversation_id,)))
+
+
+def forget_journal(conversation_id: str, db: sqlite3.Connection) -> None:
+    """See `Store.forget_journal`."""
+    db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
+
+
+def listed(wanted: tuple[object, ...], db: sqlite3.Connection) -> Sequence[Listed]:
+    """See `Store.list`; `wanted` are `after` ("" for all), `limit`, `definition`, `state` and `ended`."""
+    rows = db.execute(_LIST, wanted)
+    return tuple(
+        Listed(
+            conversation_id=row[0],
+            definition=row[1],
+            state=row[2],
+            ended=bool(row[3]),
+            turns=row[4],
+            created=row[5],
+            updated=row[6],
+            definition_sha=row[7],
+        )
+        for row in rows
+    )
+
+
+def due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) -> Sequence[Due]:
+    """See `Store.due`."""
+    query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
+        WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT ?"""
+    rows = db.execute(query, (now, definition, definition, max(limit, 0)))
+    return tuple(Due(conversation_id=name, time=at, kind=kind) for name, at, kind in rows)
+
+
+def outbox(wanted: tuple[object, ...], db: sqlite3.Connection) -> Sequence[Posted]:
+    """See `Store.outbox`; `wanted` are `sink`, `after` ("" for all), `limit`, `conversation_id` and `definition`."""
+    rows = db.execute(_OUTBOX, wanted)
+    return tuple(
+        Posted(conversation_id=row[0], number=row[1], index=row[2], sink=row[3], key=row[4], text=row[5])
+        for row in rows
+    )
+
+
+def acknowledge(posted: Posted, db: sqlite3.Connection) -> None:
+    """See `Store.acknowledge`."""
+    told = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
+    db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
+
+
+def delete(conversation_id: str, db: sqlite3.Connection) -> bool:
+    """See `Store.delete`."""
+    forget_journal(conversation_id, db)
+    gone = db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
+    if gone:
+        db.execute(_UNUSED)
+    return gone
