@@ -157,7 +157,7 @@ async def play(
     return Played(chat, machine, model.requests, turn)
 
 
-NOW = "<now>2026-11-20T15:09Z, Friday</now>"
+NOW = "<now>2026-11-20T15:09Z Fri</now>"
 
 
 def prompt_text(block: Block, requests: Sequence[LLMRequest]) -> str:

@@ -56,6 +56,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "transition",
         "turn",
         "verdicts",
+        "vicinity",
         "why",
         "wording",
         "work",

@@ -1,8 +1,8 @@
 """The context: which keys exist, who may write them, and what of an update is accepted.
 
 A reply writes the declared keys of source `model`, or, without a `context_schema`, any well-formed
-key. Everything else it sends is kept under `_extra`; keys that begin with `_` are dropped. A value
-that its schema refuses is not stored, and the reason is kept for the model.
+key. Everything else it sends is kept under `_extra`, where a declared key still means that key; keys that
+begin with `_` are dropped. A value that its schema refuses is not stored, and the reason is kept for the model.
 """
 
 from __future__ import annotations
@@ -243,14 +243,7 @@ def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, An
             sorted_.take(key, value)
         else:
             sorted_.keep_aside(key, value, named=False)
-    extra = update.get(EXTRA) or {}
-    if not isinstance(extra, dict):
-        extra = pairs(extra) or {}
-        if not extra:
-            sorted_.refuse(EXTRA, "it must be an object")
-    for key, value in extra.items():
-        if value is not None:
-            sorted_.keep_aside(key, value, named=True)
+    _set_aside(sorted_, update)
     removed = _cleared(sorted_, update.get(CLEAR))
     events: list[Event] = []
     values = sorted_.values
@@ -259,6 +252,32 @@ def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, An
     if values or removed:
         events.append(ContextSet(source="model", values=values, removed=removed))
     return (*events, *sorted_.refused)
+
+
+def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:
+    """Take what a reply put under `_extra`."""
+    keys, extra = sorted_.keys, update.get(EXTRA) or {}
+    if not isinstance(extra, dict):
+        extra = pairs(extra) or {}
+        if not extra:
+            sorted_.refuse(EXTRA, "it must be an object")
+    for key, value in extra.items():
+        if value is None:
+            continue
+        if keys.declared and keys.writable(key) and update.get(key) is None:
+            sorted_.take(key, _meant(keys.schema(key), value))
+        else:
+            sorted_.keep_aside(key, value, named=True)
+
+
+def _meant(schema: Mapping[str, Any], value: object) -> object:
+    """A value of a key that stood under `_extra`, where strict modes allow text alone."""
+    if not isinstance(value, str) or schema.get("type", "string") == "string" or "enum" in schema:
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
 
 
 def _cleared(update: _Update, names: object) -> tuple[str, ...]:

@@ -47,8 +47,9 @@ class UserSaid(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelReplied(Event):
-    """A model answered. `asked_for`: turn, greeting, words, task, judge or summary. `prompt`: part to characters.
+    """A model answered. `asked_for`: turn, greeting, words, task, judge or summary.
 
+    `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.messages.LLMRequest.sizes`).
     `calls`: the tools that it wants called, each {"id", "name", "arguments"} as sent.
     """
 

@@ -13,10 +13,20 @@ from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.messages import ReplySchema
 from llm_fsm.names import Kind
-from llm_fsm.prompts import Prompts, StateWords, glimpse, state_words, system_prompt, transition_item
+from llm_fsm.prompts import (
+    Prompts,
+    StateWords,
+    glimpse,
+    key_line,
+    state_words,
+    system_prompt,
+    transition_item,
+)
 from llm_fsm.reply_schema import reply_schema
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
+from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
+from llm_fsm.vicinity import Vicinity
 from llm_fsm.wording import FixedReply, WordingError, compile_reply
 
 RUNNABLE: frozenset[Kind] = frozenset({"converse", "decide", "final", "task", "wait"})
@@ -49,6 +59,9 @@ class StatePlan:
     fixed: FixedReply | None
     words: StateWords
     schema: ReplySchema
+    schema_tokens: int
+    near: tuple[str, ...]
+    """The keys that its prompt lists, beside those with values, where the machine has too many for all."""
     items: Mapping[str, tuple[str, str]]
     """Move pointer to its prompt item as JSON, when open and when closed."""
     glimpse: Mapping[str, Any]
@@ -67,8 +80,11 @@ class Program:
     definition: Definition
     states: Mapping[str, StatePlan]
     keys: Keys
+    key_lines: Mapping[str, str]
+    """Key to its line in <context_keys>, where each state lists its own; {} where the system message lists all."""
     prompts: Prompts
     system: str
+    system_tokens: int
     bounds: tuple[tuple[str, float], ...]
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool
@@ -163,11 +179,14 @@ def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Mo
     return tuple(sorted([*own, *offered], key=lambda move: move.priority))
 
 
-def _plan(definition: Definition, state_id: str, keys: Keys, shared: Sequence[Move]) -> StatePlan:
+def _plan(
+    definition: Definition, state_id: str, keys: Keys, shared: Sequence[Move], vicinity: Vicinity
+) -> StatePlan:
     state = definition.states[state_id]
     kind = definition.kind_of(state_id)
     moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
     model = merged_model(definition.model, state.model)
+    schema = _schema(state_id, moves, keys, vicinity, model)
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
     except WordingError as error:
@@ -181,15 +200,12 @@ def _plan(definition: Definition, state_id: str, keys: Keys, shared: Sequence[Mo
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
         words=state_words(state_id, state),
-        schema=reply_schema(
-            state=state_id,
-            targets=(*(move.target for move in moves), state_id),
-            keys=keys.offered,
-            reasoning=model.reasoning or "none",
-        ),
+        schema=schema,
+        schema_tokens=estimate(schema.text),
+        near=vicinity.near(state_id),
         items={
             move.pointer: (
-                transition_item(move, glimpse(definition, move.target), is_open=True),
+                transition_item(move, glimpse(definition, move.target, state_id), is_open=True),
                 transition_item(move, None, is_open=False),
             )
             for move in moves
@@ -202,6 +218,18 @@ def _plan(definition: Definition, state_id: str, keys: Keys, shared: Sequence[Mo
         ),
         answer=_answer(state_id, state),
     )
+
+
+def _schema(
+    state_id: str, moves: Sequence[Move], keys: Keys, vicinity: Vicinity, model: ModelSettings
+) -> ReplySchema:
+    """The schema of replies: the same in all states as far as the machine is small."""
+    shown = {key: keys.offered[key] for key in vicinity.near(state_id)}
+    if vicinity.few_states:
+        named, name = vicinity.nameable, "" if vicinity.few_keys else state_id
+    else:
+        named, name = (*(move.target for move in moves), state_id), state_id
+    return reply_schema(state=name, targets=named, keys=shown, reasoning=model.reasoning or "none")
 
 
 def _check(result: KeyResult, pointer: str) -> Check:
@@ -255,7 +283,11 @@ def compile_program(definition: Definition, prompts: Prompts) -> Program:
         _move(transition, f"/global_transitions/{number}")
         for number, transition in enumerate(definition.global_transitions)
     )
-    states = {state_id: _plan(definition, state_id, keys, shared) for state_id in definition.states}
+    vicinity = Vicinity(definition, tuple(keys.offered))
+    states = {state_id: _plan(definition, state_id, keys, shared, vicinity) for state_id in definition.states}
+    lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
+    shown = ("\n" if keys.declared else ", ").join(lines.values()) if vicinity.few_keys else ""
+    system = system_prompt(prompts, definition, keys, shown)
     limits = definition.limits
     bounds = [(name, getattr(limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
     return Program(
@@ -273,7 +305,9 @@ def compile_program(definition: Definition, prompts: Prompts) -> Program:
         ),
         keys=keys,
         prompts=prompts,
-        system=system_prompt(prompts, definition, keys),
+        key_lines={} if vicinity.few_keys else lines,
+        system=system,
+        system_tokens=estimate(system),
     )
 
 

@@ -30,6 +30,7 @@ from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, ModelReply, Usage
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.session import Session, cut
+from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000
@@ -198,7 +199,7 @@ class Progress:
                 output_tokens=reply.output_tokens,
                 seconds=reply.seconds,
                 cost=reply.cost,
-                prompt={"system": len(request.messages[0].content), "user": len(request.messages[1].content)},
+                prompt=request.sizes or {item.role: estimate(item.content) for item in request.messages[:2]},
                 calls=tuple(
                     {"id": call.id, "name": call.name, "arguments": cut(call.arguments, MAX_MESSAGE_CHARS)}
                     for call in reply.tool_calls

@@ -22,14 +22,16 @@ from llm_fsm.definition import Definition, State
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move
 
-_GLIMPSE_CHARS = 300
+_GLIMPSE_CHARS = 160
+_TAGS = 6
+"""Tokens of the markup around a section."""
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
-_KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
-_FORM = (
-    '{"transition": {"target_state": "…", "context_update": {"…": …, "_extra": {…}, "_clear": […]}}, '
-    '"message": "…"}'
+_KEY_WORDS = (
+    *("format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
+    *("const", "items", "properties"),
 )
+_FORM = '{"transition":{"target_state":"…","context_update":{"…":…,"_extra":{…},"_clear":[…]}},"message":"…"}'
 
 
 def escaped(value: object) -> str:
@@ -72,27 +74,36 @@ class StateWords:
     purpose: str
     instructions: str
     example: str
+    tokens: int = 0
+    """Estimated tokens of <current_state>."""
 
 
 def state_words(state_id: str, state: State) -> StateWords:
     """The words of a state; its instructions of all kinds are joined."""
     instructions = (state.instructions, state.extraction_instructions, state.response_instructions)
-    return StateWords(
-        id=state_id,
-        description=clean(state.description) if state.description != state.purpose else "",
-        purpose=clean(state.purpose),
-        instructions=clean("\n".join(text for text in instructions if text)),
-        example=escaped(state.example_dialogue) if state.example_dialogue else "",
-    )
+    texts = {
+        "id": state_id,
+        "description": clean(state.description) if state.description != state.purpose else "",
+        "purpose": clean(state.purpose),
+        "instructions": clean("\n".join(text for text in instructions if text)),
+        "example": escaped(state.example_dialogue) if state.example_dialogue else "",
+    }
+    tokens = sum(estimate(text) + _TAGS for text in texts.values() if text) + _TAGS
+    return StateWords(**texts, tokens=tokens)
 
 
 def _short(text: str) -> str:
     line = " ".join(clean(text).split())
-    return line if len(line) <= _GLIMPSE_CHARS else line[:_GLIMPSE_CHARS] + "…"
+    if len(line) <= _GLIMPSE_CHARS:
+        return line
+    return line[:_GLIMPSE_CHARS].rsplit(" ", 1)[0] + " …"
 
 
-def glimpse(definition: Definition, state_id: str) -> dict[str, Any]:
-    """What another state's prompt shows of this one: what it is there for, asks and says."""
+def glimpse(definition: Definition, state_id: str, seen_from: str | None = None) -> dict[str, Any]:
+    """What another state's prompt shows of this one: what it is there for, asks and says.
+
+    Instructions that the state `seen_from` has word for word are not said again.
+    """
     state = definition.states[state_id]
     shown: dict[str, Any] = {}
     if state.purpose or state.description:
@@ -100,9 +111,10 @@ def glimpse(definition: Definition, state_id: str) -> dict[str, Any]:
     if state.required_context_keys:
         shown["collects"] = list(state.required_context_keys)
     words = state.response_instructions or state.instructions
+    here = None if seen_from is None else definition.states[seen_from]
     if state.reply is not None:
         shown["adds_after_your_message"] = _short(state.reply)
-    elif words:
+    elif words and (here is None or words not in (here.response_instructions, here.instructions)):
         shown["instructions"] = _short(words)
     if definition.kind_of(state_id) == "final":
         shown["final"] = True
@@ -138,23 +150,35 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
     return escaped(item)
 
 
-def _key_line(key: str, schema: Mapping[str, Any]) -> str:
-    return escaped({"key": key, **{word: schema[word] for word in _KEY_WORDS if word in schema}})
+def key_line(key: str, schema: Mapping[str, Any]) -> str:
+    """A key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
+    kind = schema.get("type")
+    parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind else []
+    if "enum" in schema:
+        parts = ["one of " + escaped(schema["enum"])[1:-1]]
+    parts += [f"{word} {_plain(schema[word])}" for word in _KEY_WORDS if word in schema]
+    line = f"{key} ({', '.join(parts)})" if parts else key
+    words = schema.get("description") or schema.get("title")
+    return f"{line}: {' '.join(clean(words).split())}" if isinstance(words, str) and words else line
 
 
-def system_prompt(prompts: Prompts, definition: Definition, keys: Keys) -> str:
-    """The system message of a machine."""
+def _plain(value: object) -> str:
+    return clean(value) if isinstance(value, str) else escaped(value)
+
+
+def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, shown: str) -> str:
+    """The system message of a machine. `shown`: its key list; "" where states show their own."""
     reasoning = definition.model.reasoning or "none"
     form = _FORM
     if reasoning == "first":
-        form = '{"reasoning": "…", ' + form[1:]
+        form = '{"reasoning":"…",' + form[1:]
     elif reasoning == "last":
-        form = form[:-1] + ', "reasoning": "…"}'
+        form = form[:-1] + ',"reasoning":"…"}'
     return prompts.system.render(
         name=clean(definition.name),
         description=clean(definition.description),
         persona=clean(definition.persona),
-        keys="\n".join(_key_line(key, schema) for key, schema in keys.offered.items()),
+        keys=shown,
         declared=keys.declared,
         form=form,
         reasoning=reasoning != "none",
@@ -167,7 +191,7 @@ def _history(window: Iterable[tuple[str | None, str]]) -> str:
         if user is not None:
             messages.append({"user": user})
         messages.append({"system": system})
-    return escaped(messages)
+    return escaped(messages) if messages else ""
 
 
 def turn_prompt(
@@ -175,6 +199,7 @@ def turn_prompt(
     *,
     words: StateWords,
     window: Iterable[tuple[str | None, str]],
+    keys: str,
     context: Mapping[str, Any],
     missing: Sequence[str],
     notes: Iterable[tuple[str, str]],
@@ -186,26 +211,33 @@ def turn_prompt(
     greeting: bool = False,
     summary: str = "",
     memory: Mapping[str, Any] | None = None,
-) -> str:
-    """The user message of one call. `items` are entries of <transitions>; `valid` the states that may be named.
+) -> tuple[str, dict[str, int]]:
+    """The user message of one call, and the estimated tokens of each of its larger sections.
 
-    `time`: seconds since the epoch of the turn.
+    `items` are entries of <transitions>; `valid` the states that may be named; `keys` the key list, where the
+    system message has none. `time`: seconds since the epoch of the turn.
     """
-    return prompts.turn.render(
-        history=_history(window),
+    shown = {
+        "history_summary": escaped(summary) if summary else "",
+        "conversation_history": _history(window),
+        "context_keys": keys,
+        "current_context": escaped(context) if context else "",
+        "memory": escaped(memory) if memory else "",
+        "refused": escaped([{"key": key, "reason": reason} for key, reason in notes]) if notes else "",
+        "transitions": "" if words_only or not items else "[" + ",\n".join(items) + "]",
+        "user_input": "" if user is None else escaped(user),
+    }
+    text = prompts.turn.render(
+        **shown,
         state=words,
         missing=", ".join(missing),
-        context=escaped(context),
-        notes=escaped([{"key": key, "reason": reason} for key, reason in notes]) if notes else "",
         valid=", ".join(valid),
-        transitions="[" + ",\n".join(items) + "]",
-        user=None if user is None else escaped(user),
-        now=datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%MZ, %A"),
+        now=datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%MZ %a"),
         words_only=words_only,
         greeting=greeting,
-        summary=escaped(summary) if summary else "",
-        memory=escaped(memory) if memory else "",
     )
+    sizes = {name: estimate(value) + _TAGS for name, value in shown.items() if value}
+    return text, {"current_state": words.tokens, **sizes}
 
 
 def retry_line(prompts: Prompts, reason: str, valid: Sequence[str] | None) -> str:

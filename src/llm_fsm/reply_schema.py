@@ -1,8 +1,9 @@
 """The JSON Schema of a state's reply, inside what every provider's strict mode accepts.
 
 Every object is closed, every property is required and may be null where it is optional; there are no
-bounds, patterns or references: those are said in words and checked locally. The schema of a state is
-the same in every turn of that state, byte for byte, because providers key their caches by it.
+bounds, patterns, descriptions or references: the prompt's key list says those, and values are checked locally.
+The schema of a state is the same in every turn of that state, byte for byte, because providers key their caches
+by it; a machine that is small has one for all its states (see `llm_fsm.vicinity`).
 """
 
 from __future__ import annotations
@@ -15,17 +16,6 @@ from typing import Any
 from llm_fsm.messages import ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")
-_HINTS = (
-    "format",
-    "pattern",
-    "minimum",
-    "maximum",
-    "minLength",
-    "maxLength",
-    "minItems",
-    "maxItems",
-    "const",
-)
 _PAIRS = {
     "type": "object",
     "properties": {"key": {"type": "string"}, "value": {"type": "string"}},
@@ -45,13 +35,6 @@ def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
     return schema
 
 
-def _described(result: dict[str, Any], schema: Mapping[str, Any]) -> dict[str, Any]:
-    hints = [f"{name} {schema[name]}" for name in _HINTS if isinstance(schema.get(name), str | int | float)]
-    words = [text for text in (schema.get("description") or schema.get("title"),) if isinstance(text, str)]
-    text = "; ".join([*words, *hints])
-    return {**result, "description": text} if text else result
-
-
 def strict(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     """One key's schema in the strict subset; what has no place there becomes any scalar."""
     kind = schema.get("type")
@@ -59,28 +42,19 @@ def strict(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     enum = schema.get("enum")
     if isinstance(enum, list) and enum and all(isinstance(item, str | int | float | bool) for item in enum):
         types = sorted({_type_of(item) for item in enum})
-        return _described(
-            _nullable({"type": types[0], "enum": list(enum)}) if len(types) == 1 else _ANY, schema
-        )
+        return _nullable({"type": types[0], "enum": list(enum)}) if len(types) == 1 else dict(_ANY)
     if len(kinds) != 1 or depth >= _MAX_DEPTH:
         scalars = [item for item in kinds if item in _SCALARS]
-        return _described(
-            {"type": [*scalars, "null"]} if scalars and len(scalars) == len(kinds) else _ANY, schema
-        )
+        return {"type": [*scalars, "null"]} if scalars and len(scalars) == len(kinds) else dict(_ANY)
     if kinds[0] in _SCALARS:
-        return _described({"type": [kinds[0], "null"]}, schema)
+        return {"type": [kinds[0], "null"]}
     if kinds[0] == "array":
         items = schema.get("items")
-        return _described(
-            {
-                "type": ["array", "null"],
-                "items": strict(items if isinstance(items, Mapping) else {}, depth + 1),
-            },
-            schema,
-        )
+        inner = strict(items if isinstance(items, Mapping) else {}, depth + 1)
+        return {"type": ["array", "null"], "items": inner}
     if kinds[0] == "object":
-        return _described(_strict_object(schema, depth), schema)
-    return _described(dict(_ANY), schema)
+        return _strict_object(schema, depth)
+    return dict(_ANY)
 
 
 def _type_of(value: object) -> str:
@@ -147,9 +121,12 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
 
 
 def reply_schema(
-    *, state: str, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str
+    *, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str, state: str = ""
 ) -> ReplySchema:
-    """The schema of a reply in `state`. `targets`: every state that it may name; `reasoning`: none, first, last."""
+    """The schema of a reply in `state`, or in every state.
+
+    `targets`: every state that it may name; `reasoning`: none, first, last.
+    """
     update = {key: strict(schema) for key, schema in keys.items()}
     update["_extra"] = {"type": ["array", "null"], "items": _PAIRS}
     update["_clear"] = {"type": ["array", "null"], "items": {"type": "string"}}
@@ -178,5 +155,5 @@ def reply_schema(
         "required": list(properties),
         "additionalProperties": False,
     }
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{state}")[:64]
+    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{state}" if state else "reply")[:64]
     return ReplySchema(name=name, schema=schema, text=json.dumps(schema, separators=(",", ":")))

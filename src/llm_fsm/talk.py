@@ -115,10 +115,11 @@ class Talking(Moving):
     def request(self, look: Outlook, *, words_only: bool, greeting: bool = False) -> LLMRequest:
         program, session, plan = self.program, self.session, self.plan
         scope = plan.state.context_scope
-        user = turn_prompt(
+        user, sizes = turn_prompt(
             program.prompts,
             words=plan.words,
             window=session.window,
+            keys=self.keys_here() if program.key_lines else "",
             context=program.keys.visible(session.context, None if scope is None else scope.read),
             missing=missing(session.context, plan.collects),
             notes=session.notes,
@@ -140,7 +141,14 @@ class Talking(Moving):
             conversation_id=session.conversation_id,
             state=plan.id,
             tools=() if words_only else self.offered(),
+            sizes={"system": program.system_tokens, "schema": plan.schema_tokens, **sizes},
         )
+
+    def keys_here(self) -> str:
+        """The key list of this state in a large machine: the keys nearby, and those that have values."""
+        lines = self.program.key_lines
+        names = dict.fromkeys((*self.plan.near, *self.session.context))
+        return "\n".join(lines[name] for name in names if name in lines)
 
     def again(self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None) -> LLMRequest:
         """The same question with the refused reply and a line that says why."""

@@ -16,10 +16,12 @@ from llm_fsm.tokens import estimate
 BUDGET = 4000
 """Tokens that the prompt of a state may take where nothing else is said."""
 
-_FRAME = 800
+_FRAME = 450
 """Tokens of the words that stand in `prompts/system.j2` and `prompts/turn.j2` themselves."""
-_GLIMPSE_CHARS = 300
+_GLIMPSE_CHARS = 160
 _KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
+_MOST_KEYS = 10
+"""Keys that a prompt lists; in a machine with more, those around its state."""
 _ITEM = 12
 """Tokens of the JSON around one transition."""
 
@@ -35,7 +37,8 @@ def shared_tokens(subject: Subject) -> int:
     """Tokens of what every prompt of the machine begins with."""
     root = subject.root
     words = sum(estimate(root.text(key)) for key in ("name", "description", "persona"))
-    return _FRAME + words + sum(_key_tokens(key, schema) for key, schema in (subject.keys or {}).items())
+    keys = sorted(_key_tokens(key, schema) for key, schema in (subject.keys or {}).items())
+    return _FRAME + words + sum(keys[-_MOST_KEYS:])
 
 
 def _key_tokens(key: str, schema: Mapping[str, Any]) -> int:

@@ -1,0 +1,75 @@
+"""What of a machine stands in the prompt and the schema of one state.
+
+A small machine shows all its keys in every state, and one schema serves all its states: what a provider has
+cached of one turn then serves the next, in whatever state that is. In a larger machine a state shows the keys
+around it, nearest first, so that a turn costs as much among a thousand states as among ten.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator
+
+from llm_fsm.definition import Definition, Transition
+
+MOST_KEYS = 10
+MOST_STATES = 16
+_LOOKED_AT = 32
+"""States that are looked at for keys nearby."""
+
+
+class Vicinity:
+    """The surroundings of each state. `keys`: all that a reply may write."""
+
+    def __init__(self, definition: Definition, keys: tuple[str, ...]) -> None:
+        self.few_keys = len(keys) <= MOST_KEYS
+        self.few_states = len(definition.states) <= MOST_STATES
+        self.nameable = tuple(_nameable(definition)) if self.few_states else ()
+        self._definition = definition
+        self._keys = keys
+        self._known = frozenset(keys)
+
+    def near(self, state_id: str) -> tuple[str, ...]:
+        """The keys that are shown in a state: its own, then those of the states behind it."""
+        if self.few_keys:
+            return self._keys
+        definition, known = self._definition, self._known
+        found: dict[str, None] = {}
+        seen, waiting = {state_id}, deque([state_id])
+        for _ in range(_LOOKED_AT):
+            if not waiting:
+                break
+            here = waiting.popleft()
+            if found and len(found) >= MOST_KEYS:
+                break
+            here_on = [*definition.states[here].transitions]
+            if here == state_id:
+                here_on += definition.global_transitions
+            names = (*definition.states[here].required_context_keys, *_demanded(here_on))
+            fresh = [name for name in dict.fromkeys(names) if name in known and name not in found]
+            room = len(fresh) if here == state_id else MOST_KEYS - len(found)
+            found |= dict.fromkeys(fresh[:room])
+            for transition in here_on:
+                if transition.target_state not in seen:
+                    seen.add(transition.target_state)
+                    waiting.append(transition.target_state)
+        return tuple(found)
+
+
+def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
+    """The keys that conditions read."""
+    for transition in transitions:
+        for condition in transition.conditions:
+            yield from condition.requires_context_keys
+            if condition.rule is not None:
+                yield from sorted(condition.rule.reads)
+
+
+def _nameable(definition: Definition) -> Iterator[str]:
+    """Every state that a reply in some state may name, in the definition's order."""
+    everywhere = {transition.target_state for transition in definition.global_transitions}
+    named: set[str] = set()
+    for state_id, state in definition.states.items():
+        if definition.kind_of(state_id) == "converse":
+            named |= {state_id, *everywhere, *(transition.target_state for transition in state.transitions)}
+    return (state_id for state_id in definition.states if state_id in named)

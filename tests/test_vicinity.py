@@ -1,0 +1,111 @@
+"""What of a machine stands in the prompt and the schema of one state."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm.prompts import sections
+from llm_fsm.tokens import estimate
+from machines import Played, machine, reply, say, talk
+
+
+def chain(states: int, *, declared: bool = True) -> Any:
+    """A machine of so many states; each but the last asks for a key of its own."""
+    asking = {
+        f"step_{number}": {
+            "purpose": f"Ask question {number}",
+            "required_context_keys": [f"answer_{number}"],
+            "transitions": [
+                {
+                    "target_state": f"step_{number + 1}",
+                    "description": "Answered",
+                    "conditions": [{"requires_context_keys": [f"answer_{number}"]}],
+                }
+            ],
+        }
+        for number in range(states - 1)
+    }
+    keys = {f"answer_{number}": {"type": "string"} for number in range(states - 1)}
+    schema = {"context_schema": {"properties": keys}} if declared else {}
+    return machine({**asking, f"step_{states - 1}": {"purpose": "Thank"}}, **schema)
+
+
+def walked(states: int, turns: int, **options: Any) -> list[Played]:
+    made = chain(states, **options)
+    played = [talk(made, "an answer", reply("step_1", answer_0="an answer"))]
+    for number in range(1, turns):
+        update = {f"answer_{number}": "an answer"}
+        played.append(say(made, played[-1].session, "an answer", reply(f"step_{number + 1}", **update)))
+    return played
+
+
+def schemas(played: list[Played]) -> list[str]:
+    return [request.schema.text for turn in played for request in turn.requests if request.schema]
+
+
+def targets(schema: str) -> list[str]:
+    found: list[str] = json.loads(schema)["properties"]["transition"]["properties"]["target_state"]["enum"]
+    return found
+
+
+def names(text: str) -> list[str]:
+    return [section.name for section in sections(text)]
+
+
+def test_a_small_machine_has_one_schema_and_one_system_message() -> None:
+    played = walked(8, 5)
+    assert len(set(schemas(played))) == 1
+    assert targets(schemas(played)[0]) == [f"step_{number}" for number in range(8)]
+    assert len({turn.requests[0].messages[0] for turn in played}) == 1
+    assert "context_keys" in names(played[0].requests[0].messages[0].content)
+    assert "context_keys" not in names(played[0].prompt)
+
+
+def test_a_large_machine_shows_the_keys_around_a_state_and_those_that_have_values() -> None:
+    third = walked(40, 3)[2]
+    assert "context_keys" not in names(third.requests[0].messages[0].content)
+    listed = third.prompt.split("<context_keys>\n")[1].split("\n</context_keys>")[0].splitlines()
+    near = [f"answer_{number} (string)" for number in range(2, 12)]
+    assert listed == [*near, "answer_0 (string)", "answer_1 (string)"]
+    [schema] = schemas([third])
+    assert targets(schema) == ["step_3", "step_2"]
+    assert '"answer_11"' in schema
+    assert '"answer_12"' not in schema
+
+
+def test_a_key_that_the_schema_of_a_state_lacks_can_be_corrected_under_extra() -> None:
+    made = machine(
+        {"a": {"purpose": "x", "transitions": [{"target_state": "a"}]}},
+        context_schema={"properties": {"age": {"type": "integer"}, "name": {"type": "string"}}},
+    )
+    done = talk(made, "m", reply("a", _extra=[{"key": "age", "value": "7"}, {"key": "hat", "value": "8"}]))
+    assert done.session.context == {"age": 7, "_extra": {"hat": "8"}}
+    worse = talk(made, "m", reply("a", _extra=[{"key": "age", "value": "seven"}]))
+    assert "age" not in worse.session.context
+    assert [event.key for event in worse.of(ev.ContextRefused)] == ["age"]
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_turn_takes_the_same_tokens_among_ten_states_and_among_hundreds(declared: bool) -> None:
+    def average(states: int) -> float:
+        played = walked(states, 8, declared=declared)
+        texts = [message.content for turn in played for message in turn.requests[0].messages]
+        return sum(map(estimate, [*texts, *schemas(played)])) / len(played)
+
+    assert average(300) == pytest.approx(average(10), rel=0.1)
+
+
+def test_the_record_holds_the_tokens_of_each_section() -> None:
+    last = walked(8, 3)[-1]
+    [replied] = last.of(ev.ModelReplied)
+    assert list(replied.prompt) == [
+        *("system", "schema", "current_state", "conversation_history", "current_context"),
+        *("transitions", "user_input"),
+    ]
+    [request] = last.requests
+    whole = sum(estimate(message.content) for message in request.messages) + replied.prompt["schema"]
+    assert sum(replied.prompt.values()) == pytest.approx(whole, rel=0.1)
