@@ -90,15 +90,22 @@ async def test_retry_after_is_honoured():
     assert clock.slept == [7.0, 0.0]
 
 
-@pytest.mark.parametrize(("timeout", "wait"), [(5.0, 5.0), (5.0, 6.0), (5.0, 3600.0)])
-async def test_a_wait_past_the_deadline_is_not_begun(timeout, wait):
-    clock = FakeTime()
+@pytest.mark.parametrize(
+    ("wait", "says"),
+    [
+        (None, r"within the 0.1 s left for it \(1 attempt; the last one failed: busy\)"),
+        (0.1, r"within the 0.1 s left for it \(1 attempt; the last one failed: busy\)"),
+        (6.0, "busy; it asks to wait 6 s, longer than may be waited"),
+        (3600.0, "busy; it asks to wait 3600 s, longer than may be waited"),
+    ],
+)
+async def test_a_wait_past_the_deadline_is_not_begun(wait, says):
+    clock = FakeTime(chance=0.9)
     attempt, _ = script(clock, busy(wait))
-    with pytest.raises(
-        ModelError, match=r"within the 5 s left for it \(1 attempt; the last one failed: busy\)"
-    ) as caught:
-        await Retries(RetryPolicy(), timeout, clock.pacing).run(attempt)
+    with pytest.raises(ModelError, match=says) as caught:
+        await Retries(RetryPolicy(), 0.1, clock.pacing).run(attempt)
     assert (clock.slept, caught.value.retryable, caught.value.status) == ([], True, 503)
+    assert caught.value.retry_after == wait
 
 
 async def test_without_a_deadline_a_long_retry_after_is_given_back_to_the_caller():

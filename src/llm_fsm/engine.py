@@ -6,13 +6,13 @@ leaves no trace but the journal; what was committed is given out, and given out 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, checked_id, checked_message, expected, fitting
+from llm_fsm.asking import ask
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
@@ -31,7 +31,7 @@ from llm_fsm.handlers import ErrorMode, Handler
 from llm_fsm.journal import Journal
 from llm_fsm.kit import Kit
 from llm_fsm.llm.base import LLM
-from llm_fsm.messages import LLMRequest, ModelReply, Usage
+from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.observers import Observer
 from llm_fsm.outputs import agrees
 from llm_fsm.points import run_point
@@ -366,19 +366,7 @@ class Engine:
 
     async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
         """Call the model within what is left of the turn's time."""
-        llm = self._llm()
-        request: LLMRequest = replace(effect.request, timeout=left) if left is not None else effect.request
-        if getattr(llm, "reads_view", False):
-            request = replace(request, view=effect.view())
-        if left is None:
-            return await llm.complete(request)
-        try:
-            async with asyncio.timeout(left):
-                return await llm.complete(request)
-        except TimeoutError as error:
-            raise ModelError(
-                f"the model did not answer within {self.timeout:g} seconds", retryable=True
-            ) from error
+        return await ask(self._llm(), effect, left, self.timeout)
 
     @property
     def name(self) -> str:

@@ -93,7 +93,7 @@ class Retries:
         """
         last: ModelError | None = None
         while True:
-            left = self._deadline - self._pacing.now()
+            left = self._left()
             if left <= 0:
                 raise self._out_of_time(last)
             self.sent += 1
@@ -106,13 +106,18 @@ class Retries:
             self._failures += 1
             await self._wait(last)
 
+    def _left(self) -> float:
+        return self._deadline - self._pacing.now()
+
     async def _wait(self, last: ModelError) -> None:
         if self._failures >= self._policy.attempts:
             raise _again(f"{last} (after {self._count()})", last) from last
         seconds = self._policy.wait(self._failures, last.retry_after, self._pacing.chance())
-        if self._deadline == math.inf and seconds > max(MAX_RETRY_AFTER, self._policy.cap):
-            raise _again(f"{last}; it asks to wait {seconds:.0f} s", last) from last
-        if self._pacing.now() + seconds >= self._deadline:
+        asked = last.retry_after or 0.0
+        most = max(MAX_RETRY_AFTER, self._policy.cap) if self._deadline == math.inf else self._left()
+        if asked > most:
+            raise _again(f"{last}; it asks to wait {asked:.0f} s, longer than may be waited", last) from last
+        if seconds >= self._left():
             raise self._out_of_time(last) from last
         await self._pacing.sleep(seconds)
 

@@ -1,0 +1,49 @@
+"""One question to the host's model: within its time, and with one kind of error whatever the model raises."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from dataclasses import replace
+
+from llm_fsm.effects import AskModel
+from llm_fsm.errors import LLMFSMError, ModelError
+from llm_fsm.llm.base import LLM
+from llm_fsm.messages import ModelReply
+
+
+async def ask(llm: LLM, effect: AskModel, left: float | None, whole: float | None) -> ModelReply:
+    """The model's reply. `left`: seconds that it may take, None: no limit; `whole`: those of the whole turn.
+
+    Raises ModelError, or another LLMFSMError of the adapter's own; everything else that an adapter raises is
+    a fault of the adapter, and becomes a ModelError that names it.
+    """
+    request = effect.request if left is None else replace(effect.request, timeout=left)
+    if getattr(llm, "reads_view", False):
+        request = replace(request, view=effect.view())
+    try:
+        async with asyncio.timeout(left) as timer:
+            reply = await _checked(llm, llm.complete(request))
+    except TimeoutError as error:
+        if not timer.expired():
+            raise _fault(llm, error, retryable=True) from error
+        seconds = left if whole is None else whole
+        raise ModelError(f"the model did not answer within {seconds:g} seconds", retryable=True) from error
+    except LLMFSMError:
+        raise
+    except Exception as error:
+        raise _fault(llm, error) from error
+    return reply
+
+
+async def _checked(llm: LLM, waiting: Awaitable[object]) -> ModelReply:
+    reply = await waiting
+    if not isinstance(reply, ModelReply):
+        kind = type(reply).__name__
+        raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")
+    return reply
+
+
+def _fault(llm: LLM, error: BaseException, *, retryable: bool = False) -> ModelError:
+    said = f"{type(error).__name__}: {error}".rstrip(": ")
+    return ModelError(f"the model object {type(llm).__name__} raised {said:.500}", retryable=retryable)

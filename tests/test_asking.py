@@ -1,0 +1,78 @@
+"""What a model object of the host may do wrong, and how the caller reads of it."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from llm_fsm.asking import ask
+from llm_fsm.effects import AskModel
+from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
+from llm_fsm.messages import ModelReply
+from llm_requests import request
+
+pytestmark = pytest.mark.anyio
+
+
+class Own:
+    """A model object whose `complete` raises, returns or waits."""
+
+    def __init__(self, does: Any) -> None:
+        self.does = does
+        self.timeouts: list[float | None] = []
+
+    async def complete(self, asked: Any) -> Any:
+        self.timeouts.append(asked.timeout)
+        if isinstance(self.does, BaseException):
+            raise self.does
+        if isinstance(self.does, float):
+            await asyncio.sleep(self.does)
+        return self.does
+
+
+def question(model: Own, left: float | None = None, whole: float | None = None) -> Any:
+    def view() -> Any:
+        raise AssertionError("nobody reads the view")
+
+    return ask(model, AskModel(request=request(), asked_for="turn", view=view), left, whole)
+
+
+async def test_a_reply_comes_back_and_the_model_knows_its_time() -> None:
+    model = Own(ModelReply(text="hi"))
+    assert (await question(model, 2.0)).text == "hi"
+    assert (await question(model)).text == "hi"
+    assert model.timeouts == [2.0, None]
+
+
+@pytest.mark.parametrize(
+    ("does", "says", "retryable"),
+    [
+        (RuntimeError("boom"), "the model object Own raised RuntimeError: boom", False),
+        (KeyError(), "the model object Own raised KeyError", False),
+        (TimeoutError("their own"), "the model object Own raised TimeoutError: their own", True),
+        ("words", "the model object Own gave a str; it must give a ModelReply", False),
+        (None, "the model object Own gave a NoneType", False),
+    ],
+)
+async def test_what_is_no_reply_and_no_model_error_becomes_one(does: Any, says: str, retryable: bool) -> None:
+    with pytest.raises(ModelError) as caught:
+        await question(Own(does), 60.0)
+    assert says in str(caught.value)
+    assert caught.value.retryable is retryable
+    assert caught.value.__cause__ is (does if isinstance(does, Exception) else None)
+
+
+@pytest.mark.parametrize("error", [ModelError("down", status=503), ConfigurationError("no key")])
+async def test_errors_of_this_package_pass_as_they_are(error: LLMFSMError) -> None:
+    with pytest.raises(type(error)) as caught:
+        await question(Own(error))
+    assert caught.value is error
+
+
+@pytest.mark.parametrize(("whole", "says"), [(None, "within 0.01 seconds"), (3.0, "within 3 seconds")])
+async def test_the_deadline_is_told_as_the_deadline(whole: float | None, says: str) -> None:
+    with pytest.raises(ModelError, match=says) as caught:
+        await question(Own(60.0), 0.01, whole)
+    assert caught.value.retryable
