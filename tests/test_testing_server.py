@@ -54,6 +54,30 @@ def test_a_policy_sees_each_request():
     assert said == ["you said a", "you said b"]
 
 
+OPENAI = {"id": "c9", "type": "function", "function": {"name": "look", "arguments": '{"id": 7}'}}
+
+
+def test_calls_may_stand_in_the_form_of_openai():
+    with serve_scripted([{"role": "assistant", "content": "wait", "tool_calls": [OPENAI]}]) as server:
+        message = json.loads(ask(server, tools=[TOOL])[1])["choices"][0]["message"]
+    assert (message["tool_calls"], message["content"]) == ([OPENAI], "wait")
+
+
+@pytest.mark.parametrize(
+    ("said", "fault"),
+    [
+        ({"tool_calls": [{"function": {"arguments": "{}"}}]}, "call 1 is no object with a name and arguments"),
+        ({"tool_calls": "look"}, "tool_calls is a list"),
+        ({"message": {1, 2}}, "not JSON serializable"),
+    ],
+)
+def test_a_reply_that_is_none_is_refused_by_name(said, fault):
+    with serve_scripted([said, "then"]) as server:
+        status, body = ask(server)
+        assert (status, fault in json.loads(body)["error"]["message"]) == (400, True)
+        assert words(ask(server)) == "then"
+
+
 def test_a_callable_in_the_list_stands_for_one_reply_and_may_give_a_fault():
     with serve_scripted([lambda body: HttpReply(status=503, body="busy"), "then"]) as server:
         assert ask(server) == (503, "busy")

@@ -78,27 +78,34 @@ def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[
 def scripted_calls(reply: Mapping[str, Any], number: int) -> tuple[ToolCall, ...]:
     """The calls of a scripted reply; ids are made of `number`, the reply's, where it names none.
 
-    Raises TypeError for what is no list of calls.
+    A call is {"name", "arguments"}, or that under "function" as in OpenAI's form. Raises TypeError for what is no
+    list of calls.
     """
     listed = reply["tool_calls"]
     if not isinstance(listed, list | tuple):
         raise TypeError(f"scripted reply {number}: tool_calls is a list of {{name, arguments}}")
     made = []
     for place, call in enumerate(listed, start=1):
-        if not isinstance(call, Mapping) or not isinstance(call.get("name"), str):
+        asked = call.get("function", call) if isinstance(call, Mapping) else None
+        if not isinstance(asked, Mapping) or not isinstance(asked.get("name"), str):
             raise TypeError(f"scripted reply {number}: call {place} is no object with a name and arguments")
-        arguments = call.get("arguments", {})
+        arguments = asked.get("arguments", {})
         text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False)
         made.append(
-            ToolCall(id=str(call.get("id") or f"call_{number}_{place}"), name=call["name"], arguments=text)
+            ToolCall(id=str(call.get("id") or f"call_{number}_{place}"), name=asked["name"], arguments=text)
         )
     return tuple(made)
+
+
+def words_beside(reply: Mapping[str, Any]) -> str:
+    """The words of a scripted reply that calls tools: its `text`, or `content` as in OpenAI's form."""
+    return str(reply.get("text") or reply.get("content") or "")
 
 
 def _prepare(reply: ScriptedReply, number: int) -> ModelReply | BaseException | Callable[[LLMRequest], Words]:
     if isinstance(reply, dict) and "tool_calls" in reply:
         return ModelReply(
-            text=str(reply.get("text") or ""),
+            text=words_beside(reply),
             model="scripted",
             mode="scripted",
             finish_reason="tool_calls",

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeAlias
 
-from llm_fsm.llm.scripted import scripted_calls
+from llm_fsm.llm.scripted import scripted_calls, words_beside
 from llm_fsm.messages import ToolCall
 from llm_fsm.testing.completions import (
     Form,
@@ -163,11 +163,10 @@ class ScriptedServer:
             await asyncio.sleep(self._delay)
         if isinstance(said, HttpReply):
             return await send(writer, said)
-        calls: tuple[ToolCall, ...] = ()
-        if isinstance(said, dict) and "tool_calls" in said:
-            calls = scripted_calls(said, number)
-            said = str(said.get("text") or "")
-        text = said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+        try:
+            text, calls = _words(said, number)
+        except (TypeError, ValueError) as error:
+            return await send(writer, HttpReply(status=400, body=failure(str(error))))
         if body.get("stream"):
             return await stream(writer, chunks(text, body, number, calls))
         return await send(writer, HttpReply(body=completion(text, body, number, calls)))
@@ -190,6 +189,13 @@ class ScriptedServer:
         except Exception as error:
             message = f"the scripted reply raised {type(error).__name__}: {error}"
             return HttpReply(status=400, body=failure(message))
+
+
+def _words(said: str | dict[str, Any], number: int) -> tuple[str, tuple[ToolCall, ...]]:
+    """Text and calls of a reply. Raises TypeError and ValueError for one that is neither."""
+    if isinstance(said, dict) and "tool_calls" in said:
+        return words_beside(said), scripted_calls(said, number)
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, separators=(",", ":")), ()
 
 
 class _Running:
