@@ -590,6 +590,16 @@ def test_handlers_change_context_and_text_and_cannot_touch_system_names() -> Non
     assert (done.text, done.session.context, done.session.turn) == ("hey!", {"seen": 1}, 1)
 
 
+@pytest.mark.parametrize(("given", "said"), [(None, "hey"), ("", ""), ("bye", "bye")])
+def test_a_handler_may_say_nothing(given: str | None, said: str) -> None:
+    def work(effect: RunHandlers) -> HandlerResult | None:
+        return HandlerResult(handler="h", text=given) if effect.point is Point.POST_PROCESSING else None
+
+    done = talk(GREET, "m", reply("hello", "hey"), handler=work)
+    assert [event.text for event in done.of(ev.BotSaid)] == [said]
+    assert done.session.window[-1] == ("m", said)
+
+
 # -- sessions
 
 

@@ -217,10 +217,11 @@ class Course(Talking):
     def finish(self) -> Run:
         text = "\n\n".join(words for words in self.said if words)
         if text or self.session.user_input is not None:
+            text = text or CANNOT_GO_ON
             for result in (yield from self.run(Point.POST_PROCESSING, text=text)):
                 text = text if result.text is None else result.text
             settings = self.program.definition.history
-            self.note(self.words_said(text or CANNOT_GO_ON))
+            self.note(self.words_said(text))
             dropped = surplus(self.session.window, settings)
             if dropped:
                 if settings.strategy == "summary" and self.summaries:

@@ -108,7 +108,9 @@ class Replies:
         self._first = True
 
     def say(self, text: str) -> None:
-        """Print one reply."""
+        """Print one reply; nothing for silence."""
+        if not text:
+            return
         printing.out(("" if self._first else "\n") + printing.words(text))
         self._first = False
 
@@ -118,8 +120,7 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str) -> int:
     replies = Replies()
     lines = Lines(stream)
     code = exits.OK
-    if greeting:
-        replies.say(greeting)
+    replies.say(greeting)
     if talk.ended:
         _say_ended(lines)
         return code
