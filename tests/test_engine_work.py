@@ -403,7 +403,7 @@ async def test_answer_after_the_expiry_comes_too_late_even_if_nobody_looked() ->
 # -- crashes
 
 
-class Killed(BaseException):
+class Killed(KeyboardInterrupt):
     pass
 
 

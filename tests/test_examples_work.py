@@ -134,7 +134,6 @@ RESEARCH: list[Any] = [
     json.dumps(FINDINGS),
     NOTES,
     ARTICLE.replace("[solar-2021]", ""),
-    verdicts(faithful=True),
     ARTICLE,
     verdicts(faithful=False),
     ARTICLE,
@@ -177,9 +176,7 @@ REVIEW: list[Any] = [
     "[]",
     calls(("lint", {"source": GOOD.replace("=()", "=[]")})),
     GOOD.replace("=()", "=[]"),
-    verdicts(same_behaviour=True),
     GOOD.replace("total", "add"),
-    verdicts(same_behaviour=False),
     GOOD,
     verdicts(same_behaviour=False),
     GOOD,
@@ -221,8 +218,7 @@ def test_the_linter_finds(example: Any, source: str, finding: str) -> None:
 async def test_code_that_cannot_be_repaired_is_rejected(example: Any) -> None:
     module = example("code_review")
     tries = ["not python(", *["import os"] * 3]
-    judged = [item for text in tries for item in (text, verdicts(same_behaviour=False))]
-    turn = await made(module, "[]", *judged).run(module.SAMPLE)
+    turn = await made(module, "[]", *tries).run(module.SAMPLE)
     assert (turn.state, turn.outcome) == ("rejected", "passed")
 
 
@@ -321,9 +317,7 @@ ROWS: list[dict[str, Any]] = [
 ]
 CLEAN: list[Any] = [
     json.dumps(ROWS[:1]),
-    verdicts(nothing_made_up=True),
     json.dumps([{**ROWS[0], "born": "10.12.1815"}, {**ROWS[1], "email": "grace(at)example.com"}]),
-    verdicts(nothing_made_up=True),
     json.dumps(ROWS),
     verdicts(nothing_made_up=True),
 ]
@@ -355,7 +349,10 @@ async def test_cleanup_reminds_and_gives_up(example: Any) -> None:
     assert (late.state, late.outcome) == ("by_hand", "passed")
 
 
-@pytest.mark.parametrize("replies", [["[]", verdicts(nothing_made_up=True)], ["{}", "nonsense", "nonsense"]])
+WHOLE = json.dumps([{"name": "x", "email": None, "born": None}])
+
+
+@pytest.mark.parametrize("replies", [["[]"], [WHOLE, "nonsense", "nonsense"]])
 async def test_cleanup_that_fails_is_done_by_hand(example: Any, replies: list[Any]) -> None:
     turn = await made(example("cleanup"), *replies * 3).run([{"name": "x"}])
     assert (turn.state, turn.outcome) == ("by_hand", "passed")

@@ -158,6 +158,22 @@ def test_approval_is_asked_before_the_batch_runs() -> None:
     assert done.session.outcome == "passed"
 
 
+def test_nobody_is_asked_about_a_call_that_could_not_be_made() -> None:
+    def fits(arguments: dict[str, Any]) -> str | None:
+        return None if isinstance(arguments.get("amount"), int) else "amount: a number is wanted"
+
+    host = tool_host({"refund": {"approval": True}}, attributes={"refund": {"fits": fits}})
+    begun = host.run(calls(("refund", {"amount": "much"}), ("look", {})), calls(("refund", {"amount": 5})))
+    assert begun.of(ev.ToolRefused) == [
+        ev.ToolRefused(name="refund", reason="amount: a number is wanted", arguments='{"amount": "much"}')
+    ]
+    assert [message.content for message in begun.requests[1].messages[3:]] == [
+        '{"error":"amount: a number is wanted"}',
+        '"seen"',
+    ]
+    assert begun.session.pause.call["arguments"] == {"amount": 5}
+
+
 def test_refused_approval_is_told_and_nothing_runs() -> None:
     host = tool_host({"refund": {"approval": True}})
     begun = host.run(calls(("refund", {"amount": 5})))

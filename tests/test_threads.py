@@ -24,7 +24,7 @@ async def test_a_function_runs_in_a_daemon_thread_with_the_callers_context():
         (ValueError("x"), ValueError, "x"),
         (StopIteration("x"), RuntimeError, "StopIteration: x"),
         (SystemExit(2), RuntimeError, "SystemExit: 2"),
-        (KeyboardInterrupt(), RuntimeError, "KeyboardInterrupt"),
+        (KeyboardInterrupt("x"), KeyboardInterrupt, "x"),
     ],
 )
 async def test_what_it_raises_is_raised_to_the_caller(raised, kind, says):

@@ -208,6 +208,54 @@ async def test_what_a_tool_raises_is_told_without_a_traceback(raised, says, kind
     result.error.encode()
 
 
+class Stop(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("raised", [SystemExit(3), Stop("now"), asyncio.CancelledError()])
+async def test_a_tool_cannot_end_the_program(raised):
+    def plain() -> None:
+        raise raised
+
+    async def awaited() -> None:
+        raise raised
+
+    for function in (plain, awaited):
+        result = await outcome(function)
+        assert result.error is not None
+
+
+async def test_an_interrupt_is_no_result():
+    def plain() -> None:
+        raise KeyboardInterrupt
+
+    async def awaited() -> None:
+        raise KeyboardInterrupt
+
+    for function in (plain, awaited):
+        with pytest.raises(KeyboardInterrupt):
+            await outcome(function)
+
+
+@pytest.mark.parametrize("at_most_once", [False, True])
+async def test_a_call_that_was_given_up_is_of_unknown_outcome_where_it_must_not_be_repeated(at_most_once):
+    release = threading.Event()
+
+    def plain() -> None:
+        release.wait(30)
+
+    async def awaited() -> None:
+        await asyncio.sleep(30)
+
+    for function in (plain, awaited):
+        registry = ToolRegistry()
+        registry.register(function, name="f")
+        call = planned("f", timeout=0.01, at_most_once=at_most_once)
+        (result,) = (await registry.run([call], "s")).results
+        assert (result.unknown, "did not finish within" in str(result.error)) == (at_most_once, True)
+    release.set()
+
+
 async def test_a_tool_that_hangs_is_given_up():
     async def hangs() -> None:
         await asyncio.sleep(60)

@@ -210,6 +210,32 @@ def test_judge_that_answers_nonsense_twice_fails_what_it_judged(nonsense: str) -
     assert again.session.outcome == "passed"
 
 
+def test_judge_is_asked_only_about_what_passed_all_else() -> None:
+    results = [
+        {"name": "nice", "check": {"judge": "Is nice"}},
+        LENGTH,
+        {"name": "known", "check": {"registered": "known"}},
+    ]
+    told = {"known": lambda data: (data["output"] == "hello", "unknown")}
+    done = worker({"write": task(key_results=results)}, functions=told).run(
+        "abc", "abcdef", "hello", verdicts(nice=True)
+    )
+    assert [[item["name"] for item in event.failures] for event in done.of(ev.AttemptFailed)] == [
+        ["long", "known"],
+        ["known"],
+    ]
+    assert [(event.name, event.passed) for event in done.of(ev.KeyResultChecked)] == [
+        ("long", False),
+        ("known", False),
+        ("long", True),
+        ("known", False),
+        ("nice", True),
+        ("long", True),
+        ("known", True),
+    ]
+    assert "nice" not in done.requests[1].messages[1].content
+
+
 def test_empty_answer_is_a_failed_attempt() -> None:
     done = worker({"write": task()}).run("  ", "word")
     assert done.of(ev.AttemptFailed)[0].failures == ({"name": "output", "reason": "the answer was empty"},)

@@ -1,6 +1,6 @@
 """What a turn wants done, and what came back. The shell performs effects; the core never does.
 
-AskModel → ModelReply · RunHandlers → HandlerResults · CallTools → ToolResults ·
+AskModel → ModelReply or OutOfTime · RunHandlers → HandlerResults · CallTools → ToolResults ·
 CheckKeyResults → Verdicts · Execute → Executed.
 """
 
@@ -33,11 +33,15 @@ class Point(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskModel:
-    """Get a reply. `view` makes the plain view of the turn, for adapters that read it."""
+    """Get a reply. `view` makes the plain view of the turn, for adapters that read it.
+
+    `left`: seconds left of the run's limit, here and in other effects; None: it has none.
+    """
 
     request: LLMRequest
     asked_for: AskedFor
     view: Callable[[], TurnView]
+    left: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +89,7 @@ class CallTools:
 
     state: str
     calls: tuple[PlannedCall, ...]
+    left: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,6 +100,7 @@ class CheckKeyResults:
     checks: tuple[tuple[str, str], ...]
     data: Mapping[str, Any]
     """{"output": …, "context": …, "input": …}"""
+    left: float | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -120,6 +126,13 @@ class Execute:
 
 
 Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | Execute
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutOfTime:
+    """The limit of the run's seconds came before the model's reply. `seconds`: how long it was waited for."""
+
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +180,10 @@ class ToolResults:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdicts:
-    """What registered checks said: key result's name → (passed, reason)."""
+    """What registered checks said: key result's name → (passed, reason). `seconds`: how long they took."""
 
     verdicts: Mapping[str, tuple[bool, str]]
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,4 +208,4 @@ class Executed:
     seconds: float = 0.0
 
 
-Result = ModelReply | HandlerResults | ToolResults | Verdicts | Executed
+Result = ModelReply | OutOfTime | HandlerResults | ToolResults | Verdicts | Executed

@@ -10,16 +10,28 @@ from functools import partial
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.effects import AskModel, CallTools, Effect, Execute, Executed, Result, ToolResult, ToolResults
+from llm_fsm.effects import (
+    AskModel,
+    CallTools,
+    Effect,
+    Execute,
+    Executed,
+    OutOfTime,
+    Result,
+    ToolResult,
+    ToolResults,
+)
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.foresight import Outlook
-from llm_fsm.functions import called, is_async, output_value
+from llm_fsm.functions import called, is_async
 from llm_fsm.journal import entry_reply, reply_entry
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
 from llm_fsm.program import Program
+from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
 from llm_fsm.tool_batch import readable
+from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
 
 
@@ -147,7 +159,10 @@ class _Drive:
                 return entry_reply(questions.log[key]), True
             reply = await self._model(effect, key)
             questions.log[key] = reply_entry(reply)
-            questions.usage += reply.usage
+            if isinstance(reply, ModelReply):
+                questions.usage += reply.usage
+            else:
+                questions.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
             return reply, False
         if not isinstance(effect, CallTools):
             raise TypeError(f"a question cannot ask for {type(effect).__name__}")
@@ -157,11 +172,11 @@ class _Drive:
         questions.log[key] = [asdict(item) for item in found.results]
         return found, False
 
-    async def _model(self, effect: AskModel, key: str) -> ModelReply:
-        running, host = self.questions.running, self.questions.host
+    async def _model(self, effect: AskModel, key: str) -> ModelReply | OutOfTime:
+        running = self.questions.running
 
         async def fetch() -> Mapping[str, Any]:
-            return reply_entry(await host.ask(effect, running.left()))
+            return reply_entry(await running.asked(effect))
 
         return entry_reply(await running.nested(f"{self.questions.effect.key}/{key}", fetch))
 
@@ -182,13 +197,11 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
 
     llm = BoundModel(questions) if on_loop else SyncModel(questions, loop)
     bench = questions.bench = Workbench(effect, llm, publish)
-    began = time.monotonic()
+    began, left = time.monotonic(), _left(program, effect)
     output: Any = None
     error: str | None = None
     try:
-        output = output_value(
-            await called(partial(function, bench), {}, _time_left(program, effect, running))
-        )
+        output = result_value(await called(partial(function, bench), {}, running.time_left(left)))
     except LLMFSMError:
         raise
     except asyncio.CancelledError:
@@ -196,16 +209,22 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
         if task is not None and task.cancelling():
             raise
         error = "it was cancelled from inside"
-    except (Exception, SystemExit) as raised:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as raised:
         error = readable(f"{type(raised).__name__}: {raised}")
-    return _executed(questions, bench, output, error, time.monotonic() - began)
+    finally:
+        bench.close()
+    seconds = time.monotonic() - began
+    done = _executed(questions, bench, output, error, seconds)
+    over = error is not None and left is not None and seconds >= left - TICK
+    return replace(done, limit="seconds") if over and done.paused is None else done
 
 
-def _time_left(program: Program, effect: Execute, running: Running) -> float:
-    """Seconds that the function may take: those of the turn, and those of the run's limit."""
+def _left(program: Program, effect: Execute) -> float | None:
+    """Seconds left of the run's limit; None: it has none."""
     most = program.definition.limits.seconds
-    left = running.time_left()
-    return left if most is None else min(left, max(0.0, most - effect.used.get("seconds", 0.0)))
+    return None if most is None else max(0.0, most - effect.used.get("seconds", 0.0))
 
 
 def _executed(

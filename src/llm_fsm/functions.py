@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import time
 from collections.abc import Callable, Iterable, Mapping
 from copy import deepcopy
 from functools import partial
 from typing import Any
 
-from llm_fsm.context import to_json_value
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.findings import nearest
 from llm_fsm.program import Program
@@ -84,8 +84,15 @@ class Functions:
     async def verdicts(
         self, checks: Iterable[tuple[str, str]], data: Mapping[str, Any], timeout: float
     ) -> dict[str, Verdict]:
-        """What registered checks say, by the names of their key results. A check that fails fails closed."""
-        return {name: await self._verdict(self.get(function), data, timeout) for name, function in checks}
+        """What registered checks say, by the names of their key results. A check that fails fails closed.
+
+        `timeout`: seconds for all of them.
+        """
+        ends = time.monotonic() + timeout
+        return {
+            name: await self._verdict(self.get(function), data, max(0.0, ends - time.monotonic()))
+            for name, function in checks
+        }
 
     async def _verdict(self, function: Function, data: Mapping[str, Any], timeout: float) -> Verdict:
         try:
@@ -95,7 +102,9 @@ class Functions:
             if task is not None and task.cancelling():
                 raise
             return False, "the check itself was cancelled"
-        except (Exception, SystemExit) as error:  # its words are the verdict
+        except (KeyboardInterrupt, GeneratorExit):
+            raise
+        except BaseException as error:  # its words are the verdict
             return False, readable(f"the check itself failed: {type(error).__name__}: {error}")
         if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
             return said[0], readable(str(said[1] or ""))
@@ -122,8 +131,3 @@ async def called(function: Function, arguments: Mapping[str, Any], timeout: floa
         return await within(timeout, call())
     value = await within(timeout, in_thread(call, f"llm_fsm function {function!r:.60}"))
     return await within(timeout, value) if inspect.isawaitable(value) else value
-
-
-def output_value(value: object) -> Any:
-    """A function's output as JSON. Raises ValueFault."""
-    return to_json_value(value)

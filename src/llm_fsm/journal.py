@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from llm_fsm import event_json
-from llm_fsm.effects import Executed, HandlerResult, ToolResult
+from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from llm_fsm.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store
 
@@ -130,15 +130,19 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
 
 
-def reply_entry(reply: ModelReply) -> Entry:
-    """A model's reply as a journal entry."""
+def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
+    """A model's reply, or that none came in time, as a journal entry."""
+    if isinstance(reply, OutOfTime):
+        return {"out_of_time": reply.seconds}
     entry = _fields(reply)
     entry["tool_calls"] = [_fields(call) for call in reply.tool_calls]
     return entry
 
 
-def entry_reply(entry: Entry) -> ModelReply:
+def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
     """The reply of a journal entry."""
+    if "out_of_time" in entry:
+        return OutOfTime(seconds=entry["out_of_time"])
     values = without_kind(entry)
     values["tool_calls"] = tuple(ToolCall(**call) for call in values.get("tool_calls", ()))
     return ModelReply(**values)

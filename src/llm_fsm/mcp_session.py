@@ -152,7 +152,7 @@ class Link:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if not waiting.done() and not self._task.done():
-                raise CallFault(f"it did not finish within {limit:.3g} seconds, and was given up")
+                raise CallFault(f"it did not finish within {limit:.3g} seconds, and was given up", lost=True)
             if waiting.done() and not waiting.cancelled():
                 return self._answer(waiting)
         finally:
@@ -169,7 +169,7 @@ class Link:
         if not isinstance(error, self._sdk.mcp.MCPError):
             raise CallFault(f"{self._server.where}: {_words(error)}") from error
         if error.code == self._sdk.mcp.types.REQUEST_TIMEOUT:
-            raise CallFault(f"it did not finish in time, and was given up ({error})") from error
+            raise CallFault(f"it did not finish in time, and was given up ({error})", lost=True) from error
         if error.code == self._sdk.mcp.types.CONNECTION_CLOSED:
             self.closed = True
             raise self._lost(str(error)) from error

@@ -20,6 +20,7 @@ from llm_fsm.effects import (
     Effect,
     HandlerResult,
     HandlerResults,
+    OutOfTime,
     Point,
     Result,
     RunHandlers,
@@ -34,6 +35,8 @@ from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000
+TICK = 0.001
+"""Seconds: less than that is no time, so that what is cut off at a limit has reached it, however clocks round."""
 
 Run = Generator[Effect, Result, None]
 Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired"]
@@ -125,10 +128,23 @@ class Progress:
         """True, and noted, when a limit of the definition forbids another model call or function."""
         used = self.used()
         for name, most in self.program.bounds:
-            if used[name] >= most:
+            if used[name] >= (most - TICK if name == "seconds" else most):
                 self.note(ev.LimitReached(limit=name, value=most))
                 return True
         return False
+
+    def time_left(self) -> float | None:
+        """Seconds left of the run's limit; None: it has none."""
+        most = self.program.definition.limits.seconds
+        return None if most is None else max(0.0, most - self.used()["seconds"])
+
+    def out_of_time(self) -> bool:
+        """True, and noted, when the seconds of the run are over."""
+        left = self.time_left()
+        if left is None or left > TICK:
+            return False
+        self.note(ev.LimitReached(limit="seconds", value=self.program.definition.limits.seconds or 0))
+        return True
 
     # -- handlers
 
@@ -172,7 +188,7 @@ class Progress:
     def call(
         self, asked_for: AskedFor, request: LLMRequest, look: Outlook, refused: tuple[str, ...] = ()
     ) -> Generator[Effect, Result, ModelReply | None]:
-        """One model call; None when a limit forbids it."""
+        """One model call; None when a limit forbids it, or is reached before the reply comes."""
         if self.spent():
             return None
         view = partial(
@@ -184,7 +200,11 @@ class Progress:
             refused=refused,
             task=asked_for not in ("turn", "greeting", "words"),
         )
-        reply = yield AskModel(request=request, asked_for=asked_for, view=view)
+        reply = yield AskModel(request=request, asked_for=asked_for, view=view, left=self.time_left())
+        if isinstance(reply, OutOfTime):
+            self.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
+            self.note(ev.LimitReached(limit="seconds", value=self.program.definition.limits.seconds or 0))
+            return None
         if not isinstance(reply, ModelReply):
             raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
         self.usage += reply.usage

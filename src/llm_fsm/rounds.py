@@ -181,7 +181,7 @@ class Rounds(Progress):
         allowed = tuple(planned for planned in ready.values() if self.allowed(loop, planned))
         results: dict[str, ToolResult] = {}
         if allowed:
-            found = yield CallTools(state=self.plan.id, calls=allowed)
+            found = yield CallTools(state=self.plan.id, calls=allowed, left=self.time_left())
             if not isinstance(found, ToolResults):
                 raise TypeError(f"calls want ToolResults, got {type(found).__name__}")
             self.elapsed += found.elapsed
@@ -202,11 +202,20 @@ class Rounds(Progress):
         reason = None if self.in_memory(call) else self.kit.fault(self.plan.id, call.name)
         if reason is None:
             try:
-                return read_arguments(call.arguments)
+                arguments = read_arguments(call.arguments)
             except ArgumentsFault as fault:
                 reason = str(fault)
+            else:
+                reason = self.unfit(call.name, arguments)
+                if reason is None:
+                    return arguments
         self.refuse(loop, call, reason)
         return None
+
+    def unfit(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """Why a person need not be asked about a call: it could not be made. The call itself finds out the rest."""
+        terms = self.kit.terms.get(name)
+        return terms.fault(arguments) if terms is not None and terms.approval else None
 
     def planned(self, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> PlannedCall:
         """The call as the host can run it."""

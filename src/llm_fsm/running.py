@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from llm_fsm import events as ev
@@ -18,6 +18,7 @@ from llm_fsm.effects import (
     Execute,
     Executed,
     HandlerResults,
+    OutOfTime,
     PlannedCall,
     Result,
     RunHandlers,
@@ -25,6 +26,7 @@ from llm_fsm.effects import (
     ToolResults,
     Verdicts,
 )
+from llm_fsm.errors import ModelError
 from llm_fsm.functions import Functions
 from llm_fsm.journal import (
     Entry,
@@ -39,6 +41,7 @@ from llm_fsm.journal import (
 )
 from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.observers import Observer
+from llm_fsm.progress import TICK
 from llm_fsm.records import Kind, TurnRecord, dump, dump_session
 from llm_fsm.session import Session
 from llm_fsm.stores.base import Commit, Store
@@ -182,15 +185,30 @@ class Running:
             return await self._checks(effect)
         return await self._function(effect)
 
-    async def _model(self, effect: AskModel) -> ModelReply:
+    async def _model(self, effect: AskModel) -> ModelReply | OutOfTime:
         if self.journal is None:
-            return await self.host.ask(effect, self.left())
+            return await self.asked(effect)
 
         async def fetch() -> Mapping[str, Any]:
-            return reply_entry(await self.host.ask(effect, self.left()))
+            return reply_entry(await self.asked(effect))
 
         acts = bool(self.host.means.points) or effect.asked_for not in _TALK
         return entry_reply(await self.journal.once("model", fetch, acts=acts))
+
+    async def asked(self, effect: AskModel) -> ModelReply | OutOfTime:
+        """What the model replies, within what is left of the turn's time and of the run's limit."""
+        left = self.left()
+        if effect.left is None:
+            return await self.host.ask(effect, left)
+        began = time.monotonic()
+        try:
+            reply = await self.host.ask(effect, effect.left if left is None else min(left, effect.left))
+        except ModelError:
+            waited = time.monotonic() - began
+            if waited < effect.left - TICK:
+                raise
+            return OutOfTime(seconds=waited)
+        return replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
 
     async def tools(self, effect: CallTools) -> ToolResults:
         """A batch of calls; those that a journal knows are not made again."""
@@ -209,20 +227,24 @@ class Running:
             return entry_tool(await self.journal.keyed(call.key, fetch, begun=begun))
 
         return await self.host.toolbox.run(
-            effect.calls, effect.state, conversation_id=self.id, timeout=self._batch_time(), around=around
+            effect.calls,
+            effect.state,
+            conversation_id=self.id,
+            timeout=self.time_left(effect.left),
+            around=around,
         )
-
-    def _batch_time(self) -> float | None:
-        return None if self._alone else self.left()
 
     async def _checks(self, effect: CheckKeyResults) -> Verdicts:
         async def fetch() -> Mapping[str, Any]:
-            found = await self.host.functions.verdicts(effect.checks, effect.data, self.time_left())
-            return {"verdicts": found}
+            began = time.monotonic()
+            found = await self.host.functions.verdicts(
+                effect.checks, effect.data, self.time_left(effect.left)
+            )
+            return {"verdicts": found, "seconds": time.monotonic() - began}
 
         entry = await fetch() if self.journal is None else await self.journal.once("checks", fetch)
         found = {name: (bool(said[0]), str(said[1])) for name, said in entry["verdicts"].items()}
-        return Verdicts(verdicts=found)
+        return Verdicts(verdicts=found, seconds=entry["seconds"])
 
     async def _function(self, effect: Execute) -> Executed:
         async def fetch() -> Mapping[str, Any]:
@@ -237,10 +259,10 @@ class Running:
         entry: Entry = await fetch() if self.journal is None else await self.journal.keyed(key, fetch)
         return without_kind(entry)
 
-    def time_left(self) -> float:
-        """Seconds that a function may take."""
+    def time_left(self, limit: float | None) -> float:
+        """Seconds that the host's own code may take; `limit`: what is left of the run's."""
         left = None if self._alone else self.left()
-        return math.inf if left is None else left
+        return min(math.inf if left is None else left, math.inf if limit is None else limit)
 
     # -- the end
 

@@ -36,7 +36,12 @@ class _Loop:
         self._thread.start()
 
     def _serve(self) -> None:
-        self._loop.run_forever()
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except (KeyboardInterrupt, SystemExit):  # raised by a task: whoever waits for that task is given it
+                continue
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 

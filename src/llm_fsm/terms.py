@@ -6,7 +6,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,8 @@ class Terms:
     `breaking`: the run stops after the batch that calls it. `approval`: a person is asked before each call.
     `at_most_once`: never called again when the outcome of a call is unknown. `parallel`: may run beside its
     parallel neighbours in a batch. `timeout`: seconds for one call; None: what the registry says. `scope`:
-    the states in which it may be called; None: all that list it.
+    the states in which it may be called; None: all that list it. `fits`: why the tool does not take some
+    arguments, None when it does; without it nobody knows before the call.
     """
 
     spec: ToolSpec
@@ -37,6 +38,7 @@ class Terms:
     parallel: bool = False
     timeout: float | None = None
     scope: tuple[str, ...] | None = None
+    fits: Callable[[Mapping[str, Any]], str | None] | None = field(default=None, compare=False)
 
     @property
     def name(self) -> str:
@@ -46,6 +48,10 @@ class Terms:
     def usable_in(self, state: str) -> bool:
         """True when its scope includes the state."""
         return self.scope is None or state in self.scope
+
+    def fault(self, arguments: Mapping[str, Any]) -> str | None:
+        """Why a call with these arguments could not be made; None where nothing is known against it."""
+        return None if self.fits is None else self.fits(arguments)
 
     def plan(self, *, id: str, arguments: Mapping[str, Any], key: str) -> PlannedCall:
         """A call on these terms. `id`: the model's; `key`: the idempotency key."""

@@ -15,14 +15,14 @@ T = TypeVar("T")
 async def in_thread(function: Callable[[], T], name: str) -> T:
     """Call a plain function in a daemon thread, so that one that hangs holds up nothing, not even the exit.
 
-    What it raises is raised here; what is no Exception, and StopIteration, which no future can carry,
-    becomes RuntimeError. A cancelled caller leaves the thread to itself.
+    What it raises is raised here; what is neither an Exception nor KeyboardInterrupt, and StopIteration, which no
+    future can carry, becomes RuntimeError. A cancelled caller leaves the thread to itself.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
     context = contextvars.copy_context()
 
-    def settle(value: Any, error: Exception | None) -> None:
+    def settle(value: Any, error: BaseException | None) -> None:
         if future.done():
             return
         if error is None:
@@ -32,12 +32,12 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
 
     def work() -> None:
         value: Any = None
-        error: Exception | None = None
+        error: BaseException | None = None
         try:
             value = context.run(function)
         except StopIteration as raised:
             error = RuntimeError(f"StopIteration: {raised}")
-        except Exception as raised:
+        except (Exception, KeyboardInterrupt) as raised:
             error = raised
         except BaseException as raised:
             error = RuntimeError(f"{type(raised).__name__}: {raised}")

@@ -26,7 +26,8 @@ Around: TypeAlias = Callable[[PlannedCall, Perform], Awaitable[ToolResult]]
 class CallFault(Exception):
     """A call cannot be performed; the message tells the model why.
 
-    `refused`: nothing was called. `lost`: whoever was called went away, and nobody knows whether it acted.
+    `refused`: nothing was called. `lost`: whoever was called went away or did not end in time, and nobody knows
+    whether it acted.
     """
 
     def __init__(self, message: str, *, refused: bool = False, lost: bool = False) -> None:
@@ -125,7 +126,9 @@ async def _outcome(
         error = fault
     except (ArgumentsFault, ResultFault) as fault:
         error = CallFault(str(fault), refused=isinstance(fault, ArgumentsFault))
-    except (Exception, SystemExit) as raised:
+    except (KeyboardInterrupt, GeneratorExit):
+        raise
+    except BaseException as raised:
         error = CallFault(f"{type(raised).__name__}: {_words(raised)}".rstrip(": "))
     return ToolResult(
         id=call.id,
@@ -160,4 +163,6 @@ async def within(limit: float, waiting: Awaitable[Any]) -> Any:
     except TimeoutError as error:
         if not timer.expired():
             raise
-        raise CallFault(f"it did not finish within {limit:.3g} seconds, and was given up") from error
+        raise CallFault(
+            f"it did not finish within {limit:.3g} seconds, and was given up", lost=True
+        ) from error

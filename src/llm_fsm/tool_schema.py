@@ -54,6 +54,14 @@ class Parameters:
     _defaults: Mapping[str, Callable[[], Any]]
     _info: str | None
 
+    def fault(self, arguments: Mapping[str, Any]) -> str | None:
+        """Why the function does not take these arguments, each one named that does not fit; None when it does."""
+        try:
+            self._adapter.validate_python(arguments)
+        except ValidationError as error:
+            return self._faults(error)
+        return None
+
     def bind(self, arguments: Mapping[str, Any], info: CallInfo) -> tuple[list[Any], dict[str, Any]]:
         """Positional and keyword arguments of the call, checked and coerced.
 

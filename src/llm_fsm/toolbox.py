@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from llm_fsm.definition import Definition, ToolRef
 from llm_fsm.effects import PlannedCall, ToolResults
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.mcp import McpServers, known_tool
+from llm_fsm.shapes import ShapeError, compile_shape
 from llm_fsm.terms import Terms, planned
 from llm_fsm.tool_batch import TIMEOUT, Around, CallFault, run_batch, unknown_tool
 from llm_fsm.tool_results import result_value
 from llm_fsm.tool_schema import CallInfo
 from llm_fsm.tools import ToolRegistry
+
+
+def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None] | None:
+    """The check of arguments by a server's schema; None where that cannot be read, which leaves it to the server."""
+    try:
+        return compile_shape(schema).fault
+    except ShapeError:
+        return None
 
 
 class Toolbox:
@@ -49,7 +58,7 @@ class Toolbox:
         spec = tools.get(wanted)
         if spec is None:
             raise ConfigurationError(f"tool {name!r}: {known_tool(ref.mcp, wanted, tools)}")
-        return planned(name, ref, Terms(spec=spec, mcp=ref.mcp, tool=wanted))
+        return planned(name, ref, Terms(spec=spec, mcp=ref.mcp, tool=wanted, fits=_fits(spec.parameters)))
 
     def registered(self, name: str, ref: ToolRef) -> Terms:
         """The terms of a tool that is a function. Raises ConfigurationError when it is not registered."""

@@ -85,6 +85,7 @@ def make_tool(
         parallel=parallel,
         timeout=timeout,
         scope=None if scope is None else tuple(scope),
+        fits=parameters.fault,
     )
     return Tool(function=function, parameters=parameters, terms=terms)
 

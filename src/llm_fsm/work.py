@@ -63,6 +63,8 @@ class Working(Rounds):
             if self.paused:
                 return None
             failures = [] if self.stopped else (yield from self.check(output))
+            if failures and not self.stopped and self.out_of_time():
+                self.stopped = "limit"
             if self.stopped:
                 self.give_up(attempt, "limit", "a limit of the run was reached")
                 return None
@@ -187,7 +189,7 @@ class Working(Rounds):
     # -- key results
 
     def check(self, output: Output) -> Generator[Effect, Result, list[dict[str, str]]]:
-        """What failed, by name; nothing when the output is accepted."""
+        """What failed, by name; nothing when the output is accepted. A judge is asked last, if all else passed."""
         if output.fault is not None:
             return [{"name": "output", "reason": cut(output.fault, _REASON_CHARS)}]
         checks = self.plan.checks
@@ -201,7 +203,7 @@ class Working(Rounds):
         if registered:
             found.update((yield from self.by_functions(registered, data)))
         asked = [check for check in checks if check.by == "judge"]
-        if asked:
+        if asked and all(passed for passed, _ in found.values()):
             found.update((yield from self.by_judge(asked, output.value)))
         return self.failures(checks, found)
 
@@ -209,7 +211,9 @@ class Working(Rounds):
         """Note every verdict; those that did not pass, in the order of the definition."""
         failed: list[dict[str, str]] = []
         for check in checks:
-            passed, reason = found.get(check.name, (False, "it was not checked"))
+            if check.name not in found:  # a judge is not asked about what has failed already
+                continue
+            passed, reason = found[check.name]
             self.note(
                 ev.KeyResultChecked(
                     name=check.name, passed=passed, by=check.by, reason=cut(reason, _REASON_CHARS)
@@ -224,10 +228,14 @@ class Working(Rounds):
         self, checks: list[Check], data: Mapping[str, Any]
     ) -> Generator[Effect, Result, Mapping[str, Verdict]]:
         found = yield CheckKeyResults(
-            state=self.plan.id, checks=tuple((check.name, check.function) for check in checks), data=data
+            state=self.plan.id,
+            checks=tuple((check.name, check.function) for check in checks),
+            data=data,
+            left=self.time_left(),
         )
         if not isinstance(found, Verdicts):
             raise TypeError(f"checks want Verdicts, got {type(found).__name__}")
+        self.elapsed += found.seconds
         return found.verdicts
 
     def by_judge(self, checks: list[Check], output: Any) -> Generator[Effect, Result, Mapping[str, Verdict]]:

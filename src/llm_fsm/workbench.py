@@ -9,14 +9,17 @@ answer is there; what it did outside `ctx.llm` before that, it does again.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from threading import Lock
 from typing import Any, Protocol
 
 from llm_fsm import events as ev
-from llm_fsm.context import to_json_value
 from llm_fsm.effects import Execute
 from llm_fsm.memory import Background, Memory
 from llm_fsm.messages import LLMMessage
+from llm_fsm.shapes import ShapeError, compile_shape
+from llm_fsm.tool_results import result_value, shortened
 
 
 class Break(Exception):
@@ -46,8 +49,8 @@ class Shared:
         return self._values.get(name, default)
 
     def set(self, name: str, value: Any) -> None:
-        """Keep a value. Raises ValueFault for what has no JSON form."""
-        self._values[name] = to_json_value(value)
+        """Keep a value. Raises ValueError for what has no JSON form, and where all together would be too large."""
+        self._values = result_value({**self._values, name: value})
 
     def delete(self, name: str) -> None:
         """Forget a name; nothing happens where it is not known."""
@@ -135,6 +138,9 @@ class SyncModel:
     def __init__(self, asks: Asks, loop: asyncio.AbstractEventLoop) -> None:
         self._bound = BoundModel(asks)
         self._loop = loop
+        self._asking: set[Future[str]] = set()
+        self._closed = False
+        self._lock = Lock()
 
     def run_with_tools(self, system: str, user: str, max_rounds: int | None = None) -> str:
         """See `BoundModel.run_with_tools`."""
@@ -144,9 +150,25 @@ class SyncModel:
         """See `BoundModel.chat`."""
         return self._wait(self._bound.chat(messages))
 
-    def _wait(self, work: Any) -> str:
-        answer: str = asyncio.run_coroutine_threadsafe(work, self._loop).result()
-        return answer
+    def _wait(self, work: Coroutine[Any, Any, str]) -> str:
+        with self._lock:
+            if self._closed:
+                work.close()
+                raise RuntimeError("the function was given up, and asks nothing any more")
+            asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+            self._asking.add(asked)
+        try:
+            return asked.result()
+        finally:
+            self._asking.discard(asked)
+
+    def close(self) -> None:
+        """Ask nothing more: the thread of a function that was given up may still be running."""
+        with self._lock:
+            self._closed = True
+            under_way = tuple(self._asking)
+        for asked in under_way:
+            asked.cancel()
 
 
 class Workbench:
@@ -184,14 +206,27 @@ class Workbench:
         self.changes.update(changes)
 
     def emit(self, report: Any) -> None:
-        """Tell whoever watches the run how far it is, in any JSON value."""
-        self._publish(ev.Progressed(state=self.state, report=to_json_value(report)))
+        """Tell whoever watches the run how far it is, in any JSON value; a long one is shortened."""
+        self._publish(ev.Progressed(state=self.state, report=shortened(result_value(report))))
 
     def ask(self, what: str, schema: Mapping[str, Any] | None = None) -> Any:
-        """Ask a person: the answer, or the function stops here and is run again when there is one."""
+        """Ask a person: the answer, or the function stops here and is run again when there is one.
+
+        Raises ValueError for a schema that is none: no answer could ever fit it.
+        """
+        try:
+            compile_shape(dict(schema or {}))
+        except (ShapeError, TypeError, ValueError) as error:
+            said = f"ctx.ask({what!r:.80}): the schema of the answer is no JSON Schema: {error}"
+            raise ValueError(said) from error
         if self.answers:
             return self.answers.pop(0)
         raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
+
+    def close(self) -> None:
+        """The function has ended, or was given up."""
+        if isinstance(self.llm, SyncModel):
+            self.llm.close()
 
     def stop(self, reason: Break | RunLimit) -> Break | RunLimit:
         """Remember why the function must stop, even if it catches the exception."""

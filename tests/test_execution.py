@@ -1,0 +1,257 @@
+"""Functions of tasks, and all else that takes time in a run: what they may ask, hand in, and how long it may take."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm.conversation import Turn
+from llm_fsm.machine import AsyncMachine
+from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.sync import Machine
+from llm_fsm.testing import ScriptedLLM, calls
+
+pytestmark = pytest.mark.anyio
+
+LIMIT = 0.2
+
+
+def document(state: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"name": "work", "initial_state": "work", "states": {"work": {"kind": "task", **state}}, **more}
+
+
+def made(state: dict[str, Any], *replies: Any, functions: Any = (), **more: Any) -> AsyncMachine:
+    options = {name: more.pop(name) for name in ("tools_of_host", "model", "store") if name in more}
+    return AsyncMachine.from_dict(
+        document({"purpose": "Do it", **state}, **more),
+        model=options.get("model") or ScriptedLLM(list(replies)),
+        tools=options.get("tools_of_host", ()),
+        functions=functions,
+    )
+
+
+def reasons(turn: Turn) -> list[str]:
+    return [
+        failure["reason"]
+        for event in turn.events
+        if isinstance(event, ev.AttemptFailed)
+        for failure in event.failures
+    ]
+
+
+# -- the limit of seconds
+
+
+@pytest.fixture
+def released() -> Iterator[threading.Event]:
+    event = threading.Event()
+    yield event
+    event.set()
+
+
+class Hanging:
+    """A model that never answers."""
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        await asyncio.sleep(60)
+        raise AssertionError
+
+
+def hanging(where: str, release: threading.Event) -> AsyncMachine:
+    """A machine in which something hangs, with a limit of seconds."""
+
+    async def asleep(_: Any = None) -> bool:
+        await asyncio.sleep(60)
+        return True
+
+    def stuck(_: Any = None) -> bool:
+        return release.wait(60)
+
+    async def tool_asleep() -> bool:
+        return await asleep()
+
+    def tool_stuck() -> bool:
+        return stuck()
+
+    def asks(ctx: Any) -> Any:
+        return ctx.llm.chat([{"role": "user", "content": "hello"}])
+
+    more: dict[str, Any] = {"limits": {"seconds": LIMIT}}
+    tools = {"tools": {"hang": {"registered": "hang"}}}
+    if where == "model":
+        return made({}, model=Hanging(), **more)
+    if where == "function that asks":
+        return made({"execute": "asks"}, functions=[asks], model=Hanging(), **more)
+    if where.startswith("tool"):
+        tool = tool_asleep if where == "tool" else tool_stuck
+        machine = made({"tools": ["hang"]}, *[calls(("hang", {}))] * 9, **tools, **more)
+        machine.tool(tool, name="hang")
+        return machine
+    function = stuck if "thread" in where else asleep
+    state = (
+        {"execute": "slow"}
+        if where.startswith("function")
+        else {"key_results": [{"name": name, "check": {"registered": "slow"}} for name in "ab"]}
+    )
+    machine = made({**state, "max_retries": 50}, *["text"] * 9, **more)
+    machine.function(function, name="slow")
+    return machine
+
+
+HANGS = (
+    "model", "tool", "tool in a thread", "function", "function in a thread", "function that asks", "check",
+    "check in a thread",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("where", HANGS)
+async def test_a_run_ends_as_limited_whatever_hangs(where: str, released: threading.Event) -> None:
+    async with asyncio.timeout(30):
+        turn = await hanging(where, released).run()
+    assert turn.outcome == "limited"
+    assert "seconds" in [event.limit for event in turn.events if isinstance(event, ev.LimitReached)]
+
+
+async def test_time_before_a_pause_counts_after_it() -> None:
+    async def slow(ctx: Any) -> Any:
+        await asyncio.sleep(0.06)
+        return ctx.ask("go on?")
+
+    machine = made({"execute": "slow"}, functions=[slow], limits={"seconds": 0.1})
+    assert (await machine.run(conversation_id="r")).outcome == "paused"
+    assert (await machine.answer("r", "yes")).outcome == "limited"
+
+
+async def test_a_function_that_was_given_up_asks_no_model_any_more(released: threading.Event) -> None:
+    ended = threading.Event()
+    said: list[str] = []
+
+    def late(ctx: Any) -> None:
+        released.wait(60)
+        try:
+            ctx.llm.chat([{"role": "user", "content": "still there?"}])
+        except BaseException as error:
+            said.append(type(error).__name__)
+        ended.set()
+
+    machine = made({"execute": "late"}, "reply", functions=[late], limits={"seconds": 0.02})
+    assert (await machine.run()).outcome == "limited"
+    released.set()
+    assert await asyncio.to_thread(ended.wait, 10)
+    assert (said, machine.llm.remaining) == (["RuntimeError"], 1)  # type: ignore[attr-defined]
+
+
+# -- what a function asks and hands in
+
+
+@pytest.mark.parametrize(
+    ("schema", "says"),
+    [
+        ({"type": "nonsense"}, "the schema of the answer is no JSON Schema"),
+        ({"$ref": "https://example.com/x"}, "the schema of the answer is no JSON Schema"),
+        ([1], "the schema of the answer is no JSON Schema"),
+    ],
+)
+async def test_a_question_that_nobody_could_answer_fails_the_attempt(schema: Any, says: str) -> None:
+    def wonder(ctx: Any) -> Any:
+        return ctx.ask("what?", schema)
+
+    turn = await made({"execute": "wonder", "max_retries": 0}, functions=[wonder]).run()
+    assert (turn.outcome, turn.paused) == ("exhausted", None)
+    assert says in reasons(turn)[0]
+
+
+def hands_in(value: Any) -> Callable[[Any], Any]:
+    def function(ctx: Any) -> Any:
+        return value
+
+    return function
+
+
+def shares(ctx: Any) -> None:
+    for number in range(3):
+        ctx.shared.set(f"part {number}", "x" * 400_000)
+
+
+@pytest.mark.parametrize("function", [hands_in("x" * 1_000_001), hands_in(["é" * 10_000] * 60), shares])
+async def test_what_a_function_hands_in_is_bounded(function: Any) -> None:
+    machine = made({"execute": "big", "max_retries": 0})
+    machine.function(function, name="big")
+    turn = await machine.run()
+    assert "at most 1000000 characters of JSON are taken" in reasons(turn)[0]
+
+
+async def test_a_long_report_is_shortened() -> None:
+    def report(ctx: Any) -> str:
+        ctx.emit({"lines": "x" * 100_000})
+        return "done"
+
+    turn = await made({"execute": "report"}, functions=[report]).run()
+    (event,) = [event for event in turn.events if isinstance(event, ev.Progressed)]
+    assert len(event.report["lines"]) < 8_000
+
+
+# -- who may stop the program
+
+
+class Stop(BaseException):
+    pass
+
+
+@pytest.mark.parametrize(
+    "state", [{"execute": "stop"}, {"key_results": [{"name": "k", "check": {"registered": "stop"}}]}]
+)
+async def test_functions_cannot_end_the_program(state: dict[str, Any]) -> None:
+    async def stop(_: Any) -> Any:
+        raise Stop("out")
+
+    turn = await made({**state, "max_retries": 0}, "text", functions=[stop]).run()
+    assert turn.outcome == "exhausted"
+    assert "Stop: out" in reasons(turn)[0]
+
+
+def test_an_interrupt_raised_by_a_tool_reaches_the_caller_and_the_machine_lives_on() -> None:
+    model = ScriptedLLM([calls(("interrupt", {})), "done"])
+    with Machine.from_dict(
+        document({"purpose": "x", "tools": ["interrupt"]}, tools={"interrupt": {"registered": "interrupt"}}),
+        model=model,
+    ) as machine:
+
+        @machine.tool
+        async def interrupt() -> None:
+            raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            machine.run(conversation_id="r")
+        assert [item.conversation_id for item in machine.conversations()] == ["r"]
+
+
+# -- calls that must not run twice
+
+
+async def test_a_call_at_most_once_that_ran_out_of_time_stops_the_run() -> None:
+    asked: list[str] = []
+
+    async def pay(amount: int) -> str:
+        asked.append(str(amount))
+        if len(asked) == 1:
+            await asyncio.sleep(60)
+        return "paid"
+
+    machine = made(
+        {"tools": ["pay"]},
+        calls(("pay", {"amount": 5})),
+        "done",
+        tools={"pay": {"registered": "pay", "at_most_once": True, "timeout": 0.02}},
+        tools_of_host=[pay],
+    )
+    turn = await machine.run(conversation_id="r")
+    assert turn.paused is not None
+    assert (turn.paused.kind, turn.paused.what, asked) == ("unknown_outcome", "pay", ["5"])
+    turn = await machine.answer("r", {"repeat": True})
+    assert (turn.outcome, turn.output, asked) == ("passed", "done", ["5", "5"])
