@@ -69,7 +69,6 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "verdicts",
         "vicinity",
         "why",
-        "wording",
         "work",
     ),
     "documents": (
@@ -116,6 +115,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "tool_calls",
         "tool_formats",
         "tool_results",
+        "wording",
     ),
 }
 PURE = ("turn", "documents", "words")

@@ -1,12 +1,16 @@
-"""A first look at a fixed reply: whether its delimiters, quotes, brackets and blocks are closed.
+"""Whether a fixed reply is a template: delimiters, quotes, brackets, blocks, names of filters.
 
-It finds what authors get wrong without the cost of a template engine; whoever runs a machine compiles
-its replies with Jinja2, which has the last word.
+What authors get wrong is found without the cost of a template engine, which is loaded only for replies that
+do more than show keys and test them.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
 
 _OPENER = re.compile(r"\{\{|\{%|\{#")
 _CLOSERS = {"{{": "}}", "{%": "%}"}
@@ -19,8 +23,61 @@ _TEST = re.compile(r"\bis\s+(?:not\s+)?([a-z_]\w*)")
 _RAW_END = re.compile(r"\{%[-+]?\s*endraw\s*[-+]?%\}")
 
 
+_NAME = r"(?!(?:not|if|in|is|true|false|none|loop|True|False|None)\b)[A-Za-z_]\w*(?:\.[A-Za-z]\w*)*"
+_TEST_OF_KEY = rf"(?:not\s+)?{_NAME}(?:\s*[=!]=\s*(?:'[^'\\]*'|\"[^\"\\]*\"|\d{{1,9}}))?"
+_PLAIN = re.compile(
+    rf"""\{{\{{-?\s*{_NAME}\s*(?:\|\s*(?:default|upper|lower|title|capitalize|trim)\s*)?-?\}}\}}
+    |\{{%-?\s*(?:el)?if\s+{_TEST_OF_KEY}(?:\s+(?:and|or)\s+{_TEST_OF_KEY})*\s*-?%\}}
+    |\{{%-?\s*(?:else|endif)\s*-?%\}}""",
+    re.VERBOSE,
+)
+
+
+def is_plain(text: str) -> bool:
+    """True for a reply that only shows keys and tests them: one that can always be said."""
+    return _OPENER.search(_PLAIN.sub("", text)) is None and "._" not in text
+
+
+@cache
+def _wording() -> Any:
+    """What compiles and renders replies, loaded with the first that needs it: it brings the template engine."""
+    return import_module("llm_fsm.wording")
+
+
+class Rendering(NamedTuple):
+    """What came of rendering a reply: its words, or None, the name of the kind of error, and why."""
+
+    words: str | None
+    kind: str = ""
+    why: str = ""
+
+
+def renderings(text: str, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Rendering]:
+    """What a fixed reply says in each of these contexts; it must be a template."""
+    wording = _wording()
+    reply = wording.compile_reply(text)
+    for data in contexts:
+        try:
+            yield Rendering(reply.render(data))
+        except wording.WordingError as error:
+            yield Rendering(None, type(error.__cause__).__name__, str(error.__cause__ or error))
+
+
 def template_fault(text: str) -> str | None:
-    """Why a text is not a Jinja2 template, in a few words; None when nothing is seen to be wrong."""
+    """Why a text is not a Jinja2 template, in a few words; None when it is one."""
+    fault = _seen(text)
+    if fault is not None or is_plain(text):
+        return fault
+    wording = _wording()
+    try:
+        wording.compile_reply(text)
+    except wording.WordingError as error:
+        return str(error.__cause__).removesuffix(".")
+    return None
+
+
+def _seen(text: str) -> str | None:
+    """What is wrong at a first look."""
     blocks: list[str] = []
     at = 0
     while (opener := _OPENER.search(text, at)) is not None:
@@ -58,7 +115,6 @@ FILTERS = frozenset(
     [
         "abs",
         "attr",
-        "batch",
         "capitalize",
         "count",
         "d",
@@ -90,7 +146,6 @@ FILTERS = frozenset(
         "safe",
         "select",
         "selectattr",
-        "slice",
         "sort",
         "string",
         "striptags",

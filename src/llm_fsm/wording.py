@@ -12,15 +12,27 @@ from dataclasses import dataclass
 from typing import Any
 
 import jinja2
-from jinja2 import ChainableUndefined, Template, TemplateError
+from jinja2 import ChainableUndefined, Template, TemplateError, pass_eval_context
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 MAX_CHARS = 100_000
 
 
+_REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs"})
+
+
+@pass_eval_context
+def _shown(evaluation: object, value: Any) -> Any:  # noqa: ARG001
+    """None shows as nothing. Because it asks for the context, nothing is computed while compiling."""
+    return "" if value is None else value
+
+
 class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%"})
+
+    def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
+        return attr not in _REPEATING and super().is_safe_attribute(obj, attr, value)
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
@@ -33,11 +45,11 @@ class _Environment(ImmutableSandboxedEnvironment):
 
 def _environment() -> _Environment:
     environment = _Environment(
-        undefined=ChainableUndefined, autoescape=False, finalize=lambda value: "" if value is None else value
+        undefined=ChainableUndefined, autoescape=False, optimized=False, finalize=_shown
     )
     for name in ("range", "lipsum", "cycler", "joiner", "namespace"):
         environment.globals.pop(name, None)
-    for name in ("center", "indent", "format", "xmlattr", "pprint"):
+    for name in ("center", "indent", "format", "xmlattr", "pprint", "batch", "slice"):
         environment.filters.pop(name, None)
     return environment
 

@@ -48,6 +48,15 @@ def replies(subject: Subject) -> Iterator[tuple[str, str]]:
             yield f"{state.pointer}/reply", text
 
 
+def failure_words(subject: Subject) -> Iterator[tuple[str, str]]:
+    """(pointer, text) of what is said when a model fails."""
+    for owner in (subject.root, *subject.states.values()):
+        settings = owner.value.get("model")
+        text = settings.get("on_failure") if isinstance(settings, dict) else None
+        if isinstance(text, str) and text:
+            yield f"{owner.pointer}/model/on_failure", text
+
+
 def known_names(subject: Subject) -> dict[str, str]:
     """Every name that words may use, and what it is: keys, their fields and values, states, tools."""
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")

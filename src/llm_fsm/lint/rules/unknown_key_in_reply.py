@@ -36,6 +36,10 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _unknown(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
     keys = ways.subject.keys
     root = root_of(name)
+    if "._" in name:
+        message = f"the reply reads {quoted(name)}: names that begin with _ are not open to replies"
+        yield RULE.finding(message, pointer=pointer)
+        return
     if root.startswith("_"):
         if root not in SYSTEM_NAMES and root != "_extra":
             hint = ways.subject.speller.hint(root, sorted(SYSTEM_NAMES), "system's names")

@@ -1,0 +1,191 @@
+"""Fixed replies tried out: each is rendered with values that its keys may have, before anybody reads it.
+
+Only replies that do more than name keys are rendered, as the others cannot fail. What a key may hold comes
+from its schema; a key without one is tried as text, number, list, object and truth value. What is found to
+fail or to stay empty does so with every one of the values, or with one of declared types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, product
+from typing import Any, Literal, NamedTuple
+
+from llm_fsm.lint.flow import Flow, flow, root_of
+from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.values import SET, domain, points
+from llm_fsm.templates import is_plain, renderings
+
+Outcome = Literal["fails", "may-fail", "empty"]
+
+_MOST = 256
+_LITERALS = 6
+_SAMPLES = 5
+_LONGEST = 4_000
+_DEPTH = 4
+# What could take long, or much memory, with the numbers or the repetitions that a text may ask for.
+_COSTLY = re.compile(r"format|wordwrap|truncate|macro|recursive|\bcall\b")
+_TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+_NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
+_SYSTEM: Mapping[str, Any] = {
+    **dict.fromkeys(("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"),
+    **dict.fromkeys(("_turn", "_turns_in_state", "_timestamp"), 1),
+    "_extra": {},
+}
+_ANYTHING: tuple[Any, ...] = ("text", 2, ["text"], {"name": "text"}, True)
+_TYPED = ("TypeError", "SecurityError")
+
+
+class Trial(NamedTuple):
+    """What came of trying a reply. `why`: of a failure; `values`: with which it failed, in words."""
+
+    outcome: Outcome
+    why: str = ""
+    values: str = ""
+
+
+def trials(subject: Subject) -> Mapping[str, Trial]:
+    """State to what is wrong with its fixed reply; states whose replies can be said are left out. Made once."""
+    return subject.once(_all_trials)
+
+
+def _all_trials(subject: Subject) -> Mapping[str, Trial]:
+    ways = flow(subject)
+    found: dict[str, Trial] = {}
+    for state, placed in subject.states.items():
+        text = placed.text("reply")
+        if text.strip() and not is_plain(text) and subject.template(text) is None:
+            trial = _tried(ways, state, text)
+            if trial is not None:
+                found[state] = trial
+    return found
+
+
+def _tried(ways: Flow, state: str, text: str) -> Trial | None:
+    if len(text) > _LONGEST or _COSTLY.search(text) or text.count("{%") > 40 or text.count(" for ") > 2:
+        return None
+    names = list(dict.fromkeys(root_of(mention.name) for mention in ways.replies.get(state, ())))
+    literals = _literals(text)
+    offered = {name: _values(ways, name, literals) for name in names}
+    typed = all(ways.declared(name) or ways.is_system(name) for name in names)
+    complete = len(names) <= 2 or typed
+    contexts = list(_contexts(offered))
+    results = list(renderings(text, contexts))
+    failed = [
+        (result, values) for result, values in zip(results, contexts, strict=True) if result.words is None
+    ]
+    if len(failed) == len(results) and (complete or all(one.kind == "SecurityError" for one in results)):
+        return Trial("fails", _plainly(failed[0][0].why))
+    hard = next((one for one in failed if one[0].kind in _TYPED), None)
+    if hard is not None and typed:
+        return Trial("may-fail", _plainly(hard[0].why), _shown(hard[1]))
+    silent = not failed and complete and not any(one.words for one in results)
+    return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
+
+
+def _literals(text: str) -> list[Any]:
+    """The values that the template itself compares with, and the numbers beside them."""
+    code = " ".join(tag[0] for tag in _TAGS.finditer(text))
+    texts = [first or second for first, second in _TEXT.findall(code)]
+    numbers = [int(digits) + shift for digits in _NUMBER.findall(_TEXT.sub("", code)) for shift in (0, 1, -1)]
+    return list(dict.fromkeys([*texts, *numbers]))[:_LITERALS]
+
+
+def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    """Contexts of these values: all of them while they are few, else each value once beside the first ones."""
+    size = 1
+    for values in offered.values():
+        size *= len(values)
+    names = list(offered)
+    if size <= _MOST:
+        for values in product(*offered.values()):
+            yield dict(zip(names, values, strict=True))
+        return
+    first = {name: values[0] for name, values in offered.items()}
+    for turn in range(max(map(len, offered.values()))):
+        yield {name: values[turn % len(values)] for name, values in offered.items()}
+    for name in islice(names, _MOST // _SAMPLES):
+        for value in offered[name]:
+            yield {**first, name: value}
+
+
+def _values(ways: Flow, name: str, literals: list[Any]) -> tuple[Any, ...]:
+    if name in _SYSTEM:
+        return (_SYSTEM[name],)
+    keys = ways.subject.keys or {}
+    whole = ways.subject.root.value.get("context_schema")
+    inner = whole.get("$defs") if isinstance(whole, dict) else None
+    definitions = inner if isinstance(inner, dict) else {}
+    if name not in keys:
+        return (*_ANYTHING, *literals)
+    whole_set = domain(keys[name], definitions)
+    fitting = [value for value in literals if not (points([value]) & whole_set).empty]
+    return tuple(_distinct([*islice(_samples(keys[name], definitions, 0), _SAMPLES), *fitting])) or ("text",)
+
+
+def _distinct(values: Iterable[Any]) -> Iterator[Any]:
+    seen: set[str] = set()
+    for value in values:
+        if repr(value) not in seen:
+            seen.add(repr(value))
+            yield value
+
+
+def _samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> Iterator[Any]:
+    """A few values of a schema; objects with all their members."""
+    values = domain(schema, definitions) & SET
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        yield from (value for value in listed if value is not None)
+        return
+    for value in _without_surprise(values.samples()):
+        if isinstance(value, list):
+            items = schema.get("items")
+            inner = (
+                _samples(items, definitions, depth + 1)
+                if isinstance(items, dict) and depth < _DEPTH
+                else iter(())
+            )
+            yield list(islice(inner, 2)) or ["text"]
+        elif isinstance(value, dict):
+            members = schema.get("properties")
+            named = members.items() if isinstance(members, dict) and depth < _DEPTH else ()
+            yield {
+                key: next(_samples(member, definitions, depth + 1), "text")
+                for key, member in named
+                if isinstance(member, dict)
+            }
+        else:
+            yield value
+
+
+def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:
+    """Values as a conversation has them: no empty text, no empty list, no zero while there are others."""
+    every = [value for value in values if value is not None]
+    plain = [value for value in every if value is True or value is False or value not in ("", 0, [])]
+    yield from plain or every
+
+
+def _shown(values: Mapping[str, Any]) -> str:
+    told = [f"{name} is {value!r:.40}" for name, value in values.items() if not name.startswith("_")]
+    return " and ".join(told[:3])
+
+
+def _plainly(why: str) -> str:
+    """An error of the template engine in an author's words."""
+    for pattern, words in _REASONS:
+        found = re.search(pattern, why)
+        if found is not None:
+            return words + (f" ({found[0].split()[0]})" if found[0].endswith("undefined") else "")
+    return why
+
+
+_REASONS = (
+    (r"no loader", "other templates cannot be included, imported or extended"),
+    (r"concatenate str|unsupported operand type.*'str'", "text and numbers cannot be added; ~ joins them"),
+    (r"'\w+' is undefined", "it calls or computes with something that replies do not have"),
+    (r"object is not callable", "it calls something that is no function"),
+    (r"access to attribute", "it uses an attribute or a method that is closed to replies"),
+)
