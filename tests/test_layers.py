@@ -19,7 +19,7 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 # From top to bottom; a name stands for a module or a folder of modules.
 LAYERS: Mapping[str, tuple[str, ...]] = {
     "applications": ("__main__", "cli"),
-    "around": ("sync", "telemetry", "testing"),
+    "around": ("cases", "sync", "telemetry", "testing"),
     "front door": ("conversation", "machine"),
     "shell": (
         "admission",

@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
-SCHEMA = "llm_fsm/definition.schema.json"
+SCHEMAS = {"llm_fsm/definition.schema.json", "llm_fsm/cases/case.schema.json"}
 
 READ_SHIPPED = """
 import json
@@ -65,9 +65,9 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     modules = {path.relative_to(source).as_posix() for path in (source / "llm_fsm").rglob("*.py")}
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert modules | {"llm_fsm/py.typed", SCHEMA} <= names
+    assert modules | {"llm_fsm/py.typed", *SCHEMAS} <= names
     places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")
-    assert not [name for name in names - modules - {"llm_fsm/py.typed", SCHEMA} if not name.startswith(places)]
+    assert not [name for name in names - modules - {"llm_fsm/py.typed", *SCHEMAS} if not name.startswith(places)]
 
 
 def test_an_installed_package_reads_what_it_brings(wheel: Path, tmp_path: Path) -> None:

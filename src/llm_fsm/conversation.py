@@ -133,6 +133,10 @@ class AsyncConversation:
         """A copy of what was collected; secrets included, system names not."""
         return dict(self._session.context)
 
+    def data(self) -> dict[str, Any]:
+        """What conditions read: the context and the system names."""
+        return self._session.data()
+
     @property
     def ended(self) -> bool:
         """True when no further message can be sent."""

@@ -10,6 +10,8 @@ import inspect
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from pydantic import BaseModel
+
 from llm_fsm import definition
 from llm_fsm.definition import Definition, _Model
 from llm_fsm.names import ALIASES
@@ -122,7 +124,7 @@ def _nullable(shape: dict[str, Any]) -> dict[str, Any]:
     return {"anyOf": [*choices, {"type": "null"}]}
 
 
-def docstrings(model: type[_Model]) -> dict[str, str]:
+def docstrings(model: type[BaseModel]) -> dict[str, str]:
     """Attribute name to the text that stands below it in the class."""
     [node] = ast.parse(inspect.getsource(model)).body
     assert isinstance(node, ast.ClassDef)

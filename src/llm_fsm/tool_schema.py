@@ -123,6 +123,13 @@ def read_parameters(function: Callable[..., Any]) -> Parameters:
     )
 
 
+def any_parameters(schema: Mapping[str, Any]) -> Parameters:
+    """Parameters that take every object: what fits `schema` is for the function to say."""
+    return Parameters(
+        schema=schema, _adapter=TypeAdapter(dict[str, Any]), _positional=(), _defaults={}, _info=None
+    )
+
+
 def name_of(function: Callable[..., Any]) -> str:
     """What to call a function, a method, a partial or an object that can be called."""
     while isinstance(function, partial):

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import click
 
+from llm_fsm.cases.schema import suite_schema
 from llm_fsm.cli import printing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.schema import definition_schema
 
 
 @click.command()
+@click.option("--tests", is_flag=True, help="The schema of conversation tests (*.test.json) instead.")
 @verbose_option
-def schema() -> None:
+def schema(*, tests: bool) -> None:
     """Print the JSON Schema of definition files.
 
     It is JSON Schema 2020-12, for editors and other tools: llm-fsm schema > llm-fsm.schema.json
     """
-    printing.out(printing.as_json(definition_schema()))
+    printing.out(printing.as_json(suite_schema() if tests else definition_schema()))

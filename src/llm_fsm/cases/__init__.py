@@ -1,0 +1,1 @@
+"""Conversation tests as data: `*.test.json` files, how they are read, played, recorded, covered and reported."""

@@ -1,0 +1,92 @@
+"""What is wrong with a file of conversation tests: one frozen value per fault, placed in the file."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from llm_fsm.findings import nearest
+from llm_fsm.places import Position, Scan
+from llm_fsm.source import scan
+
+_QUOTED = 160
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Fault:
+    """One fault. `line` and `column` count from 1; `pointer` is the JSON pointer (RFC 6901) of what is meant."""
+
+    message: str
+    hint: str | None = None
+    file: str | None = None
+    line: int | None = None
+    column: int | None = None
+    pointer: str = ""
+
+    def __str__(self) -> str:
+        """`file:line:column: error: message; hint`, without the parts that are not known."""
+        place = self.file or "<tests>"
+        if self.line is not None:
+            place += f":{self.line}:{self.column}"
+        return f"{place}: error: {self.message}" + ("" if self.hint is None else f"; {self.hint}")
+
+
+class SuiteError(Exception):
+    """A file of tests cannot be used; `faults` says everything that is wrong, in file order."""
+
+    def __init__(self, faults: Sequence[Fault]) -> None:
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Text:
+    """The text of a file of tests. Where things stand in it is only looked up when something is to be said."""
+
+    file: str
+    text: str
+
+    @cached_property
+    def places(self) -> Scan:
+        """Value and places."""
+        return scan(self.text)
+
+    def position(self, pointer: str, *, at_key: bool = False) -> Position:
+        """Where the value, or its key, stands; of one that is not there, its nearest ancestor."""
+        return self.places.key_position(pointer) if at_key else self.places.position(pointer)
+
+    def fault(
+        self, message: str, pointer: str = "", *, hint: str | None = None, at_key: bool = False
+    ) -> Fault:
+        """A fault of this file."""
+        line, column = self.position(pointer, at_key=at_key)
+        return Fault(message=message, hint=hint, file=self.file, line=line, column=column, pointer=pointer)
+
+
+def meant(word: str, known: Iterable[str]) -> str:
+    """The hint for a name that is not known."""
+    names = list(known)
+    near = nearest(word, names)
+    if near is not None:
+        return f'did you mean "{near}"?'
+    shown = ", ".join(names[:12]) + (", …" if len(names) > 12 else "")
+    return f"there are {shown}" if names else "there are none"
+
+
+def in_order(faults: Iterable[Fault]) -> list[Fault]:
+    """Faults in file order, each once."""
+    return sorted(dict.fromkeys(faults), key=lambda fault: (fault.line or 0, fault.column or 0))
+
+
+def plural(number: int, one: str) -> str:
+    """`1 case`, `2 cases`."""
+    return f"{number} {one if number == 1 else one + 's'}"
+
+
+def quoted(value: Any) -> str:
+    """A value in a message: short JSON."""
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"

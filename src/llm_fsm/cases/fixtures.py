@@ -1,0 +1,173 @@
+"""The host of a case, played: tools, functions and handlers that do what the case says.
+
+A machine is made once for a file; what its host does is changed from case to case (`Stage.set`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from llm_fsm.cases.faults import quoted
+from llm_fsm.cases.scripted import FunctionResultFixture, HandlerFixture, ToolFixture, ToolResultFixture
+from llm_fsm.conditions import compile_rule
+from llm_fsm.definition import Definition
+from llm_fsm.effects import Point
+from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
+from llm_fsm.messages import ToolSpec
+from llm_fsm.shapes import compile_shape
+from llm_fsm.terms import Terms
+from llm_fsm.tool_batch import CallFault
+from llm_fsm.tool_schema import any_parameters
+from llm_fsm.tools import Tool, ToolRegistry
+from llm_fsm.workbench import Workbench
+
+
+class FixtureError(Exception):
+    """What a fixture raises on purpose, or because the case says nothing of a call."""
+
+
+class Stage:
+    """What the host does in the case that is played. `now`: the time; `misses`: calls that the case does not know."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.misses: list[str] = []
+        self._tools: Mapping[str, ToolFixture] = {}
+        self._functions: Mapping[str, Sequence[FunctionResultFixture]] = {}
+        self._handlers: Sequence[HandlerFixture] = ()
+        self._used: dict[object, int] = {}
+
+    def set(
+        self,
+        tools: Mapping[str, ToolFixture],
+        functions: Mapping[str, Sequence[FunctionResultFixture]],
+        handlers: Sequence[HandlerFixture],
+    ) -> None:
+        """Begin another case."""
+        self.misses = []
+        self._tools, self._functions, self._handlers = tools, functions, handlers
+        self._used = {}
+
+    def _next(self, place: object) -> int:
+        number = self._used.get(place, 0)
+        self._used[place] = number + 1
+        return number
+
+    # -- tools
+
+    def bound(
+        self, definition: Definition, own: ToolRegistry, played: Mapping[str, ToolFixture]
+    ) -> tuple[Definition, ToolRegistry]:
+        """The definition with its tools bound to those of the test, and these.
+
+        A tool is the host's `own` where no case of the file plays it.
+        """
+        registry, refs = ToolRegistry(), {}
+        for name, ref in definition.tools.items():
+            found = own.get(ref.registered or name) if ref.mcp is None and name not in played else None
+            registry.add(played_tool(self, name, played.get(name)) if found is None else found)
+            here = {"registered": name if found is None else found.name, "mcp": None, "tool": None}
+            refs[name] = ref.model_copy(update=here)
+        return (definition.model_copy(update={"tools": refs}) if refs else definition), registry
+
+    async def call(self, name: str, **arguments: Any) -> Any:
+        """What a call of the tool gives back. Raises CallFault."""
+        fixture = self._tools.get(name)
+        if fixture is None:
+            raise self._missed(f"the tool {name!r} was called, and the case says nothing of it")
+        if fixture.parameters is not None:
+            fault = compile_shape(fixture.parameters).fault(arguments)
+            if fault is not None:
+                raise CallFault(fault, refused=True)
+        fitting = [number for number, result in enumerate(fixture.calls) if _fits(result, arguments)]
+        if not fitting:
+            raise self._missed(f"no result of the tool {name!r} is for the arguments {quoted(arguments)}")
+        same = fixture.calls[fitting[0]].when
+        place = fitting[min(self._next((name, quoted(same))), len(fitting) - 1)]
+        result = fixture.calls[place]
+        if result.error is not None:
+            raise CallFault(result.error)
+        return result.result
+
+    def _missed(self, what: str) -> CallFault:
+        self.misses.append(what)
+        return CallFault(what)
+
+    # -- functions
+
+    async def execute(self, name: str, ctx: Workbench) -> Any:
+        """What the function of a task puts out."""
+        said = self._function(name)
+        if said.set:
+            ctx.set_context(**said.set)
+        if said.error is not None:
+            raise FixtureError(said.error)
+        return said.output if said.ask is None else ctx.ask(said.ask)
+
+    async def check(self, name: str, **_: Any) -> tuple[bool, str]:
+        """Whether a check passes."""
+        said = self._function(name)
+        if said.error is not None:
+            raise FixtureError(said.error)
+        return said.passed is not False, said.reason
+
+    def _function(self, name: str) -> FunctionResultFixture:
+        given = self._functions.get(name)
+        if given is None:
+            what = f"the function {name!r} was called, and the case says nothing of it"
+            self.misses.append(what)
+            raise FixtureError(what)
+        return given[min(self._next(("function", name)), len(given) - 1)]
+
+    # -- handlers
+
+    def handlers(self, points: Iterable[str]) -> list[Handler]:
+        """A handler at each of these points."""
+        return [
+            create_handler("test").at(point).do(partial(self._handle, Point(point)))
+            for point in sorted(set(points))
+        ]
+
+    async def _handle(self, point: Point, occasion: Occasion) -> Any:
+        changes: dict[str, Any] = {}
+        for number, fixture in enumerate(self._handlers):
+            if fixture.at != point.value or not _meant(fixture, occasion):
+                continue
+            if fixture.times is not None and self._next(("handler", number)) >= fixture.times:
+                continue
+            if fixture.error is not None:
+                raise FixtureError(fixture.error)
+            if fixture.veto is not None:
+                return Veto(fixture.veto)
+            if fixture.text is not None:
+                return fixture.text
+            changes |= fixture.set
+        return changes
+
+
+def _fits(result: ToolResultFixture, arguments: Mapping[str, Any]) -> bool:
+    return result.when is None or all(
+        name in arguments and arguments[name] == value for name, value in result.when.items()
+    )
+
+
+def _meant(fixture: HandlerFixture, occasion: Occasion) -> bool:
+    if fixture.state is not None and occasion.state not in fixture.state:
+        return False
+    if fixture.when is None:
+        return True
+    return bool(compile_rule(fixture.when)({**occasion.context, **occasion.system}))
+
+
+def played_tool(stage: Stage, name: str, fixture: ToolFixture | None) -> Tool:
+    """The tool of a definition, played."""
+    schema = {"type": "object", "additionalProperties": True} if fixture is None else fixture.parameters
+    parameters = any_parameters(schema or {"type": "object", "additionalProperties": True})
+    spec = ToolSpec(
+        name=name, description="" if fixture is None else fixture.description, parameters=parameters.schema
+    )
+    return Tool(
+        function=partial(stage.call, name), parameters=parameters, terms=Terms(spec=spec, registered=name)
+    )

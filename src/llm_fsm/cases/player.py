@@ -1,0 +1,121 @@
+"""Playing cases: real conversations on a real machine in memory, with a clock and a host that the case sets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+from llm_fsm.cases.fixtures import Stage
+from llm_fsm.cases.reading import Loaded, Play
+from llm_fsm.cases.rehearsal import Rehearsal
+from llm_fsm.cases.replies import Model, Scripted
+from llm_fsm.cases.results import Failure, Result
+from llm_fsm.cases.sense import function_names
+from llm_fsm.machine import TIMEOUT, AsyncMachine
+from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.tools import ToolRegistry
+
+BEGINNING = 1893456000.0
+"""The time at which a case begins that names none: 2030-01-01T00:00:00Z."""
+MASK = "•••"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What the caller brings for tools and functions that a case does not play."""
+
+    tools: ToolRegistry = field(default_factory=ToolRegistry)
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+class Player:
+    """Plays the cases of one file, one after the other, on one machine.
+
+    `model` answers; `clock` False lets real time pass, for live models.
+    """
+
+    def __init__(
+        self, loaded: Loaded, model: Model | None = None, host: Host | None = None, *, clock: bool = True
+    ) -> None:
+        self.loaded = loaded
+        self.model: Model = Scripted(loaded.definition) if model is None else model
+        self.stage = Stage()
+        self._clock = clock
+        self._host = host or Host()
+        self._machines: dict[bool, AsyncMachine] = {}
+
+    def machine(self, *, handlers: bool) -> AsyncMachine:
+        """The machine for cases with or without handlers; made once."""
+        made = self._machines.get(handlers)
+        if made is None:
+            made = self._machines[handlers] = self._made(handlers=handlers)
+        return made
+
+    def _made(self, *, handlers: bool) -> AsyncMachine:
+        loaded, setups = self.loaded, [play.setup for play in self.loaded.plays]
+        played = {name: tool for setup in setups for name, tool in setup["tools"].items()}
+        definition, tools = self.stage.bound(loaded.definition, self._host.tools, played)
+        machine = AsyncMachine(
+            definition,
+            model=self.model.llm,
+            store=MemoryStore(),
+            tools=tools,
+            handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"])
+            if handlers
+            else (),
+            clock=self._time if self._clock else None,
+            timeout=None if self._clock else TIMEOUT,
+        )
+        functions = {name for setup in setups for name in setup["functions"]}
+        for name, checks in function_names(definition).items():
+            played_here = self.stage.check if checks else self.stage.execute
+            own = self._host.functions.get(name)
+            machine.function(
+                partial(played_here, name) if name in functions or own is None else own, name=name
+            )
+        return machine
+
+    def _time(self) -> float:
+        return self.stage.now
+
+    async def play(self, play: Play) -> Result:
+        """Play one case."""
+        if play.case.skip is not None:
+            return Result(name=play.name, pointer=play.pointer, skipped=play.case.skip)
+        began = time.perf_counter()
+        setup = play.setup
+        self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
+        self.stage.set(setup["tools"], setup["functions"], setup["handlers"])
+        machine = self.machine(handlers=bool(setup["handlers"]))
+        machine.llm = self.model.llm
+        self.model.begin(play)
+        course = Rehearsal(machine, play, self.model, self.stage)
+        await course.run()
+        await machine.delete(course.id)
+        return Result(
+            name=play.name,
+            pointer=play.pointer,
+            failures=tuple(self._placed(course)),
+            seconds=time.perf_counter() - began,
+            said=tuple(course.said),
+            turns=tuple(course.turns),
+        )
+
+    def _placed(self, course: Rehearsal) -> list[Failure]:
+        """The misses of a case with their lines; secrets are masked."""
+        found = []
+        for step, miss in course.missed:
+            message = miss.message
+            for secret in course.secrets:
+                message = message.replace(secret, MASK)
+            line, column = self.loaded.text.position(miss.pointer)
+            found.append(Failure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
+        return found
+
+    async def close(self) -> None:
+        """Free what the machines hold."""
+        for machine in self._machines.values():
+            await machine.close()

@@ -1,0 +1,180 @@
+"""One case while it is played: its steps, and what was not as expected. Later steps go on after a failed one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from llm_fsm.cases.expectation import Miss, Seen, misses
+from llm_fsm.cases.expected import Expect
+from llm_fsm.cases.fixtures import Stage
+from llm_fsm.cases.reading import Play
+from llm_fsm.cases.replies import Model
+from llm_fsm.cases.results import Said
+from llm_fsm.cases.suite import Step
+from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.errors import LLMFSMError
+from llm_fsm.machine import AsyncMachine
+
+
+class _At(NamedTuple):
+    """A step: its name in reports, where it stands, what the user says in it, and what is expected of it."""
+
+    name: str
+    pointer: str
+    heard: str | None
+    expect: Expect | None
+
+
+class Rehearsal:
+    """One case while it is played, by `model` and with the host of `stage`."""
+
+    def __init__(self, machine: AsyncMachine, play: Play, model: Model, stage: Stage) -> None:
+        self.machine = machine
+        self.play = play
+        self.model = model
+        self.stage = stage
+        self.id = "test"
+        self.missed: list[tuple[str, Miss]] = []
+        self.said: list[Said] = []
+        self.secrets: set[str] = set()
+        self.turns: list[Turn] = []
+        self.chat: AsyncConversation | None = None
+
+    async def run(self) -> None:
+        case = self.play.case
+        await self.start()
+        if self.chat is None and not await self.go_on_without_greeting():
+            return
+        for number, step in enumerate(case.steps, start=1):
+            await self.take(number, step)
+        if case.expect is not None:
+            self.check("end", case.expect, self.whole(), f"{self.play.pointer}/expect")
+
+    async def start(self) -> None:
+        """The greeting, or a run until it first waits."""
+        start, setup = self.play.case.start, self.play.setup
+        pointer = f"{self.play.pointer}/start"
+        self.model.step(0, () if start is None else start.script)
+        greet = setup["greet"] if setup["greet"] is not None else start is not None
+        error: str | None = None
+        turn: Turn | None = None
+        try:
+            turn = await self.began(greet=greet)
+        except (LLMFSMError, ValueError) as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        expect = None if start is None else start.expect
+        self.close(
+            _At("start", pointer if start is not None else self.play.pointer, None, expect), turn, error
+        )
+
+    async def go_on_without_greeting(self) -> bool:
+        """Later steps go on after a failed greeting."""
+        try:
+            await self.began(greet=False)
+        except (LLMFSMError, ValueError):
+            return False
+        return True
+
+    async def began(self, *, greet: bool) -> Turn | None:
+        setup, machine = self.play.setup, self.machine
+        context = setup["context"] or None
+        if (
+            machine.definition.kind_of(machine.definition.initial_state) == "converse"
+            or setup["state"] is not None
+            or greet
+        ):
+            self.chat = await machine.start(context, self.id, greet=greet, state=setup["state"])
+            return (await self.chat.turns())[0]
+        background = setup["background"] or None
+        turn = await machine.run(setup["input"], context, self.id, background)
+        self.chat = await machine.resume(self.id)
+        return turn
+
+    async def take(self, number: int, step: Step) -> None:
+        """One step, whatever became of those before it."""
+        assert self.chat is not None
+        self.model.step(number, step.script)
+        turn: Turn | None = None
+        error: str | None = None
+        try:
+            turn = await self.happen(self.chat, step)
+        except (LLMFSMError, ValueError) as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        pointer = f"{self.play.pointer}/steps/{number - 1}"
+        self.close(_At(f"step {number}", pointer, step.say, step.expect), turn, error)
+
+    async def happen(self, chat: AsyncConversation, step: Step) -> Turn | None:
+        if step.kind == "say":
+            return await chat.send(step.say or "")
+        if step.kind == "answer":
+            return await chat.answer(step.answer)
+        if step.kind == "end":
+            await chat.end()
+            return None
+        self.stage.now += step.wait or 0.0
+        fired = await self.machine.run_due()
+        await chat.refresh()
+        return fired[-1] if fired else None
+
+    def close(self, at: _At, turn: Turn | None, error: str | None) -> None:
+        """Hold a step against what is expected of it."""
+        chat = self.chat
+        if turn is not None:
+            self.turns.append(turn)
+        if chat is not None:
+            definition = self.machine.definition
+            self.secrets.update(
+                str(value)
+                for key, value in chat.context.items()
+                if definition.is_secret(key) and len(str(value)) > 1
+            )
+            self.said.append(
+                Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state)
+            )
+        wrong = self.model.fault()
+        for what in (*([wrong] if wrong else ()), *self.stage.misses):
+            self.missed.append((at.name, Miss(at.pointer, what)))
+        self.stage.misses.clear()
+        if error is not None and not wrong and (at.expect is None or at.expect.error is None):
+            self.missed.append((at.name, Miss(at.pointer, f"it failed: {error}")))
+        if at.expect is not None and not (wrong and error):
+            self.check(at.name, at.expect, self.seen(turn, error), f"{at.pointer}/expect")
+
+    def check(self, name: str, expect: Expect, seen: Seen, pointer: str) -> None:
+        self.missed += [(name, miss) for miss in misses(expect, seen, pointer)]
+
+    def seen(self, turn: Turn | None, error: str | None) -> Seen:
+        """A step as expectations see it."""
+        chat = self.chat
+        if chat is None:
+            return Seen(error=error)
+        return Seen(
+            text="" if turn is None else turn.text,
+            state=chat.state,
+            context=chat.context,
+            data=chat.data(),
+            events=() if turn is None else turn.events,
+            calls=0 if turn is None else turn.usage.calls,
+            ended=chat.ended,
+            outcome=turn.outcome if turn is not None else "",
+            paused=chat.paused,
+            output=None if turn is None else turn.output,
+            error=error,
+        )
+
+    def whole(self) -> Seen:
+        """The whole conversation as expectations see it."""
+        last = self.turns[-1] if self.turns else None
+        found = self.seen(last, None)
+        return Seen(
+            text="\n\n".join(turn.text for turn in self.turns if turn.text),
+            state=found.state,
+            context=found.context,
+            data=found.data,
+            events=[event for turn in self.turns for event in turn.events],
+            calls=sum(turn.usage.calls for turn in self.turns),
+            ended=found.ended,
+            outcome=found.outcome,
+            paused=found.paused,
+            output=found.output,
+        )

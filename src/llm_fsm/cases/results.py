@@ -1,0 +1,45 @@
+"""How cases went: frozen values, for reports."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llm_fsm.conversation import Turn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """One miss of a case. `step`: "start", "step 3" or "end"; `line` and `column` are those of the expectation."""
+
+    step: str
+    message: str
+    pointer: str
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """A step as it went, for reports: what was said, what was answered, and where that led."""
+
+    heard: str | None
+    text: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """How a case went. `seconds`: how long it took; `turns`: what happened, for coverage."""
+
+    name: str
+    pointer: str
+    failures: tuple[Failure, ...] = ()
+    skipped: str | None = None
+    seconds: float = 0.0
+    said: tuple[Said, ...] = ()
+    turns: tuple[Turn, ...] = ()
+
+    @property
+    def passed(self) -> bool:
+        """True when nothing was otherwise than expected."""
+        return not self.failures

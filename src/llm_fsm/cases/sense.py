@@ -1,0 +1,160 @@
+"""What a file of tests says that its definition makes impossible: unknown names, and values no key can have.
+
+Found before anything is played, so that a typo is told as a typo.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from llm_fsm.cases.expected import Expect
+from llm_fsm.cases.faults import meant, quoted
+from llm_fsm.cases.suite import Case, Setup, Step, Suite
+from llm_fsm.context import Keys, compile_keys
+from llm_fsm.definition import Definition
+from llm_fsm.memory import NAMES as MEMORY_TOOLS
+from llm_fsm.source import escape
+
+_OWN_KEYS = ("_extra",)
+
+
+class Nonsense(NamedTuple):
+    """Something that cannot be. `at_key`: the key at `pointer` is meant, not the value."""
+
+    pointer: str
+    message: str
+    hint: str | None = None
+    at_key: bool = False
+
+
+class Sense(NamedTuple):
+    """What a definition knows. `keys` None: any context key may be set; `states` None: states of others may be met."""
+
+    definition: Definition
+    states: frozenset[str] | None
+    tools: frozenset[str]
+    functions: frozenset[str]
+    written: frozenset[str] | None
+    keys: Keys
+
+
+def sense_of(definition: Definition, suite: Suite, cases: Iterable[Case]) -> Sense:
+    """What can be in the conversations of these cases."""
+    nested = any(state.kind == "subflow" for state in definition.states.values())
+    declared = frozenset(definition.key_schemas)
+    outputs = {key for ref in definition.tools.values() for key in ref.output}
+    outputs |= {key for state in definition.states.values() for key in state.output}
+    for setup in (suite, *cases):
+        outputs |= set(setup.context) | {key for item in setup.handlers for key in item.set}
+        outputs |= {key for given in setup.functions.values() for item in given for key in item.set}
+    return Sense(
+        definition=definition,
+        states=None if nested else frozenset(definition.states),
+        tools=frozenset(definition.tools) | MEMORY_TOOLS,
+        functions=frozenset(function_names(definition)),
+        written=declared | outputs | frozenset(_OWN_KEYS) if declared else None,
+        keys=compile_keys(definition, ()),
+    )
+
+
+def function_names(definition: Definition) -> dict[str, bool]:
+    """Every registered function that a definition names, and whether it is a check."""
+    found: dict[str, bool] = {}
+    for state_id, state in definition.states.items():
+        if definition.kind_of(state_id) != "task":
+            continue
+        for result in state.key_results:
+            if isinstance(result.check, dict) and isinstance(result.check.get("registered"), str):
+                found[str(result.check["registered"])] = True
+        if state.execute is not None:
+            found[state.execute] = False
+    return found
+
+
+def nonsense(sense: Sense, setup: Setup, pointer: str) -> Iterator[Nonsense]:
+    """What cannot be in the settings of a file or of a case."""
+    if setup.state is not None:
+        yield from _states(sense, [setup.state], f"{pointer}/state")
+    for name in setup.tools:
+        if name not in sense.definition.tools:
+            place = f"{pointer}/tools/{escape(name)}"
+            yield Nonsense(
+                place, f"the definition has no tool {name!r}", meant(name, sense.definition.tools), True
+            )
+    for name in setup.functions:
+        if name not in sense.functions:
+            place = f"{pointer}/functions/{escape(name)}"
+            yield Nonsense(
+                place, f"the definition names no function {name!r}", meant(name, sense.functions), True
+            )
+    for number, handler in enumerate(setup.handlers):
+        yield from _states(sense, handler.state or (), f"{pointer}/handlers/{number}/state")
+    if isinstance(setup, Case):
+        yield from _case(sense, setup, pointer)
+
+
+def _case(sense: Sense, case: Case, pointer: str) -> Iterator[Nonsense]:
+    if case.start is not None:
+        yield from _expect(sense, case.start.expect, f"{pointer}/start/expect")
+    for number, step in enumerate(case.steps):
+        place = f"{pointer}/steps/{number}"
+        yield from _replies(sense, step, place)
+        yield from _expect(sense, step.expect, f"{place}/expect")
+    yield from _expect(sense, case.expect, f"{pointer}/expect")
+
+
+def _replies(sense: Sense, step: Step, pointer: str) -> Iterator[Nonsense]:
+    """A lone reply that moves to no state; with a second one behind it, that is what is tested."""
+    script = step.script
+    to = script[0].to if len(script) == 1 else None
+    if to is not None:
+        place = f"{pointer}/reply/to" if step.reply is not None else f"{pointer}/replies/0/to"
+        yield from _states(sense, [to], place, "the reply moves to {}, which is no state of the definition")
+
+
+def _states(
+    sense: Sense, names: Iterable[str], pointer: str, said: str = "the definition has no state {}"
+) -> Iterator[Nonsense]:
+    for number, name in enumerate(names):
+        if sense.states is not None and name not in sense.states:
+            place = f"{pointer}/{number}"
+            yield Nonsense(place, said.format(repr(name)), meant(name, sense.definition.states))
+
+
+def _expect(sense: Sense, expect: Expect | None, pointer: str, *, denied: bool = False) -> Iterator[Nonsense]:
+    if expect is None:
+        return
+    yield from _states(sense, expect.state or (), f"{pointer}/state")
+    yield from _states(sense, expect.path or (), f"{pointer}/path")
+    yield from _values(sense, expect.context, f"{pointer}/context", denied=denied)
+    yield from _values(sense, expect.context_exact or {}, f"{pointer}/context_exact", denied=denied)
+    for number, key in enumerate(expect.absent):
+        yield from _key(sense, key, f"{pointer}/absent/{number}", at_key=False)
+    for number, call in enumerate(expect.tools or ()):
+        if call.name not in sense.tools and call.error is not True:
+            place = f"{pointer}/tools/{number}"
+            yield Nonsense(
+                place, f"the definition has no tool {call.name!r}", meant(call.name, sense.definition.tools)
+            )
+    yield from _expect(sense, expect.none_of, f"{pointer}/not", denied=True)
+    for number, choice in enumerate(expect.any_of):
+        yield from _expect(sense, choice, f"{pointer}/any_of/{number}", denied=denied)
+
+
+def _values(sense: Sense, values: Mapping[str, Any], pointer: str, *, denied: bool) -> Iterator[Nonsense]:
+    for key, value in values.items():
+        place = f"{pointer}/{escape(key)}"
+        yield from _key(sense, key, place, at_key=True)
+        if denied or value is None or key not in sense.definition.key_schemas:
+            continue
+        reason = sense.keys.fault(key, value)
+        if reason is not None:
+            yield Nonsense(place, f"{key} can never be {quoted(value)}: {reason}")
+
+
+def _key(sense: Sense, key: str, pointer: str, *, at_key: bool) -> Iterator[Nonsense]:
+    if sense.written is not None and key.partition(".")[0] not in sense.written and key not in sense.written:
+        known = sorted(sense.written - set(_OWN_KEYS))
+        message = f"nothing can set the context key {key!r}: the definition's context_schema has no such key"
+        yield Nonsense(pointer, message, meant(key, known), at_key)

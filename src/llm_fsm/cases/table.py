@@ -1,0 +1,70 @@
+"""Tables of inputs: one case played for each row, with the row's values in its texts.
+
+`{{column}}` in a text is the row's value; where the text is nothing else, the value keeps its type.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from llm_fsm.source import escape
+
+_COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+Row = Mapping[str, Any]
+
+
+def expanded(value: Any, row: Row) -> Any:
+    """The value with the row's values in its texts and keys; columns that the row lacks stay as they are."""
+    if isinstance(value, str):
+        whole = _COLUMN.fullmatch(value)
+        if whole is not None and whole[1] in row:
+            return row[whole[1]]
+        return _COLUMN.sub(lambda found: _text(row[found[1]]) if found[1] in row else found[0], value)
+    if isinstance(value, list):
+        return [expanded(item, row) for item in value]
+    if isinstance(value, dict):
+        return {str(expanded(key, row)): expanded(item, row) for key, item in value.items()}
+    return value
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
+    """Every column that a value names, with the pointer of the text that does."""
+    if isinstance(value, str):
+        yield from ((name, pointer) for name in _COLUMN.findall(value))
+    elif isinstance(value, list):
+        for index, item in enumerate(value):
+            yield from columns(item, f"{pointer}/{index}")
+    elif isinstance(value, dict):
+        for key, item in value.items():
+            yield from columns(item, f"{pointer}/{escape(key)}")
+
+
+def lacking(case: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
+    """What is wrong between a case and its rows: the pointer inside the case, and a sentence."""
+    known = {name for row in rows for name in row}
+    template = {key: item for key, item in case.items() if key != "table"}
+    named = list(columns(template))
+    for name, pointer in named:
+        if name not in known:
+            yield pointer, f"no row of the table has the column {name}"
+    used = {name for name, _ in named}
+    for number, row in enumerate(rows):
+        for name in sorted((used & known) - row.keys()):
+            yield f"/table/{number}", f"this row lacks the column {name}, which the case names"
+    for name in sorted(known - used):
+        number = next(index for index, row in enumerate(rows) if name in row)
+        yield f"/table/{number}/{escape(name)}", f"the case names the column {name} nowhere"
+
+
+def named_apart(names: Sequence[str]) -> list[str]:
+    """The names of a case's rows, with numbers where they do not differ by themselves."""
+    if len(set(names)) == len(names):
+        return list(names)
+    return [f"{name} [{number}]" for number, name in enumerate(names, start=1)]
