@@ -165,7 +165,7 @@ class AsyncConversation:
 
     async def refresh(self) -> None:
         """Read what other processes may have done."""
-        self._session, _ = await self._engine.load(self.id)
+        self._session = await self._engine.load(self.id)
 
     async def send(self, text: str, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it.

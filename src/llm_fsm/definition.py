@@ -291,12 +291,16 @@ class Definition(_Model):
     """Settings of editors; ignored by the engine."""
 
     @cached_property
-    def sha256(self) -> str:
-        """The engine's identity of it: SHA-256 of its canonical JSON, without `ui` and `x-lint`."""
+    def canonical(self) -> str:
+        """Its canonical JSON in ASCII, without `ui` and `x-lint`; it reads back as the same definition."""
         ignored = {"ui", "x_lint"}
         document = self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
-        text = json.dumps(document, sort_keys=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()
+        return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+    @cached_property
+    def sha256(self) -> str:
+        """The engine's identity of it: SHA-256 of its canonical JSON."""
+        return hashlib.sha256(self.canonical.encode()).hexdigest()
 
     @cached_property
     def key_schemas(self) -> Mapping[str, Mapping[str, Any]]:

@@ -1,21 +1,22 @@
 """The shell: it locks, loads, has turns performed, and commits each of them once.
 
-Everything that touches the world is here, in `running`, or behind a port. Whatever fails before the commit
-leaves no trace but the journal; what was committed is given out, and given out again for the same request id.
+Everything that touches the world is here, in `running` and `edition`, or behind a port. Whatever fails before
+the commit leaves no trace but the journal; what was committed is given out, and given out again for the same
+request id.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, checked_id, checked_message, expected, fitting
-from llm_fsm.asking import ask
 from llm_fsm.course import Answer, Heard, Opening
-from llm_fsm.definition import Definition
-from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
+from llm_fsm.edition import Edition, Services
+from llm_fsm.editions import Editions, Policy
+from llm_fsm.effects import Point, RunHandlers
 from llm_fsm.errors import (
     ConversationConflict,
     ConversationNotFound,
@@ -24,72 +25,42 @@ from llm_fsm.errors import (
     LLMFSMError,
     ModelError,
 )
-from llm_fsm.execution import execute
 from llm_fsm.folding import fold
-from llm_fsm.functions import Functions
-from llm_fsm.handlers import ErrorMode, Handler
-from llm_fsm.journal import Journal
-from llm_fsm.kit import Kit
-from llm_fsm.llm.base import LLM
-from llm_fsm.messages import ModelReply, Usage
+from llm_fsm.handlers import Handler
+from llm_fsm.inbox import answer_again, message_again
+from llm_fsm.messages import Usage
 from llm_fsm.observers import Observer
-from llm_fsm.outputs import agrees
-from llm_fsm.points import run_point
 from llm_fsm.program import Program, not_yet_runnable
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
-from llm_fsm.running import Outcome, Running, is_due
+from llm_fsm.running import Held, Outcome, Running, is_due
 from llm_fsm.session import Session, to_dict
-from llm_fsm.stores.base import Loaded, Store, storable
-from llm_fsm.toolbox import Toolbox
-from llm_fsm.turn import Means, apologise, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.stores.base import Loaded
+from llm_fsm.turn import apologise, begin, begin_answer, begin_due, begin_run, begin_start
 
 
 class Engine:
     """Runs turns of one machine. Cheap to make; holds no conversation."""
 
-    def __init__(
-        self,
-        *,
-        program: Program,
-        llm: Callable[[], LLM],
-        store: Store,
-        timeout: float | None,
-        error_mode: ErrorMode,
-        publish: Observer,
-        toolbox: Toolbox,
-        functions: Functions,
-        now: Callable[[], float],
-        summaries: bool = True,
-    ) -> None:
-        self.program = program
-        self.now = now
-        self.store = store
-        self.toolbox = toolbox
-        self.functions = functions
-        self.timeout = timeout
-        self.means = Means(summaries=summaries)
-        self._llm = llm
-        self._error_mode = error_mode
-        self._publish = publish
-        self._handlers: tuple[Handler, ...] = ()
-        self._ready = not (program.works or program.definition.tools)
+    def __init__(self, *, program: Program, services: Services, policy: Policy) -> None:
+        self.services = services
+        self.store = services.store
+        self.now = services.now
+        self.editions = Editions(services, program, policy)
+
+    @property
+    def program(self) -> Program:
+        """The machine's own definition, ready to run."""
+        return self.editions.current.program
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler; it runs from the next turn on."""
-        self._handlers = tuple(sorted((*self._handlers, handler), key=lambda item: item.priority))
-        points = frozenset(point for item in self._handlers for point in item.points)
-        self.means = replace(self.means, points=points)
+        self.services.add_handler(handler)
 
-    async def prepare(self) -> None:
-        """Find every tool and function that the definition names, once. Raises ConfigurationError."""
-        if self._ready:
-            return
-        self.functions.check(self.program)
-        terms = await self.toolbox.terms(self.program.definition)
-        states = {name: tuple(plan.state.tools) for name, plan in self.program.states.items()}
-        self.means = replace(self.means, kit=Kit(terms, states))
-        self._ready = True
+    async def prepare(self) -> Edition:
+        """The machine's own edition, with every tool and function that it names. Raises ConfigurationError."""
+        await self.editions.current.prepare()
+        return self.editions.current
 
     # -- what callers ask for
 
@@ -97,24 +68,25 @@ class Engine:
         """Begin a conversation. Raises ConversationConflict for an id that exists."""
         if refused := list(not_yet_runnable(self.program.definition)):
             raise DefinitionError(refused)
-        await self.prepare()
+        edition = await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
         if opening.state is not None and opening.state not in self.program.states:
             known = ", ".join(self.program.states)
             raise ValueError(f"there is no state {opening.state!r} to start in; the states are {known}")
-        turn = Running(self, opening.conversation_id)
+        turn = Running(edition, opening.conversation_id)
         async with turn.lock():
             if await self.store.load(opening.conversation_id) is not None:
                 raise ConversationConflict(
                     f"a conversation with the id {opening.conversation_id!r} exists already"
                 )
             began = opening.time
-            if not opening.hold or self.means.points:
+            if not opening.hold or edition.means.points:
                 began = await turn.open(said(Heard(text="", time=began)), began)
-            step = begin_start(self.program, replace(opening, time=began), self.means)
+            step = begin_start(edition.program, replace(opening, time=began), edition.means)
             step = await turn.play(step)
-            outcome = await turn.commit("start", step.session, 0, step.usage, None)
-        await self._after(outcome)
+            fresh = Held(session=step.session, version=0)
+            outcome = await turn.commit("start", step.session, fresh, step.usage)
+        await _after(edition, outcome)
         return outcome
 
     async def send(
@@ -124,31 +96,31 @@ class Engine:
         heard = Heard(text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
-        await self.prepare()
-        turn = Running(self, checked_id(conversation_id, "conversation id"), sink)
+        turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink)
         async with turn.lock():
-            loaded = await self._loaded(conversation_id, request_id)
-            session, version = parse_session(loaded.session), loaded.version
-            if loaded.recorded is not None:
-                again = await self._recorded(heard, session, loaded.recorded)
+            held, recorded = await self._held(conversation_id, request_id)
+            if recorded is not None:
+                again = await message_again(self.store, held.session, heard, recorded)
                 turn.tell_again(again.record.events)
                 return again
-            session, version = await self._settled(session, version, heard.time, said(heard))
-            self.check(session)
+            edition, held = await self._ready(held, heard.time, said(heard))
+            session = held.session
+            admit(edition.program, session)
+            turn.host = edition
             heard = replace(heard, time=await turn.open(said(heard), heard.time))
             try:
-                step = await turn.play(begin(self.program, session, heard, self.means))
+                step = await turn.play(begin(edition.program, session, heard, edition.means))
                 after, usage = step.session, step.usage
             except (ModelError, HandlerError) as error:
-                words = await self._words_for(error, session, turn)
+                words = await _words_for(edition, error, session, turn)
                 if words is None:
                     raise
                 after, happened = apologise(session, heard, error, words)
                 first, *rest = happened
                 called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
                 turn.events, usage = [first, *called, *rest], Usage()
-            outcome = await turn.commit("message", after, version, usage, request_id)
-        await self._after(outcome)
+            outcome = await turn.commit("message", after, held, usage, request_id)
+        await _after(edition, outcome)
         return outcome
 
     async def go_on(self, conversation_id: str, sink: Observer | None = None) -> Outcome:
@@ -156,21 +128,22 @@ class Engine:
 
         A run that waits, for an answer or for a user, or is over stays as it is: its last turn is given again.
         """
-        await self.prepare()
-        turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=True)
+        turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=True)
         async with turn.lock():
-            session, version = await self.load(conversation_id)
-            session, version = await self._settled(session, version, self.now(), {"kind": "run"})
-            talks = session.state in self.program.states and session.previous_state is not None
-            talks = talks and self.program.states[session.state].kind == "converse"
+            held, _ = await self._held(conversation_id)
+            edition, held = await self._ready(held, self.now(), {"kind": "run"})
+            session = held.session
+            states = edition.program.states
+            talks = session.state in states and session.previous_state is not None
+            talks = talks and states[session.state].kind == "converse"
             if session.ended or session.pause is not None or talks:
-                *_, last = await self.records(conversation_id)
-                return Outcome(record=last, session=session)
-            self.check(session)
+                return Outcome(record=await self._last(conversation_id), session=session)
+            admit(edition.program, session)
+            turn.host = edition
             began = await turn.open({"kind": "run"}, self.now())
-            step = await turn.play(begin_run(self.program, session, began, self.means))
-            outcome = await turn.commit("run", step.session, version, step.usage, None)
-        await self._after(outcome)
+            step = await turn.play(begin_run(edition.program, session, began, edition.means))
+            outcome = await turn.commit("run", step.session, held, step.usage)
+        await _after(edition, outcome)
         return outcome
 
     async def answer(
@@ -189,200 +162,211 @@ class Engine:
         """
         if request_id is not None:
             checked_id(request_id, "request id")
-        await self.prepare()
         alone = self.program.alone
-        turn = Running(self, checked_id(conversation_id, "conversation id"), sink, alone=alone)
+        turn = Running(
+            await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=alone
+        )
         async with turn.lock():
             now = self.now()
-            loaded = await self._loaded(conversation_id, request_id)
-            session, version = parse_session(loaded.session), loaded.version
-            if loaded.recorded is not None:
-                return await self._answered(value, session, loaded.recorded)
-            asked = "" if session.pause is None else session.pause.id
+            held, recorded = await self._held(conversation_id, request_id)
+            if recorded is not None:
+                return await answer_again(self.store, held.session, value, recorded)
+            asked = "" if held.session.pause is None else held.session.pause.id
             mine = {"kind": "answer", "id": asked, "value": value, "request_id": request_id}
-            session, version = await self._settled(session, version, now, mine)
+            edition, held = await self._ready(held, now, mine)
+            session = held.session
+            turn.host = edition
             pause = expected(session, pause_id)
             plain = fitting(pause, value)
             identity = {"kind": "answer", "id": pause.id, "value": plain, "request_id": request_id}
             given = Answer(value=plain, time=await turn.open(identity, now), request_id=request_id)
-            step = await turn.play(begin_answer(self.program, session, given, self.means))
-            outcome = await turn.commit("answer", step.session, version, step.usage, request_id)
-        await self._after(outcome)
+            step = await turn.play(begin_answer(edition.program, session, given, edition.means))
+            outcome = await turn.commit("answer", step.session, held, step.usage, request_id)
+        await _after(edition, outcome)
         return outcome
 
     async def fire(self, conversation_id: str, now: float) -> Outcome | None:
         """Do what a conversation has due at `now` (seconds since the epoch); None when that is nothing."""
         await self.prepare()
-        async with self.store.lock(checked_id(conversation_id, "conversation id"), self.timeout):
+        async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
             loaded = await self.store.load(conversation_id)
             if loaded is None:
                 return None
-            session = parse_session(loaded.session)
-            if not is_due(session, now) or session.state not in self.program.states:
+            held = _held(loaded)
+            if not is_due(held.session, now):
                 return None
-            return await self._finished(session, loaded.version, {}) or await self._fire(
-                session, loaded.version, now
-            )
+            edition = await self.editions.of(held.session)
+            if edition is None or held.session.state not in edition.program.states:
+                return None
+            return await self._finished(edition, held, {}) or await self._fire(edition, held, now)
 
     async def end(self, conversation_id: str) -> Outcome:
         """Close a conversation for good; closing it twice is the same as once."""
-        turn = Running(self, checked_id(conversation_id, "conversation id"))
+        turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
-            session, version = await self.load(conversation_id)
+            held, _ = await self._held(conversation_id)
+            session = held.session
             if session.ended:
                 return Outcome(
                     record=TurnRecord(kind="end", turn=session.turn, usage=Usage(), events=()),
                     session=session,
                 )
+            turn.host = await self.editions.find(session) or turn.host
             turn.take((ev.Ended(outcome="host"),))
             session = fold(session, turn.events)
-            outcome = await turn.commit("end", session, version, Usage(), None)
-        await self._after(outcome)
+            outcome = await turn.commit("end", session, held, Usage())
+        await _after(self.editions.current, outcome)
         return outcome
 
     async def undo(self, conversation_id: str) -> Outcome:
         """Take the last turn back. Raises ConversationConflict when there is none."""
-        turn = Running(self, checked_id(conversation_id, "conversation id"))
+        turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
-            _, version = await self.load(conversation_id)
+            held, _ = await self._held(conversation_id)
             kept = standing(await self.records(conversation_id))
+            while kept and kept[-1][1].kind == "migrate":
+                kept.pop()
             if len(kept) < 2:
                 raise ConversationConflict("there is no turn to take back")
             number, _ = kept[-1]
             session = replay(conversation_id, [record for _, record in kept[:-1]])
+            found = await self.editions.find(session)
+            if found is None and session.definition != held.session.definition:
+                raise ConversationConflict(
+                    "the turn cannot be taken back: the definition that it was made with is not known any more"
+                )
+            turn.host = found or turn.host
             turn.take((ev.TurnUndone(record=number, session=to_dict(session)),))
-            return await turn.commit("undo", session, version, Usage(), None)
+            return await turn.commit("undo", session, held, Usage())
 
-    async def load(self, conversation_id: str) -> tuple[Session, int]:
-        """A conversation's session and version. Raises ConversationNotFound."""
-        loaded = await self._loaded(checked_id(conversation_id, "conversation id"))
-        return parse_session(loaded.session), loaded.version
+    async def carry(self, conversation_id: str, *, dry: bool) -> ev.Migrated | str | None:
+        """Carry a conversation over to the machine's own definition; `dry`: only say how.
+
+        None: it has that definition already, or is over. A sentence: why it stays with its own.
+        """
+        await self.prepare()
+        async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
+            held, _ = await self._held(conversation_id)
+            found = await self.editions.carried(held.session)
+            if found is None or isinstance(found, str) or dry:
+                return found
+            first, _ = await under_way(self.store, conversation_id)
+            if first is not None:
+                return "one of its turns was interrupted, and is to be finished first"
+            await self._migrate(held, found)
+            return found
+
+    async def load(self, conversation_id: str) -> Session:
+        """A conversation as it stands. Raises ConversationNotFound."""
+        held, _ = await self._held(checked_id(conversation_id, "conversation id"))
+        return held.session
 
     async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
         """All turn records of a conversation, in order."""
         return [parse(text) for text in await self.store.records(conversation_id)]
 
-    def check(self, session: Session) -> None:
-        """Raise where a conversation cannot take a message on this machine."""
-        admit(self.program, session)
-
     # -- behind them
 
-    async def _loaded(self, conversation_id: str, request_id: str | None = None) -> Loaded:
+    async def _held(self, conversation_id: str, request_id: str | None = None) -> tuple[Held, str | None]:
+        """A conversation as loaded, and the record that answers the request id already."""
         loaded = await self.store.load(conversation_id, request_id)
         if loaded is None:
             raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-        return loaded
+        return _held(loaded), loaded.recorded
 
-    async def _settled(
-        self, session: Session, version: int, now: float, turn: Mapping[str, Any]
-    ) -> tuple[Session, int]:
-        """The session after what was interrupted and what is due; a turn that is taken up finds all as it was."""
-        if self.journals:
-            first, _ = await under_way(self.store, session.conversation_id)
+    async def _last(self, conversation_id: str) -> TurnRecord:
+        """The last record of a turn; carrying a conversation over is none."""
+        records = await self.records(conversation_id)
+        return next(record for record in reversed(records) if record.kind != "migrate")
+
+    async def _ready(self, held: Held, now: float, turn: Mapping[str, Any]) -> tuple[Edition, Held]:
+        """What plays the next turn and from where: what was interrupted and what is due comes first.
+
+        A turn that is taken up finds all as it was.
+        """
+        edition = await self.editions.of(held.session)
+        if edition is None:
+            return await self._adopted(held)
+        if edition.journals:
+            first, _ = await under_way(self.store, held.session.conversation_id)
             if first is not None and is_same(first, turn):
-                return session, version
-            finished = await self._finished(session, version, turn)
-            if finished is not None:
-                session, version = finished.session, version + 1
-        if session.pause is None or not is_due(session, now) or session.state not in self.program.states:
-            return session, version
-        outcome = await self._fire(session, version, now)
-        return outcome.session, version + 1
+                return edition, held
+            held = _after_turn(held, await self._finished(edition, held, turn))
+        if is_due(held.session, now) and held.session.state in edition.program.states:
+            held = _after_turn(held, await self._fire(edition, held, now))
+        if self.editions.policy.name == "migrate" and not held.session.ended:
+            change = await self.editions.carried(held.session)
+            if isinstance(change, ev.Migrated):
+                return self.editions.current, await self._migrate(held, change)
+        return edition, held
 
-    async def _finished(self, session: Session, version: int, turn: Mapping[str, Any]) -> Outcome | None:
+    async def _adopted(self, held: Held) -> tuple[Edition, Held]:
+        """A conversation whose definition nobody knows any more goes on with the machine's own, where it can."""
+        change = await self.editions.carried(held.session)
+        if isinstance(change, ev.Migrated):
+            return self.editions.current, await self._migrate(held, change)
+        session = held.session
+        raise ConversationConflict(
+            f"conversation {session.conversation_id!r} is in state {session.state!r} and was begun with a definition "
+            f"({session.definition[:12]}) that the store does not hold; it cannot go on with "
+            f"{self.program.definition.name!r}: {change}"
+        )
+
+    async def _migrate(self, held: Held, change: ev.Migrated) -> Held:
+        turn = Running(self.editions.current, held.session.conversation_id)
+        turn.take((change,))
+        return _after_turn(held, await turn.commit("migrate", fold(held.session, turn.events), held, Usage()))
+
+    async def _finished(self, edition: Edition, held: Held, turn: Mapping[str, Any]) -> Outcome | None:
         """The turn that was interrupted and must not be forgotten, played to its end; None when there is none."""
+        session = held.session
         first, must = await under_way(self.store, session.conversation_id)
         if first is None or not must or (turn and is_same(first, turn)):
             return None
-        running = Running(self, session.conversation_id, alone=self.program.alone)
+        running = Running(edition, session.conversation_id, alone=edition.program.alone)
         began = await running.open(identity(first), first["time"])
-        step = begin_again(self.program, session, first, began, self.means)
+        step = begin_again(edition.program, session, first, began, edition.means)
         if step is None:
             return None
         step = await running.play(step)
-        outcome = await running.commit(
-            first["kind"], step.session, version, step.usage, first.get("request_id")
-        )
-        await self._after(outcome)
+        request_id = first.get("request_id")
+        outcome = await running.commit(first["kind"], step.session, held, step.usage, request_id)
+        await _after(edition, outcome)
         return outcome
 
-    async def _fire(self, session: Session, version: int, now: float) -> Outcome:
-        turn = Running(self, session.conversation_id, alone=True)
+    async def _fire(self, edition: Edition, held: Held, now: float) -> Outcome:
+        session = held.session
+        turn = Running(edition, session.conversation_id, alone=True)
         asked = "" if session.pause is None else session.pause.id
         began = await turn.open({"kind": "due", "id": asked}, now)
-        step = await turn.play(begin_due(self.program, session, began, self.means))
-        outcome = await turn.commit("due", step.session, version, step.usage, None)
-        await self._after(outcome)
+        step = await turn.play(begin_due(edition.program, session, began, edition.means))
+        outcome = await turn.commit("due", step.session, held, step.usage)
+        await _after(edition, outcome)
         return outcome
 
-    async def _answered(self, value: object, session: Session, text: str) -> Outcome:
-        record = parse(text)
-        given = next((event for event in record.events if isinstance(event, ev.Answered)), None)
-        if given is None or not agrees(given.value, value):
-            raise ConversationConflict(
-                "this request id was already used for something else; use a new id for each answer"
-            )
-        return Outcome(record=record, session=await self._session_after(record, session), again=True)
 
-    async def _session_after(self, record: TurnRecord, session: Session) -> Session:
-        records = await self.records(session.conversation_id)
-        number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
-        return session if number == len(records) else replay(session.conversation_id, records[:number])
+def _held(loaded: Loaded) -> Held:
+    return Held(session=parse_session(loaded.session), version=loaded.version, pinned=loaded.definition_sha)
 
-    async def execute(self, effect: Execute, running: Running) -> Executed:
-        """Run the function of a task."""
-        return await execute(self, self.program, effect, running)
 
-    async def _recorded(self, heard: Heard, session: Session, text: str) -> Outcome:
-        record = parse(text)
-        before = record.heard
-        if before is not None and before.text != heard.text:
-            raise ConversationConflict(
-                f"request id {heard.request_id!r} was already used for another message; use a new id for each message"
-            )
-        return Outcome(record=record, session=await self._session_after(record, session), again=True)
+def _after_turn(held: Held, outcome: Outcome | None) -> Held:
+    """The conversation after a turn that was committed; as it was where there was none."""
+    if outcome is None:
+        return held
+    session = outcome.session
+    return Held(session=session, version=held.version + 1, pinned=session.definition)
 
-    async def _words_for(self, error: LLMFSMError, session: Session, turn: Running) -> str | None:
-        if Point.ERROR not in self.means.points:
-            return None
-        effect = RunHandlers(point=Point.ERROR, session=session, error=error)
-        results = await self.run_handlers(effect, turn.left, turn.journal)
-        return next((result.text for result in reversed(results.results) if result.text), None)
 
-    async def _after(self, outcome: Outcome) -> None:
-        """END_CONVERSATION runs when the end is on record; what it returns is not stored any more."""
-        if outcome.session.ended and Point.END_CONVERSATION in self.means.points:
-            effect = RunHandlers(
-                point=Point.END_CONVERSATION, session=outcome.session, text=outcome.record.text
-            )
-            await self.run_handlers(effect, None)
+async def _words_for(edition: Edition, error: LLMFSMError, session: Session, turn: Running) -> str | None:
+    if Point.ERROR not in edition.means.points:
+        return None
+    effect = RunHandlers(point=Point.ERROR, session=session, error=error)
+    results = await edition.run_handlers(effect, turn.left, turn.journal)
+    return next((result.text for result in reversed(results.results) if result.text), None)
 
-    async def run_handlers(
-        self, effect: RunHandlers, left: Callable[[], float | None] | None, journal: Journal | None = None
-    ) -> HandlerResults:
-        """Run the handlers of one point in order."""
-        return await run_point(self._handlers, effect, self._error_mode, left, journal)
 
-    async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
-        """Call the model within what is left of the turn's time."""
-        return await ask(self._llm(), effect, left, self.timeout)
-
-    @property
-    def name(self) -> str:
-        """The name of the definition, as stores keep it."""
-        return storable(self.program.definition.name)
-
-    @property
-    def journals(self) -> bool:
-        """True when turns may do more than talk."""
-        return self.program.works or bool(self.means.points)
-
-    @property
-    def definition(self) -> Definition:
-        """The definition that this engine runs."""
-        return self.program.definition
-
-    def publish(self, conversation_id: str, event: ev.Event) -> None:
-        """Tell whoever observes."""
-        self._publish(conversation_id, event)
+async def _after(edition: Edition, outcome: Outcome) -> None:
+    """END_CONVERSATION runs when the end is on record; what it returns is not stored any more."""
+    if outcome.session.ended and Point.END_CONVERSATION in edition.means.points:
+        effect = RunHandlers(point=Point.END_CONVERSATION, session=outcome.session, text=outcome.record.text)
+        await edition.run_handlers(effect, None)

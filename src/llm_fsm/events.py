@@ -197,6 +197,20 @@ class TurnUndone(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Migrated(Event):
+    """The conversation goes on under another definition, of the SHA-256 `definition`.
+
+    `states`: old state id to new one; `keys`: old context key to new one, None: dropped; `removed`: keys whose
+    values the new definition refuses.
+    """
+
+    definition: str
+    states: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+    removed: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ToolRefused(Event):
     """A call did not run: unknown or out-of-scope name, arguments that do not fit, or a person's no."""
 

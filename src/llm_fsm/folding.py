@@ -167,6 +167,27 @@ def _reminded(session: Session, event: ev.Reminded) -> Session:
     return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
 
 
+def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
+    kept = {name: value for name, value in values.items() if name not in event.keys}
+    moved = {new: values[old] for old, new in event.keys.items() if new is not None and old in values}
+    return {name: value for name, value in {**kept, **moved}.items() if name not in event.removed}
+
+
+def _migrated(session: Session, event: ev.Migrated) -> Session:
+    states, pause = event.states, session.pause
+    return replace(
+        session,
+        definition=event.definition,
+        state=states.get(session.state, session.state),
+        previous_state=None
+        if session.previous_state is None
+        else states.get(session.previous_state, session.previous_state),
+        context=_renamed(session.context, event),
+        origins=_renamed(session.origins, event),
+        pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
+    )
+
+
 def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
     return from_dict(event.session)
 
@@ -182,6 +203,7 @@ _APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.HistoryTrimmed: _history_trimmed,
     ev.Ended: _ended,
     ev.TurnUndone: _turn_undone,
+    ev.Migrated: _migrated,
     ev.RunResumed: _run_resumed,
     ev.MemorySet: _memory_set,
     ev.SharedSet: _shared_set,

@@ -17,6 +17,8 @@ from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.course import Opening
 from llm_fsm.definition import Definition
+from llm_fsm.edition import Services
+from llm_fsm.editions import read_policy
 from llm_fsm.effects import Point
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
@@ -50,6 +52,8 @@ class AsyncMachine:
     seconds for a whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether
     a failing handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks;
     `mcp`: servers by alias. `summaries` False: no state and no history is summarised. `clock`: seconds since the epoch.
+    `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
+    finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
     Raises DefinitionError, ConfigurationError.
     """
 
@@ -70,6 +74,7 @@ class AsyncMachine:
         error_mode: ErrorMode = "continue",
         summaries: bool = True,
         clock: Callable[[], float] | None = None,
+        on_change: str | Mapping[str, Any] = "pin",
     ) -> None:
         if error_mode not in ("continue", "raise"):
             raise ValueError(f"error_mode is 'continue' or 'raise', not {error_mode!r}")
@@ -84,8 +89,7 @@ class AsyncMachine:
         for function in functions:
             self.functions.register(function)
         self._toolbox = Toolbox(self.tools, McpServers(mcp or {}))
-        self._engine = Engine(
-            program=compile_program(definition, compile_prompts(prompt_sources())),
+        services = Services(
             llm=lambda: self.llm,
             store=self.store,
             timeout=timeout,
@@ -96,6 +100,8 @@ class AsyncMachine:
             summaries=summaries,
             now=self._now,
         )
+        program = compile_program(definition, compile_prompts(prompt_sources()))
+        self._engine = Engine(program=program, services=services, policy=read_policy(on_change))
         for handler in handlers:
             self.add_handler(handler)
 
@@ -150,9 +156,9 @@ class AsyncMachine:
 
         What it has due by itself, such as a time-out, happens first.
         """
-        session, _ = await self._engine.load(conversation_id)
+        session = await self._engine.load(conversation_id)
         if session.pause is not None and await self._engine.fire(conversation_id, self._now()) is not None:
-            session, _ = await self._engine.load(conversation_id)
+            session = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
         return AsyncConversation(self._engine, session, greeting)
@@ -257,7 +263,7 @@ class AsyncMachine:
         done: list[Turn] = []
         failed: dict[str, LLMFSMError] = {}
         while True:
-            rows = await self.store.due(moment, 100 + len(failed), self._engine.name)
+            rows = await self.store.due(moment, 100 + len(failed), self._engine.editions.current.name)
             waiting = [
                 name for name in dict.fromkeys(row.conversation_id for row in rows) if name not in failed
             ]
@@ -282,6 +288,15 @@ class AsyncMachine:
     async def conversations(self, after: str | None = None, limit: int = 100) -> Sequence[Listed]:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
         return await self.store.list(None if after is None else storable(after), limit)
+
+    async def definition_of(self, conversation_id: str) -> Definition:
+        """The definition that a conversation goes on by; this machine's own where nobody knows its any more.
+
+        Raises ConversationNotFound.
+        """
+        engine = self._engine
+        found = await engine.editions.find(await engine.load(conversation_id))
+        return self.definition if found is None else found.program.definition
 
     async def delete(self, conversation_id: str) -> bool:
         """Remove everything about a conversation; False if there was none."""

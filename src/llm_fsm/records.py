@@ -20,7 +20,7 @@ from llm_fsm.session import Session
 
 FORMAT = 1
 _USAGE = tuple(field.name for field in fields(Usage))
-Kind = Literal["start", "message", "run", "answer", "due", "end", "undo"]
+Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -62,8 +62,20 @@ class Outcome:
     """Given out before: the answer to a request id that is known already."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Held:
+    """A conversation as loaded under its lock. `version` 0: it does not exist yet.
+
+    `pinned`: the definition of which the store keeps a copy for it, by SHA-256; None where it keeps none.
+    """
+
+    session: Session
+    version: int
+    pinned: str | None = None
+
+
 class Host(Protocol):
-    """What a turn needs of the engine."""
+    """What a turn needs of the definition's edition."""
 
     store: Store
     toolbox: Toolbox
@@ -77,6 +89,16 @@ class Host(Protocol):
     @property
     def name(self) -> str:
         """The name of the definition."""
+        ...
+
+    @property
+    def identity(self) -> str:
+        """The SHA-256 that conversations are pinned to."""
+        ...
+
+    @property
+    def document(self) -> str:
+        """The definition as canonical JSON."""
         ...
 
     @property
@@ -267,13 +289,15 @@ class Running:
     # -- the end
 
     async def commit(
-        self, kind: Kind, session: Session, expected: int, usage: Usage, request_id: str | None
+        self, kind: Kind, session: Session, held: Held, usage: Usage, request_id: str | None = None
     ) -> Outcome:
+        """Write the turn that took a conversation from where it was held to `session`."""
+        own = session.definition == self.host.identity
         record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,
-                expected=expected,
+                expected=held.version,
                 session=dump_session(session),
                 record=dump(record),
                 request_id=request_id,
@@ -282,6 +306,8 @@ class Running:
                 ended=session.ended,
                 time=self.host.now(),
                 due=due_rows(session),
+                definition_sha=session.definition if own else held.pinned,
+                definition_text=self.host.document if own and held.pinned != session.definition else None,
             )
         )
         return Outcome(record=record, session=session)

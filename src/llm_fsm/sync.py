@@ -268,6 +268,10 @@ class Machine:
         """What the store holds, in order of ids, in pages of `limit` after the id `after`."""
         return self._loop.run(self._machine.conversations(after, limit))
 
+    def definition_of(self, conversation_id: str) -> Definition:
+        """The definition that a conversation goes on by; see AsyncMachine.definition_of."""
+        return self._loop.run(self._machine.definition_of(conversation_id))
+
     def delete(self, conversation_id: str) -> bool:
         """Remove everything about a conversation; False if there was none."""
         return self._loop.run(self._machine.delete(conversation_id))

@@ -35,8 +35,8 @@ class Talk:
 
     @property
     def definition(self) -> Definition:
-        """The definition that the conversation follows."""
-        return self._machine.definition
+        """The definition that the conversation follows: the one it was begun with."""
+        return self._runner.run(self._machine.definition_of(self.id))
 
     @property
     def greeting(self) -> str:

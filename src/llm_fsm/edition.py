@@ -1,0 +1,124 @@
+"""One definition as this host plays it: its program, the tools and handlers it has there, its effects performed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from llm_fsm import events as ev
+from llm_fsm.asking import ask
+from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
+from llm_fsm.execution import execute
+from llm_fsm.functions import Functions
+from llm_fsm.handlers import ErrorMode, Handler
+from llm_fsm.journal import Journal
+from llm_fsm.kit import Kit
+from llm_fsm.llm.base import LLM
+from llm_fsm.messages import ModelReply
+from llm_fsm.observers import Observer
+from llm_fsm.points import run_point
+from llm_fsm.program import Program
+from llm_fsm.running import Running
+from llm_fsm.stores.base import Store, storable
+from llm_fsm.toolbox import Toolbox
+from llm_fsm.turn import Means
+
+
+@dataclass(slots=True, kw_only=True)
+class Services:
+    """What a host brings, whatever the definition. `timeout`: seconds for a turn, or for one effect of a run."""
+
+    llm: Callable[[], LLM]
+    store: Store
+    timeout: float | None
+    error_mode: ErrorMode
+    publish: Observer
+    toolbox: Toolbox
+    functions: Functions
+    now: Callable[[], float]
+    """Seconds since the epoch."""
+    summaries: bool = True
+    handlers: tuple[Handler, ...] = ()
+    points: frozenset[Point] = frozenset()
+
+    def add_handler(self, handler: Handler) -> None:
+        """Register a handler; it runs from the next turn on."""
+        self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
+        self.points = frozenset(point for item in self.handlers for point in item.points)
+
+
+class Edition:
+    """See above; what `running.Host` asks for. `prepare` comes before the first turn."""
+
+    def __init__(self, services: Services, program: Program) -> None:
+        self.program = program
+        self.store = services.store
+        self.toolbox = services.toolbox
+        self.functions = services.functions
+        self.now = services.now
+        self._services = services
+        self._means = Means(summaries=services.summaries)
+        self._ready = not (program.works or program.definition.tools)
+
+    @property
+    def name(self) -> str:
+        """The name of the definition, as stores keep it."""
+        return storable(self.program.definition.name)
+
+    @property
+    def identity(self) -> str:
+        """The SHA-256 that conversations are pinned to."""
+        return self.program.identity
+
+    @property
+    def document(self) -> str:
+        """The definition as canonical JSON, of which `identity` is the hash."""
+        return self.program.definition.canonical
+
+    @property
+    def means(self) -> Means:
+        """What every turn is given."""
+        if self._means.points is not self._services.points:
+            self._means = replace(self._means, points=self._services.points)
+        return self._means
+
+    @property
+    def timeout(self) -> float | None:
+        """Seconds for a turn, or for one effect of a run."""
+        return self._services.timeout
+
+    @property
+    def journals(self) -> bool:
+        """True when turns may do more than talk."""
+        return self.program.works or bool(self._services.points)
+
+    async def prepare(self) -> None:
+        """Find every tool and function that the definition names, once. Raises ConfigurationError."""
+        if self._ready:
+            return
+        self.functions.check(self.program)
+        terms = await self.toolbox.terms(self.program.definition)
+        states = {name: tuple(plan.state.tools) for name, plan in self.program.states.items()}
+        self._means = replace(self._means, kit=Kit(terms, states))
+        self._ready = True
+
+    # -- effects
+
+    async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
+        """Call the model within what is left of the turn's time."""
+        return await ask(self._services.llm(), effect, left, self.timeout)
+
+    async def run_handlers(
+        self, effect: RunHandlers, left: Callable[[], float | None] | None, journal: Journal | None = None
+    ) -> HandlerResults:
+        """Run the handlers of one point in order."""
+        services = self._services
+        return await run_point(services.handlers, effect, services.error_mode, left, journal)
+
+    async def execute(self, effect: Execute, running: Running) -> Executed:
+        """Run the function of a task."""
+        return await execute(self, self.program, effect, running)
+
+    def publish(self, conversation_id: str, event: ev.Event) -> None:
+        """Tell whoever observes."""
+        self._services.publish(conversation_id, event)

@@ -1,0 +1,114 @@
+"""Which definition a conversation is played by: the one that it is pinned to, even when the file has changed.
+
+A session names its definition by SHA-256, and the store keeps the definitions of its sessions. What happens to a
+conversation of another definition than the machine's is its policy: `pin` plays it to its end on its own,
+`migrate` carries it over by a map of states and keys where that can be done, `reject` refuses it.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from llm_fsm import events as ev
+from llm_fsm.definition import Definition
+from llm_fsm.edition import Edition, Services
+from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
+from llm_fsm.migration import Change, carried, check_change, read_change
+from llm_fsm.program import Program, compile_program
+from llm_fsm.session import Session
+
+KEPT = 32
+"""Older definitions that stay compiled."""
+
+POLICIES = ("pin", "migrate", "reject")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Policy:
+    """What happens to conversations of an older definition. `change`: how `migrate` carries them over."""
+
+    name: str = "pin"
+    change: Change = field(default_factory=Change)
+
+
+def read_policy(given: str | Mapping[str, Any]) -> Policy:
+    """The policy as a host writes it: a name, or the map of `migrate`. Raises ConfigurationError."""
+    if isinstance(given, Mapping):
+        return Policy(name="migrate", change=read_change(given))
+    if given in POLICIES:
+        return Policy(name=given)
+    raise ConfigurationError(
+        f'on_change is "pin", "migrate", "reject" or a map {{"states": {{…}}, "keys": {{…}}}}, not {given!r}'
+    )
+
+
+class Editions:
+    """The machine's own edition, and those of older definitions while they are needed."""
+
+    def __init__(self, services: Services, program: Program, policy: Policy) -> None:
+        check_change(policy.change, program)
+        self.current = Edition(services, program)
+        self.policy = policy
+        self._services = services
+        self._older: OrderedDict[str, Edition] = OrderedDict()
+
+    async def find(self, session: Session) -> Edition | None:
+        """The edition that a conversation is pinned to; None where nobody knows its definition any more."""
+        identity = session.definition
+        if identity == self.current.identity:
+            return self.current
+        found = self._older.get(identity)
+        if found is None:
+            text = await self._services.store.definition(identity)
+            if text is None:
+                return None
+            program = _compiled(identity, text, self.current.program)
+            found = self._older[identity] = Edition(self._services, program)
+            if len(self._older) > KEPT:
+                self._older.popitem(last=False)
+        self._older.move_to_end(identity)
+        return found
+
+    async def of(self, session: Session) -> Edition | None:
+        """The edition that plays a conversation; None where nobody knows its definition any more.
+
+        Raises ConversationConflict where the policy refuses it.
+        """
+        current = self.current
+        if session.definition == current.identity or session.ended:
+            return current
+        if self.policy.name == "reject":
+            raise ConversationConflict(
+                f"conversation {session.conversation_id!r} was begun with another version of the definition "
+                f"({session.definition[:12]}) than this machine's {current.name!r} ({current.identity[:12]}), "
+                'and this machine was made with on_change="reject"'
+            )
+        found = await self.find(session)
+        if found is not None:
+            await found.prepare()
+        return found
+
+    async def carried(self, session: Session) -> ev.Migrated | str | None:
+        """How a conversation comes to the machine's own definition; why it cannot; None where it need not.
+
+        One whose definition nobody knows any more can come only by the map, or as it is.
+        """
+        if session.definition == self.current.identity or session.ended:
+            return None
+        found = await self.find(session)
+        old = None if found is None else found.program
+        return carried(session, old, self.current.program, self.policy.change)
+
+
+def _compiled(identity: str, text: str, like: Program) -> Program:
+    try:
+        return compile_program(Definition.model_validate_json(text), like.prompts)
+    except (ValidationError, DefinitionError) as error:
+        raise StoreError(
+            f"the definition {identity[:12]} that the store keeps for its conversations cannot be used: {error}"
+        ) from error

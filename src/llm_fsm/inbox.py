@@ -1,0 +1,44 @@
+"""What was answered already: a request id that comes again gets the turn on record, and never another one."""
+
+from __future__ import annotations
+
+from llm_fsm import events as ev
+from llm_fsm.course import Heard
+from llm_fsm.errors import ConversationConflict
+from llm_fsm.outputs import agrees
+from llm_fsm.records import TurnRecord, parse, replay
+from llm_fsm.running import Outcome
+from llm_fsm.session import Session
+from llm_fsm.stores.base import Store
+
+
+async def message_again(store: Store, session: Session, heard: Heard, recorded: str) -> Outcome:
+    """The turn that answered a message. Raises ConversationConflict where its request id was another one's."""
+    record = parse(recorded)
+    before = record.heard
+    if before is None or before.text != heard.text:
+        what = "an answer" if before is None else "another message"
+        raise ConversationConflict(
+            f"request id {heard.request_id!r} was already used for {what}; use a new id for each message"
+        )
+    return await _given(store, session, record)
+
+
+async def answer_again(store: Store, session: Session, value: object, recorded: str) -> Outcome:
+    """The turn that an answer led to. Raises ConversationConflict where its request id was another one's."""
+    record = parse(recorded)
+    given = next((event for event in record.events if isinstance(event, ev.Answered)), None)
+    if given is None or not agrees(given.value, value):
+        raise ConversationConflict(
+            "this request id was already used for something else; use a new id for each answer"
+        )
+    return await _given(store, session, record)
+
+
+async def _given(store: Store, session: Session, record: TurnRecord) -> Outcome:
+    """A turn on record with the session as it was after it."""
+    records = [parse(text) for text in await store.records(session.conversation_id)]
+    number = next((n for n, item in enumerate(records, 1) if item == record), len(records))
+    if number < len(records):
+        session = replay(session.conversation_id, records[:number])
+    return Outcome(record=record, session=session, again=True)

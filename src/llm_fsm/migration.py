@@ -1,0 +1,81 @@
+"""Carrying a conversation from an older definition over to a newer one: which states and keys are which.
+
+The map is data: {"states": {old id: new id}, "keys": {old key: new key, or null to drop it}}; what it does not
+name keeps its name. A value that its new key refuses is dropped, so that it is asked for again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.findings import nearest
+from llm_fsm.folding import apply
+from llm_fsm.program import Program
+from llm_fsm.session import Session
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Old state id to new one; old context key to new one, None: dropped."""
+
+    states: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def read_change(document: Mapping[str, Any]) -> Change:
+    """The map as written. Raises ConfigurationError that says what it must look like."""
+    unknown = [name for name in document if name not in ("states", "keys")]
+    states, keys = document.get("states", {}), document.get("keys", {})
+    sound = not unknown and isinstance(states, Mapping) and isinstance(keys, Mapping)
+    if not sound or not all(isinstance(name, str) for name in (*states, *keys, *states.values())):
+        raise ConfigurationError(
+            'a map of a changed definition is {"states": {"old id": "new id"}, "keys": {"old key": "new key"}}, '
+            "where null drops a key" + (f"; {unknown[0]!r} is neither states nor keys" if unknown else "")
+        )
+    if not all(name is None or (isinstance(name, str) and name) for name in keys.values()):
+        raise ConfigurationError(
+            "a map of a changed definition names each new key, or null to drop the old one"
+        )
+    return Change(states=dict(states), keys=dict(keys))
+
+
+def check_change(change: Change, program: Program) -> None:
+    """Raise ConfigurationError where the map leads to a state that the definition does not have."""
+    for old, new in change.states.items():
+        if new not in program.states:
+            guess = nearest(new, program.states)
+            hint = f"; did you mean {guess!r}?" if guess else ""
+            raise ConfigurationError(
+                f"the map of states leads {old!r} to {new!r}, which the definition "
+                f"{program.definition.name!r} does not have{hint}"
+            )
+
+
+def carried(session: Session, old: Program | None, new: Program, change: Change) -> ev.Migrated | str:
+    """How a conversation goes over to `new`; a sentence instead where it cannot, and stays with `old`.
+
+    `old` is None where nobody knows the older definition any more.
+    """
+    if old is not None and old.definition.name != new.definition.name:
+        return f"it belongs to another machine, {old.definition.name!r}"
+    state = change.states.get(session.state, session.state)
+    if state not in new.states:
+        return f"the definition has no state {state!r} any more, and the map names no other"
+    if session.work is not None:
+        return "it is in the middle of a task or of a call of a tool"
+    if session.pause is not None and (session.pause.kind != "wait" or new.states[state].kind != "wait"):
+        return f"it waits for {session.pause.what!r}, and {state!r} does not"
+    keys = {name: key for name, key in change.keys.items() if name in session.context}
+    event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
+    context = apply(session, event).context
+    removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
+    if old is not None:  # what was secret stays so, unless the new definition says what it is
+        kept = {key for key in context if key in new.keys.sources}
+        removed |= (old.keys.secrets & context.keys()) - kept
+    return ev.Migrated(
+        definition=new.identity, states=change.states, keys=keys, removed=tuple(sorted(removed))
+    )
