@@ -16,7 +16,7 @@ help:
 	@echo 'make chat    talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make test    run the tests'
 	@echo 'make lint    ruff, mypy --strict, and our own checker on our own definitions'
-	@echo 'make bench   measure what start-up and a turn cost'
+	@echo 'make bench   measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
 	@echo 'make clean   remove .venv and everything else that was made'
 
 chat: $(VENV)/.run
@@ -34,9 +34,12 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev
 	$(BIN)/python -m compileall -q src benchmarks
 	$(BIN)/python -m benchmarks $(ARGS)
+ifeq ($(findstring --quick,$(ARGS)),)
+	$(BIN)/python -m benchmarks.beside
+endif
 
 clean:
-	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .bench build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Debian's Python may come without ensurepip; then its own pip fills the new environment.

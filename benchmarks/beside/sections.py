@@ -1,0 +1,257 @@
+"""What is measured: one function a table. Runs of the systems are interleaved, so that drift falls on all."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.beside.server_process import Server
+from benchmarks.beside.systems import HERE, System, python
+
+Row = dict[str, Any]
+EXPECTED = {"name": "Maria Gonzalez", "email": "m.gonzalez@example.org", "date": "12 May 2027"}
+
+
+@dataclass(frozen=True, slots=True)
+class Bench:
+    """The server, the systems, and how often each is measured."""
+
+    server: Server
+    systems: Sequence[System]
+    runs: int
+    conversations: int
+
+    def worker(self, system: System, mode: str, *, timeout: float = 300, **options: Any) -> Row:
+        """One measurement of one system."""
+        options = {"base_url": self.server.base_url, **options}
+        command = [python(system.environment), "worker.py", system.peer, mode, json.dumps(options)]
+        try:
+            made = subprocess.run(
+                command, cwd=HERE, capture_output=True, text=True, timeout=timeout, check=False
+            )
+            return json.loads(made.stdout.strip().splitlines()[-1])
+        except subprocess.TimeoutExpired:
+            return {"failed": f"no end after {timeout:g} s"}
+        except (IndexError, ValueError):
+            return {"failed": made.stderr.strip()[-300:]}
+
+    def repeated(self, systems: Sequence[System], mode: str, **options: Any) -> dict[str, Row]:
+        """The median of every figure over the runs of each system."""
+        found: dict[str, list[Row]] = {system.name: [] for system in systems}
+        for _ in range(self.runs):
+            for system in systems:
+                found[system.name].append(self.worker(system, mode, **options))
+        return {name: _median(rows) for name, rows in found.items()}
+
+
+def _median(rows: list[Row]) -> Row:
+    good = [row for row in rows if "failed" not in row]
+    if not good:
+        return rows[-1]
+    return {
+        key: statistics.median(row[key] for row in good) if isinstance(value, int | float) else value
+        for key, value in good[0].items()
+    }
+
+
+def tokens(bench: Bench) -> dict[str, Row]:
+    """Calls and prompt tokens of one conversation, as counted from what was sent."""
+    found = {}
+    for system in bench.systems:
+        bench.server.configure(record="light")
+        talked = bench.worker(system, "talk", timeout=90)
+        sent = bench.server.ask("/admin/stats")["requests"]
+        if "failed" in talked or not sent:
+            found[system.name] = talked
+            continue
+        calls, turns = len(sent) - talked["greeted"], talked["turns"]
+        later = sent[talked["greeted"] :]
+        prompt = sum(row["prompt_tokens"] for row in later)
+        found[system.name] = {
+            "right": talked["state"] == "done" and (talked["data"] == EXPECTED or turns == 3),
+            "calls": calls / turns,
+            "messages": sum(row["message_tokens"] for row in later) / turns,
+            "prompt": prompt / turns,
+            "cached": 100 * sum(row["lcp_best_tokens"] for row in later) / prompt,
+            "completion": sum(row["completion_tokens"] for row in later) / turns,
+        }
+    return found
+
+
+def turns(bench: Bench) -> dict[str, Row]:
+    """A turn over HTTP at no delay."""
+    bench.server.configure()
+    return bench.repeated(bench.systems, "turns", warm=2, conversations=bench.conversations)
+
+
+def stub(bench: Bench) -> dict[str, Row]:
+    """A turn with the model in process."""
+    systems = [system for system in bench.systems if system.stubbed]
+    return bench.repeated(systems, "turns", warm=2, conversations=2 * bench.conversations, stub=True)
+
+
+def _many(count: int, rounds: int) -> Callable[[Bench], dict[str, Row]]:
+    def section(bench: Bench) -> dict[str, Row]:
+        bench.server.configure(delay_ms=50)
+        return bench.repeated(bench.systems, "many", n=count, rounds=rounds, timeout=180)
+
+    section.__doc__ = f"{count} conversations at once, a model that takes 50 ms, one core."
+    return section
+
+
+def idle(bench: Bench) -> dict[str, Row]:
+    """Memory of an idle conversation in the memory store."""
+    systems = [system for system in bench.systems if system.stubbed and system.name != "fsm-agent-flow"]
+    return {system.name: bench.worker(system, "idle", n=10_000, seconds=10, stub=True) for system in systems}
+
+
+def long(bench: Bench) -> dict[str, Row]:
+    """A conversation of 505 turns: prompt tokens and time at turns 10, 100 and 500."""
+    found = {}
+    for system in bench.systems:
+        if system.name == "fsm-agent-flow":
+            continue
+        bench.server.configure(record="light")
+        row = bench.worker(system, "long", turns=505, timeout=240)
+        sent = bench.server.ask("/admin/stats")["requests"]
+        if "failed" not in row and sent:
+            per = len(sent) / 506
+            for number in (10, 100, 500):
+                at = int(per * (number + 1))
+                near = sent[max(0, at - 6) : at + 6] or sent[-1:]
+                row[f"tokens_{number}"] = statistics.mean(each["prompt_tokens"] for each in near) * per
+            row |= {f"ms_{number}": row["ms_at"][str(number)] for number in (10, 100, 500)}
+        found[system.name] = row
+    return found
+
+
+def stream(bench: Bench) -> dict[str, Row]:
+    """Words of 200 tokens at 5 ms a token: when the user sees the first one."""
+    bench.server.configure(token_delay_ms=5, pad_tokens=190)
+    return {
+        system.name: bench.worker(system, "stream", times=5, timeout=120)
+        for system in bench.systems
+        if system.name != "fsm-agent-flow"
+    }
+
+
+def durable(bench: Bench) -> dict[str, Row]:
+    """A turn with the model in process, kept on disk and not, at turns 10, 100 and 500."""
+    found = {}
+    for system in bench.systems:
+        if not system.durable:
+            continue
+        kept = bench.worker(system, "long", turns=505, stub=True, store=True, timeout=240)
+        bare = bench.worker(system, "long", turns=505, stub=True, timeout=240)
+        if "failed" in kept or "failed" in bare:
+            found[system.name] = kept if "failed" in kept else bare
+            continue
+        row = {f"more_{at}": kept["ms_at"][at] - bare["ms_at"][at] for at in ("10", "100", "500")}
+        found[system.name] = {**row, "mb": kept["store_bytes_at"]["500"] / 2**20}
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A section and how it is printed: title, column heads with the key of each figure and its format."""
+
+    title: str
+    measure: Callable[[Bench], dict[str, Row]]
+    columns: tuple[tuple[str, str, str], ...]
+    plotted: str
+    """The figure of the plot."""
+    better: str = "lower"
+
+
+SECTIONS = {
+    "tokens": Table(
+        "Model calls and tokens of a turn",
+        tokens,
+        (
+            ("form filled rightly", "right", ""),
+            ("calls a turn", "calls", ".2f"),
+            ("tokens of the messages", "messages", ".0f"),
+            ("with schema and tools", "prompt", ".0f"),
+            ("% in a prefix seen before", "cached", ".0f"),
+            ("tokens of the reply", "completion", ".0f"),
+        ),
+        "prompt",
+    ),
+    "stub": Table(
+        "A turn with the model in process: CPU",
+        stub,
+        (("CPU ms", "cpu_ms", ".3f"), ("mean", "cpu_mean_ms", ".3f"), ("wall ms", "wall_ms", ".3f")),
+        "cpu_ms",
+    ),
+    "turns": Table(
+        "A turn over HTTP, a model that answers at once: CPU",
+        turns,
+        (("CPU ms", "cpu_ms", ".3f"), ("mean", "cpu_mean_ms", ".3f"), ("wall ms", "wall_ms", ".3f")),
+        "cpu_ms",
+    ),
+    "many256": Table(
+        "256 conversations at once, a model that takes 50 ms, one core",
+        _many(256, 6),
+        (
+            ("turns/s", "turns_per_s", ".0f"),
+            ("p50 ms", "p50_ms", ".0f"),
+            ("p99 ms", "p99_ms", ".0f"),
+            ("CPU ms a turn", "cpu_ms", ".2f"),
+            ("errors", "errors", ".0f"),
+        ),
+        "turns_per_s",
+        "higher",
+    ),
+    "many1000": Table(
+        "1,000 conversations at once, a model that takes 50 ms, one core",
+        _many(1000, 4),
+        (
+            ("turns/s", "turns_per_s", ".0f"),
+            ("p50 ms", "p50_ms", ".0f"),
+            ("p99 ms", "p99_ms", ".0f"),
+            ("MB", "rss_mb", ".0f"),
+            ("errors", "errors", ".0f"),
+        ),
+        "turns_per_s",
+        "higher",
+    ),
+    "idle": Table("Memory of an idle conversation", idle, (("kB", "kb", ".1f"),), "kb"),
+    "long": Table(
+        "A long conversation",
+        long,
+        (
+            ("tokens at turn 10", "tokens_10", ".0f"),
+            ("100", "tokens_100", ".0f"),
+            ("500", "tokens_500", ".0f"),
+            ("ms at turn 10", "ms_10", ".2f"),
+            ("500", "ms_500", ".2f"),
+        ),
+        "tokens_500",
+    ),
+    "stream": Table(
+        "Words of 200 tokens at 5 ms a token: the first one the user sees",
+        stream,
+        (
+            ("streams", "streams", ""),
+            ("first word ms", "visible_ms", ".0f"),
+            ("all ms", "total_ms", ".0f"),
+            ("shows JSON", "shows_json", ""),
+        ),
+        "visible_ms",
+    ),
+    "durable": Table(
+        "A turn kept on disk, above one that is not",
+        durable,
+        (
+            ("ms at turn 10", "more_10", ".2f"),
+            ("100", "more_100", ".2f"),
+            ("500", "more_500", ".2f"),
+            ("MB after 500 turns", "mb", ".1f"),
+        ),
+        "more_500",
+    ),
+}
