@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
+import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -28,11 +29,20 @@ class Bench:
     def worker(self, system: System, mode: str, *, timeout: float = 300, **options: Any) -> Row:
         """One measurement of one system."""
         options = {"base_url": self.server.base_url, **options}
-        command = [python(system.environment), "worker.py", system.peer, mode, json.dumps(options)]
+        command = [
+            python(system.environment),
+            str(HERE / "worker.py"),
+            system.peer,
+            mode,
+            json.dumps(options),
+        ]
         try:
-            made = subprocess.run(
-                command, cwd=HERE, capture_output=True, text=True, timeout=timeout, check=False
-            )
+            with tempfile.TemporaryDirectory(
+                prefix="beside-"
+            ) as elsewhere:  # some leave their logs where they run
+                made = subprocess.run(
+                    command, cwd=elsewhere, capture_output=True, text=True, timeout=timeout, check=False
+                )
             return json.loads(made.stdout.strip().splitlines()[-1])
         except subprocess.TimeoutExpired:
             return {"failed": f"no end after {timeout:g} s"}
