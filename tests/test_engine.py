@@ -578,3 +578,91 @@ async def test_a_machine_lives_by_the_clock_it_is_given() -> None:
     moment[0] += 1
     assert (await chat.send("now?")).text == "It is time."
     assert [listed.updated for listed in await machine.conversations()] == moment
+
+
+class Dies(BaseException):
+    """What ends a process, as far as a turn can tell."""
+
+
+async def _acting(store: Any, model: Any, seen: list[str]) -> AsyncMachine:
+    machine = AsyncMachine.from_dict(GREETER, model=model, store=store)
+
+    @machine.on("pre_processing")
+    def noted(occasion: Occasion) -> None:
+        seen.append(f"{occasion.user_input} {occasion.key}")
+
+    return machine
+
+
+async def test_message_that_died_after_it_acted_is_finished_before_the_next_one() -> None:
+    store, seen = MemoryStore(), []
+    first = await _acting(store, ScriptedLLM([Dies()]), seen)
+    chat = await first.start(conversation_id="c", greet=False)
+    with pytest.raises(Dies):
+        await chat.send("one", request_id="m1")
+    second = await _acting(store, ScriptedLLM([reply("hello", "1"), reply("hello", "2")]), seen)
+    chat = await second.resume("c")
+    assert (await chat.send("two", request_id="m2")).text == "2"
+    assert (await chat.send("one", request_id="m1")).text == "1"
+    assert [m.text for m in await chat.history()] == ["one", "1", "two", "2"]
+    assert [said.split()[0] for said in seen] == ["one", "two"]
+
+
+@pytest.mark.parametrize("request_id", ["m1", None])
+async def test_message_whose_failure_was_told_is_forgotten_unless_it_comes_again(request_id: str | None) -> None:
+    store, seen = MemoryStore(), []
+    machine = await _acting(
+        store, ScriptedLLM([ModelError("down"), reply("hello", "2"), ModelError("down"), reply("hello", "3")]), seen
+    )
+    chat = await machine.start(conversation_id="c", greet=False)
+    with pytest.raises(ModelError):
+        await chat.send("one", request_id=request_id)
+    assert (await chat.send("two", request_id="m2")).text == "2"
+    with pytest.raises(ModelError):
+        await chat.send("three", request_id="m3")
+    assert (await chat.send("three", request_id="m3")).text == "3"
+    assert [m.text for m in await chat.history()] == ["two", "2", "three", "3"]
+    assert [said.split()[0] for said in seen] == ["one", "two", "three"]
+
+
+async def test_handler_keys_tell_every_run_from_the_others_and_stay_when_a_turn_is_begun_again() -> None:
+    store, keys = MemoryStore(), []
+    points = ("pre_processing", "context_update", "pre_transition", "post_transition", "end_conversation")
+
+    def machine(*replies: Any) -> AsyncMachine:
+        made = scripted(*replies, store=store, clock=lambda: 1000.0)
+        made.on(*points)(lambda occasion: keys.append(occasion.key))
+        return made
+
+    chat = await machine(reply("hello", "hm"), Dies()).start(conversation_id="c", greet=False)
+    await chat.send("one")
+    with pytest.raises(Dies):
+        await chat.send("Ada", request_id="m2")
+    before, keys[:] = list(keys), []
+    again = await machine(reply("bye", "Bye", name="Ada")).resume("c")
+    await again.send("Ada", request_id="m2")
+    assert len(before) == 2
+    assert len({*before, *keys}) == len(before) + len(keys) == 6
+    assert all(len(key) == 32 for key in keys)
+
+
+async def test_handler_that_died_is_run_again_with_the_key_that_it_had() -> None:
+    store, keys = MemoryStore(), []
+
+    def machine(*, dies: bool) -> AsyncMachine:
+        made = scripted(reply("hello", "1"), store=store)
+
+        @made.on("pre_processing")
+        async def acted(occasion: Occasion) -> None:
+            keys.append(occasion.key)
+            if dies:
+                raise Dies
+
+        return made
+
+    chat = await machine(dies=True).start(conversation_id="c", greet=False)
+    with pytest.raises(Dies):
+        await chat.send("one", request_id="m1")
+    await (await machine(dies=False).resume("c")).send("one", request_id="m1")
+    assert len(keys) == 2
+    assert len(set(keys)) == 1

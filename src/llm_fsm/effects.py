@@ -49,11 +49,12 @@ class RunHandlers:
     """Run the handlers of one point.
 
     `target` is where a move leads, `updated` the keys just changed, `text` the words about to be said,
-    `error` what failed.
+    `error` what failed. `number`: the events of the turn so far, which tell this time from others at the same point.
     """
 
     point: Point
     session: Session
+    number: int = 0
     target: str | None = None
     updated: frozenset[str] = frozenset()
     text: str | None = None

@@ -111,9 +111,10 @@ class Engine:
             try:
                 step = await turn.play(begin(edition.program, session, heard, edition.means))
                 after, usage = step.session, step.usage
-            except (ModelError, HandlerError) as error:
-                words = await _words_for(edition, error, session, turn)
+            except LLMFSMError as error:
+                words = await _words_for(edition, error, session, turn, heard.time)
                 if words is None:
+                    await turn.failed()
                     raise
                 after, happened = apologise(session, heard, error, words)
                 first, *rest = happened
@@ -357,10 +358,13 @@ def _after_turn(held: Held, outcome: Outcome | None) -> Held:
     return Held(session=session, version=held.version + 1, pinned=session.definition)
 
 
-async def _words_for(edition: Edition, error: LLMFSMError, session: Session, turn: Running) -> str | None:
-    if Point.ERROR not in edition.means.points:
+async def _words_for(
+    edition: Edition, error: LLMFSMError, session: Session, turn: Running, began: float
+) -> str | None:
+    """What an ERROR handler says instead; None where the error is to be raised."""
+    if Point.ERROR not in edition.means.points or not isinstance(error, ModelError | HandlerError):
         return None
-    effect = RunHandlers(point=Point.ERROR, session=session, error=error)
+    effect = RunHandlers(point=Point.ERROR, session=replace(session, time=began), error=error)
     results = await edition.run_handlers(effect, turn.left, turn.journal)
     return next((result.text for result in reversed(results.results) if result.text), None)
 

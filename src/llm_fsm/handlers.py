@@ -8,7 +8,9 @@ may return a text to say instead, "" for silence. Plain functions run in a threa
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import inspect
+import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -34,7 +36,9 @@ class Occasion:
     """What a handler is told. `context` is its own copy of the user's data; `system` the read-only names.
 
     `state` is where the machine is (at `post_transition`: where it arrived), `target` where a move leads or
-    led, `updated` the keys just changed, `text` the words about to be said, `error` what failed.
+    led, `updated` the keys just changed, `text` the words about to be said, `error` what failed. `key` is the same
+    when this handler is run again for the same occasion, after a crash, and another one every other time: give it to
+    whatever must happen only once.
     """
 
     point: Point
@@ -48,6 +52,7 @@ class Occasion:
     updated: frozenset[str] = frozenset()
     text: str | None = None
     error: BaseException | None = None
+    key: str = ""
 
 
 Predicate = Callable[[Occasion], bool]
@@ -205,8 +210,15 @@ def create_handler(name: str) -> HandlerBuilder:
     return HandlerBuilder(name)
 
 
+def occasion_key(effect: RunHandlers, handler: str) -> str:
+    """The idempotency key of a handler's run: the same when the turn is begun again."""
+    session = effect.session
+    where = [session.conversation_id, session.time, session.turn, effect.point.value, effect.number, handler]
+    return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
+
+
 def occasion_of(effect: RunHandlers, context: Mapping[str, Any]) -> Occasion:
-    """The occasion of an effect, with the context as the handlers before this one left it."""
+    """The occasion of an effect, with the context as the handlers before this one left it, still without a key."""
     session = effect.session
     arrived = effect.point is Point.POST_TRANSITION
     return Occasion(

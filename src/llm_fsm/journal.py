@@ -21,6 +21,8 @@ from llm_fsm.stores.base import Store
 Entry = Mapping[str, Any]
 _KEYED = "keyed"
 BEGUN = "begun"
+FAILED = "failed"
+_TALK = frozenset({"model", BEGUN, FAILED})
 
 
 class Journal:
@@ -50,7 +52,7 @@ class Journal:
                     self._keyed[entry["key"]] = entry["entry"]
                 elif entry["kind"] == BEGUN:
                     self._begun.add(entry["key"])
-                else:
+                elif entry["kind"] != FAILED:
                     self._known.append(entry)
             return float(entries[0]["time"])
         if entries:
@@ -99,6 +101,11 @@ class Journal:
         await self._write({"kind": _KEYED, "key": key, "entry": entry})
         return entry
 
+    async def fail(self) -> None:
+        """Write down that the turn failed and its caller was told, where anything was written of it."""
+        if self._step:
+            await self._write({"kind": FAILED})
+
     async def _part_here(self) -> None:
         """The host's code changed since: what follows is another turn. What was read so far stays."""
         self._known.clear()
@@ -118,6 +125,11 @@ class Journal:
         step, self._step = self._step, self._step + 1
         text = json.dumps({**entry, "step": step}, separators=(",", ":"))
         await self._store.journal(self._id, step, text)
+
+
+def acts(kind: str) -> bool:
+    """True for the kind of an entry that is the result of something done, not of words."""
+    return kind not in _TALK
 
 
 def without_kind(entry: Entry) -> dict[str, Any]:

@@ -49,7 +49,7 @@ NO_TOOLS = Kit()
 def call_key(space: str, time: float, number: int, call: ToolCall) -> str:
     """The idempotency key of call `number` of a turn that began at `time` (seconds since the epoch).
 
-    `space`: the conversation's id, or something longer where a turn has several courses.
+    `space`: the conversation's id and the turn's number, and more where a turn has several courses.
     The same when the turn is begun again, another for every other call.
     """
     text = json.dumps([space, time, number, call.name, call.arguments])

@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.effects import HandlerResult, HandlerResults, RunHandlers
-from llm_fsm.handlers import ErrorMode, Handler, occasion_of, run
+from llm_fsm.handlers import ErrorMode, Handler, occasion_key, occasion_of, run
 from llm_fsm.journal import Journal, entry_result, result_entry
 
 
@@ -26,6 +26,7 @@ async def run_point(
         occasion = occasion_of(effect, context)
         if not handler.wants(occasion):
             continue
+        occasion = replace(occasion, key=occasion_key(effect, handler.name))
 
         async def perform(handler: Handler = handler, occasion: Any = occasion) -> Mapping[str, Any]:
             timeout = None if left is None else left()

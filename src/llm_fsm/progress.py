@@ -154,7 +154,12 @@ class Progress:
         if point not in self.points:
             return ()
         found = yield RunHandlers(
-            point=point, session=self.session, target=target, updated=frozenset(updated), text=text
+            point=point,
+            session=self.session,
+            number=len(self.events),
+            target=target,
+            updated=frozenset(updated),
+            text=text,
         )
         if not isinstance(found, HandlerResults):
             raise TypeError(f"{point} wants HandlerResults, got {type(found).__name__}")

@@ -1,7 +1,9 @@
 """A turn that was interrupted and must be finished before anything else happens in its conversation.
 
 An answer that was accepted counts even if the process died while it was carried out, and a call that must not
-run twice may have run. So where the journal holds either, the interrupted turn is played to its end first.
+run twice may have run. A message with a request id will come again, and what was done for it must not be done
+again then. So where the journal holds any of these, the interrupted turn is played to its end first; not a turn
+that failed and whose caller was told.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.course import Answer, Heard
-from llm_fsm.journal import BEGUN
+from llm_fsm.journal import BEGUN, FAILED, acts
 from llm_fsm.program import Program
 from llm_fsm.session import Session
 from llm_fsm.stores.base import Store
@@ -26,7 +28,10 @@ async def under_way(store: Store, conversation_id: str) -> tuple[Mapping[str, An
     if not entries:
         return None, False
     first = entries[0]
-    must = first["kind"] == "answer" or any(entry["kind"] == BEGUN for entry in entries[1:])
+    kinds = [entry["kind"] for entry in entries[1:]]
+    must = first["kind"] == "answer" or BEGUN in kinds
+    if first.get("request_id") is not None and not must:
+        must = kinds[-1:] != [FAILED] and any(acts(kind) for kind in kinds)
     return first, must
 
 

@@ -222,7 +222,7 @@ class Rounds(Progress):
         key = loop.keys.get(call.id)
         if key is None:
             number = len(self.events) + len(loop.keys)
-            key = loop.keys[call.id] = call_key(self.space, self.session.time, number, call)
+            key = loop.keys[call.id] = call_key(f"{self.space}/{self.session.turn}", self.session.time, number, call)
         return self.kit.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
 
     def refuse(self, loop: Loop, call: ToolCall, reason: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -26,7 +26,7 @@ from llm_fsm.effects import (
     ToolResults,
     Verdicts,
 )
-from llm_fsm.errors import ModelError
+from llm_fsm.errors import ModelError, StoreError
 from llm_fsm.functions import Functions
 from llm_fsm.journal import (
     Entry,
@@ -192,6 +192,12 @@ class Running:
             step = advance(step, await self.perform(step.effect))
             self.take(step.events)
         return step
+
+    async def failed(self) -> None:
+        """The turn failed and its caller is told, who may try it again or not: nobody else has to finish it."""
+        if self.journal is not None:
+            with suppress(StoreError):  # what failed says more
+                await self.journal.fail()
 
     # -- effects
 

@@ -142,7 +142,7 @@ class Working(Rounds):
             input=session.input,
             session=session,
             key=call_key(
-                session.conversation_id,
+                f"{session.conversation_id}/{session.turn}",
                 session.time,
                 len(self.events),
                 ToolCall(id="", name=name, arguments=""),
