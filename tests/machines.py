@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm.assembly import compile_flows, compile_program
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import (
@@ -24,9 +25,10 @@ from llm_fsm.effects import (
     ToolResults,
     Verdicts,
 )
+from llm_fsm.flows import gather
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
-from llm_fsm.program import Program, compile_program
+from llm_fsm.program import Program
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import dump_session, parse_session
 from llm_fsm.session import Session
@@ -59,6 +61,12 @@ GREETER: dict[str, Any] = {
 def program(document: dict[str, Any], **changes: Any) -> Program:
     """A compiled machine; `changes` are further top-level keys."""
     return compile_program(Definition.model_validate({**document, **changes}), PROMPTS)
+
+
+def nested(document: dict[str, Any], **flows: dict[str, Any]) -> Program:
+    """A compiled machine that calls these definitions by their names."""
+    found = gather(Definition.model_validate(document), registered=flows)
+    return compile_flows(found, PROMPTS)
 
 
 def machine(states: dict[str, Any], initial: str | None = None, **keys: Any) -> Program:

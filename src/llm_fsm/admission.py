@@ -51,7 +51,7 @@ def admit(program: Program, session: Session) -> None:
     """Raise where a conversation cannot take a message on this machine."""
     if session.ended:
         raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
-    if session.state not in program.states:
+    if not program.knows(session):
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} is in state {session.state!r}, which the definition "
             f"{program.definition.name!r} does not have; open it with the definition it was started with"

@@ -45,6 +45,8 @@ CODES: Mapping[str, Code] = {
     "not-mapped": Code("M702", "warning", at_key=True),
     "no-effect": Code("M703", "info", at_key=True),
     "not-runnable-yet": Code("R901", "error"),
+    "flow-nesting": Code("R902", "error"),
+    "flow-mapping": Code("R903", "error"),
 }
 
 

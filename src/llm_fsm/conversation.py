@@ -10,7 +10,9 @@ from typing import Any
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.events import Answered, Event, StateEntered, UserSaid
+from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.messages import Message, Paused, Usage
+from llm_fsm.names import Kind
 from llm_fsm.records import transcript
 from llm_fsm.running import Outcome
 from llm_fsm.session import Session
@@ -57,13 +59,13 @@ _OUTCOMES = {
 def turn_of(outcome: Outcome) -> Turn:
     """The public view of a committed turn."""
     record, session = outcome.record, outcome.session
-    entered = [event for event in record.events if isinstance(event, StateEntered)]
+    entered = [event for event in record.events if isinstance(event, StateEntered | FlowPushed | FlowReturned)]
     return Turn(
         text=record.text,
         state=session.state,
-        previous_state=entered[0].previous if entered else session.state,
+        previous_state=_left(entered[0]) if entered else session.state,
         moved=bool(entered),
-        context=session.context,
+        context=session.root_context(),
         ended=session.ended,
         paused=session.pause,
         request_id=_request_id(record.events),
@@ -74,6 +76,13 @@ def turn_of(outcome: Outcome) -> Turn:
         outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", ""),
         conversation_id=session.conversation_id,
     )
+
+
+def _left(event: StateEntered | FlowPushed | FlowReturned) -> str:
+    """The state that a move leaves."""
+    if isinstance(event, StateEntered):
+        return event.previous
+    return event.state if isinstance(event, FlowPushed) else event.ended
 
 
 def _request_id(events: Sequence[Event]) -> str | None:
@@ -129,9 +138,16 @@ class AsyncConversation:
         return self._session.state
 
     @property
+    def kind(self) -> Kind | None:
+        """The kind of the current state; None where this machine does not have it."""
+        program = self._engine.program.at(self._session)
+        plan = None if program is None else program.states.get(self._session.state)
+        return None if plan is None else plan.kind
+
+    @property
     def context(self) -> dict[str, Any]:
-        """A copy of what was collected; secrets included, system names not."""
-        return dict(self._session.context)
+        """A copy of what was collected; secrets included, system names not. Inside a subflow: what is outside it."""
+        return dict(self._session.root_context())
 
     def data(self) -> dict[str, Any]:
         """What conditions read: the context and the system names."""

@@ -73,12 +73,12 @@ class Course(Talking):
     def message(self, heard: Heard) -> Run:
         self.note(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
         yield from self.run(Point.PRE_PROCESSING)
-        came_from = self.session.state
+        came_from = self.here
         yield from self.settle()
         if self.stopped or self.paused or self.plan.kind != "converse":
             yield from self.arrived()
         else:
-            if self.session.state != came_from and self.plan.fixed is not None:
+            if self.here != came_from and self.plan.fixed is not None:
                 self.said.pop()  # the reply to the message will speak for this state
             yield from self.ask()
             if self.paused:
@@ -117,7 +117,7 @@ class Course(Talking):
         """Go on with a run that nobody talks to: from its beginning, or from where a turn left it."""
         self.base = self.session.spent
         self.note(ev.RunResumed(time=time))
-        if self.session.previous_state is None:
+        if self.session.previous_state is None and not self.session.stack:
             self.say_fixed()
         yield from self.settle()
         yield from self.arrived()
@@ -141,7 +141,7 @@ class Course(Talking):
                 self.say_paused()
         else:
             move = yield from self.work(self.put_in(loop, pause.kind, pause.call, given.value))
-            if move is not None and (yield from self.step(move, "task")):
+            if (yield from self.go(move, "task")):
                 yield from self.settle()
             yield from self.arrived()
         yield from self.finish()
@@ -170,7 +170,7 @@ class Course(Talking):
         for event in accept_output(self.program.keys, self.session.context, mapping, value, "answer"):
             self.note(event)
         move = yield from self.follow(shown)
-        if move is not None and (yield from self.step(move, "answer")):
+        if (yield from self.go(move, "answer")):
             yield from self.settle()
         yield from self.arrived()
 
@@ -228,7 +228,7 @@ class Course(Talking):
                     gone = [list(exchange) for exchange in self.session.window[:dropped]]
                     yield from self.summarise("history", {"conversation": gone})
                 self.note(ev.HistoryTrimmed(dropped=dropped))
-        if self.plan.kind == "final":
+        if self.plan.kind == "final" and not self.session.stack:
             self.note(ev.Ended(outcome="final"))
         elif self.stopped in _OUTCOMES:
             self.note(ev.Ended(outcome=_OUTCOMES[self.stopped]))
@@ -238,7 +238,9 @@ class Course(Talking):
     def words_said(self, text: str) -> ev.BotSaid:
         """The words of the turn; what the history will show of it holds no value of a secret key."""
         user = self.session.user_input
-        secrets = secret_texts(self.program.keys, self.session.context)
+        secrets = sorted(
+            {*secret_texts(self.program.keys, self.session.context), *self.hidden}, key=len, reverse=True
+        )
         return ev.BotSaid(
             text=text,
             kept_chars=self.program.definition.history.max_message_chars,

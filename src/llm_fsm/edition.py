@@ -12,7 +12,6 @@ from llm_fsm.execution import execute
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Handler
 from llm_fsm.journal import Journal
-from llm_fsm.kit import Kit
 from llm_fsm.llm.base import LLM
 from llm_fsm.messages import ModelReply
 from llm_fsm.observers import Observer
@@ -58,7 +57,8 @@ class Edition:
         self.now = services.now
         self._services = services
         self._means = Means(summaries=services.summaries)
-        self._ready = not (program.works or program.definition.tools)
+        machines = (program, *program.flows.values())
+        self._ready = not (program.works or any(item.definition.tools for item in machines))
 
     @property
     def name(self) -> str:
@@ -67,13 +67,13 @@ class Edition:
 
     @property
     def identity(self) -> str:
-        """The SHA-256 that conversations are pinned to."""
+        """The SHA-256 that conversations are pinned to: of the definition with all that it calls."""
         return self.program.identity
 
     @property
     def document(self) -> str:
-        """The definition as canonical JSON, of which `identity` is the hash."""
-        return self.program.definition.canonical
+        """The definition with all that it calls as canonical JSON, of which `identity` is the hash."""
+        return self.program.document
 
     @property
     def means(self) -> Means:
@@ -97,9 +97,7 @@ class Edition:
         if self._ready:
             return
         self.functions.check(self.program)
-        terms = await self.toolbox.terms(self.program.definition)
-        states = {name: tuple(plan.state.tools) for name, plan in self.program.states.items()}
-        self._means = replace(self._means, kit=Kit(terms, states))
+        self._means = replace(self._means, kit=await self.toolbox.kit(self.program))
         self._ready = True
 
     # -- effects

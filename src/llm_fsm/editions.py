@@ -15,11 +15,12 @@ from typing import Any
 from pydantic import ValidationError
 
 from llm_fsm import events as ev
-from llm_fsm.definition import Definition
+from llm_fsm.assembly import compile_flows
 from llm_fsm.edition import Edition, Services
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
+from llm_fsm.flows import read_document
 from llm_fsm.migration import Change, carried, check_change, read_change
-from llm_fsm.program import Program, compile_program
+from llm_fsm.program import Program
 from llm_fsm.session import Session
 
 KEPT = 32
@@ -107,7 +108,7 @@ class Editions:
 
 def _compiled(identity: str, text: str, like: Program) -> Program:
     try:
-        return compile_program(Definition.model_validate_json(text), like.prompts)
+        return compile_flows(read_document(text), like.prompts)
     except (ValidationError, DefinitionError) as error:
         raise StoreError(
             f"the definition {identity[:12]} that the store keeps for its conversations cannot be used: {error}"

@@ -13,6 +13,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, checked_id, checked_message, expected, fitting
+from llm_fsm.assembly import not_yet_runnable
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy
@@ -30,7 +31,7 @@ from llm_fsm.handlers import Handler
 from llm_fsm.inbox import answer_again, message_again
 from llm_fsm.messages import Usage
 from llm_fsm.observers import Observer
-from llm_fsm.program import Program, not_yet_runnable
+from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
 from llm_fsm.running import Held, Outcome, Running, is_due
@@ -134,9 +135,9 @@ class Engine:
             held, _ = await self._held(conversation_id)
             edition, held = await self._ready(held, self.now(), {"kind": "run"})
             session = held.session
-            states = edition.program.states
-            talks = session.state in states and session.previous_state is not None
-            talks = talks and states[session.state].kind == "converse"
+            begun = session.previous_state is not None or bool(session.stack)
+            at = edition.program.of(session) if begun and edition.program.knows(session) else None
+            talks = at is not None and at.states[session.state].kind == "converse"
             if session.ended or session.pause is not None or talks:
                 return Outcome(record=await self._last(conversation_id), session=session)
             admit(edition.program, session)
@@ -197,7 +198,7 @@ class Engine:
             if not is_due(held.session, now):
                 return None
             edition = await self.editions.of(held.session)
-            if edition is None or held.session.state not in edition.program.states:
+            if edition is None or not edition.program.knows(held.session):
                 return None
             return await self._finished(edition, held, {}) or await self._fire(edition, held, now)
 
@@ -293,7 +294,7 @@ class Engine:
             if first is not None and is_same(first, turn):
                 return edition, held
             held = _after_turn(held, await self._finished(edition, held, turn))
-        if is_due(held.session, now) and held.session.state in edition.program.states:
+        if is_due(held.session, now) and edition.program.knows(held.session):
             held = _after_turn(held, await self._fire(edition, held, now))
         if self.editions.policy.name == "migrate" and not held.session.ended:
             change = await self.editions.carried(held.session)

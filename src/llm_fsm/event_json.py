@@ -6,9 +6,19 @@ from collections.abc import Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
+from llm_fsm import events, flow_events
 from llm_fsm.events import Event
 
-_TYPES: Mapping[str, type[Event]] = {cls.__name__: cls for cls in Event.__subclasses__()}
+_TYPES: Mapping[str, type[Event]] = {
+    name: cls
+    for module in (events, flow_events)
+    for name, cls in vars(module).items()
+    if isinstance(cls, type) and issubclass(cls, Event) and cls is not Event
+}
+
+
+NAMES = frozenset(_TYPES)
+"""The names of all events."""
 
 
 def _defaults(cls: type[Event]) -> dict[str, Any]:

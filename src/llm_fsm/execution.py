@@ -57,7 +57,7 @@ class _Questions:
         course = Rounds(self.program, self.session, frozenset(), self.host.means.kit)
         course.space = f"{self.running.id}/{self.effect.key}/{number}"
         course.base = self._used()
-        plan = self.program.states[self.effect.state]
+        plan = self.program.of(self.session).states[self.effect.state]
         request = LLMRequest(
             messages=tuple(messages),
             model=plan.model.name,
@@ -223,7 +223,7 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
 
 def _left(program: Program, effect: Execute) -> float | None:
     """Seconds left of the run's limit; None: it has none."""
-    most = program.definition.limits.seconds
+    most = program.limits.seconds
     return None if most is None else max(0.0, most - effect.used.get("seconds", 0.0))
 
 

@@ -8,8 +8,9 @@ from functools import reduce
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.messages import Paused
-from llm_fsm.session import Session, Work, cut, from_dict
+from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Work, cut, from_dict
 
 
 def _started(_: Session, event: ev.Started) -> Session:
@@ -188,6 +189,32 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
     )
 
 
+def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
+    if event.kind == "digression":
+        kept = {name: getattr(session, name) for name in OF_PLACE}
+        return replace(session, stack=(*session.stack, Frame(kind="digression", kept=kept, asked=event.asked)))
+    kept = {name: getattr(session, name) for name in OF_FLOW}
+    return replace(
+        session,
+        stack=(*session.stack, Frame(kind="subflow", kept=kept)),
+        flow=event.flow,
+        state=event.entered,
+        previous_state=None,
+        turns_in_state=0,
+        context=event.context,
+        origins={key: (session.turn, source) for key, source in event.sources.items()},
+        window=(),
+        notes=(),
+        summary="",
+    )
+
+
+def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
+    frames = list(session.stack)
+    frame = frames.pop(event.frame)
+    return replace(session, stack=tuple(frames), **frame.kept)
+
+
 def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
     return from_dict(event.session)
 
@@ -216,6 +243,8 @@ _APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Answered: _answered,
     ev.TimedOut: _timed_out,
     ev.Reminded: _reminded,
+    fe.FlowPushed: _flow_pushed,
+    fe.FlowReturned: _flow_returned,
 }
 
 

@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm.context import missing
 from llm_fsm.messages import Choice, TurnView
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.prompts import transition_item
+from llm_fsm.prompts import escaped, transition_item
 from llm_fsm.session import Session
 from llm_fsm.transition import Move, may_hold
 from llm_fsm.wording import WordingError
@@ -25,12 +25,16 @@ _NOT_YET = frozenset({"_current_state", "_previous_state", "_turns_in_state"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outlook:
-    """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for."""
+    """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
+
+    `further`: states that may be named although no transition of this state leads there.
+    """
 
     items: tuple[str, ...]
     valid: tuple[str, ...]
     open: frozenset[str]
     arrivals: Mapping[str, frozenset[str]]
+    further: tuple[str, ...] = ()
 
 
 def _following(program: Program, plan: StatePlan, data: Mapping[str, Any]) -> tuple[Move, ...]:
@@ -43,19 +47,24 @@ def _following(program: Program, plan: StatePlan, data: Mapping[str, Any]) -> tu
     return tuple(move for move in moves if may_hold(move, data, is_free))
 
 
-def _arrivals(program: Program, target: str, data: Mapping[str, Any], seen: set[str]) -> set[str]:
+def _arrivals(
+    program: Program, target: str, data: Mapping[str, Any], seen: set[str], back: str | None
+) -> set[str]:
+    """Where a move may arrive. `back`: what an end comes back to, in a digression."""
     if target in seen:
         return set()
     seen.add(target)
     plan = program.states[target]
+    if plan.kind == "final" and back is not None:
+        return {back}
     found = {target} if plan.kind in _STOPS else set()
     if plan.kind == "decide" or plan.autos:
         for move in _following(program, plan, data):
-            found |= _arrivals(program, move.target, data, seen)
+            found |= _arrivals(program, move.target, data, seen, back)
     return found
 
 
-def _item(program: Program, move: Move, data: Mapping[str, Any]) -> str:
+def _item(program: Program, move: Move, data: Mapping[str, Any], back: str | None) -> str:
     """The prompt's entry of an open move whose target does not simply wait."""
     plan = program.states[move.target]
     then = [
@@ -69,6 +78,9 @@ def _item(program: Program, move: Move, data: Mapping[str, Any]) -> str:
     there = dict(plan.glimpse)
     if then:
         there["leads_on_to"] = then
+    if back is not None and plan.kind == "final":
+        del there["final"]
+        there["then_back_to"] = {"state": back, **program.states[back].glimpse, "ask_its_question_again": True}
     return transition_item(move, there, is_open=True)
 
 
@@ -80,6 +92,7 @@ def outlook(program: Program, session: Session) -> Outlook:
     valid: dict[str, None] = {}
     open_: set[str] = set()
     arrivals: dict[str, frozenset[str]] = {plan.id: frozenset((plan.id,))}
+    left = next(iter(session.open_places()), None)
     for move in plan.moves:
         shown, closed = plan.items[move.pointer]
         if move.target == plan.id:
@@ -88,15 +101,24 @@ def outlook(program: Program, session: Session) -> Outlook:
             items.append(closed)
             continue
         target = program.states[move.target]
-        simple = target.kind in _STOPS and not target.autos
-        items.append(shown if simple else _item(program, move, data))
+        back = plan.id if move.returns else left
+        simple = target.kind in _STOPS and not target.autos and (back is None or target.kind != "final")
+        items.append(shown if simple else _item(program, move, data, back))
         open_.add(move.pointer)
         valid[move.target] = None
         if move.target not in arrivals:
-            found = {move.target} if simple else _arrivals(program, move.target, data, set())
+            found = {move.target} if simple else _arrivals(program, move.target, data, set(), back)
             arrivals[move.target] = frozenset(found)
+    further = tuple(state for state in session.open_places() if state not in valid and state != plan.id)
+    for state in further:
+        there = program.states[state].glimpse
+        items.append(escaped({"to": state, "desc": "back to what was left open", "there": there}))
+        arrivals[state] = frozenset((state,))
+    valid.update(dict.fromkeys(further))
     valid[plan.id] = None
-    return Outlook(items=tuple(items), valid=tuple(valid), open=frozenset(open_), arrivals=arrivals)
+    return Outlook(
+        items=tuple(items), valid=tuple(valid), open=frozenset(open_), arrivals=arrivals, further=further
+    )
 
 
 def own_words(program: Program, plan: StatePlan, session: Session) -> str:
@@ -109,7 +131,7 @@ def own_words(program: Program, plan: StatePlan, session: Session) -> str:
             return plan.fixed.render(program.keys.visible(session.context) | session.system_names())
         except WordingError:
             return ""
-    return "" if plan.kind in ("decide", "task") else plan.state.purpose or plan.state.description
+    return "" if plan.kind in ("decide", "task", "subflow") else plan.state.purpose or plan.state.description
 
 
 def turn_view(

@@ -18,7 +18,7 @@ from typing import Any
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.findings import nearest
-from llm_fsm.program import Program
+from llm_fsm.program import Program, StatePlan
 from llm_fsm.threads import in_thread
 from llm_fsm.tool_batch import readable, within
 from llm_fsm.verdicts import Verdict
@@ -60,18 +60,19 @@ class Functions:
         return found
 
     def check(self, program: Program) -> None:
-        """Raise ConfigurationError for the first name of a definition that is not registered."""
-        for state_id, plan in program.states.items():
-            if (
-                plan.state.execute is not None
-                and plan.kind == "task"
-                and plan.state.execute not in self._functions
-            ):
-                raise ConfigurationError(self._missing(plan.state.execute, f"/states/{state_id}/execute: "))
-            for number, check in enumerate(plan.checks):
-                if check.by == "registered" and check.function not in self._functions:
-                    where = f"/states/{state_id}/key_results/{number}/check: "
-                    raise ConfigurationError(self._missing(check.function, where))
+        """Raise ConfigurationError for the first name of a machine that is not registered."""
+        for name, flow in {"": program, **program.flows}.items():
+            for state_id, plan in flow.states.items():
+                self._check_state(plan, f"{name}#/states/{state_id}" if name else f"/states/{state_id}")
+
+    def _check_state(self, plan: StatePlan, pointer: str) -> None:
+        execute = plan.state.execute
+        if execute is not None and plan.kind == "task" and execute not in self._functions:
+            raise ConfigurationError(self._missing(execute, f"{pointer}/execute: "))
+        for number, check in enumerate(plan.checks):
+            if check.by == "registered" and check.function not in self._functions:
+                where = f"{pointer}/key_results/{number}/check: "
+                raise ConfigurationError(self._missing(check.function, where))
 
     def _missing(self, name: str, where: str) -> str:
         guess = nearest(name, list(self._functions))

@@ -14,10 +14,18 @@ from llm_fsm.terms import Terms
 
 @dataclass(frozen=True, slots=True)
 class Kit:
-    """Terms by the name of the tool; state id to the names that it lists, in order."""
+    """Terms by the name of the tool; state id to the names that it lists, in order.
+
+    `flows`: the tools of the definitions that are called, by name.
+    """
 
     terms: Mapping[str, Terms] = field(default_factory=dict)
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    flows: Mapping[str, Kit] = field(default_factory=dict)
+
+    def of(self, flow: str) -> Kit:
+        """The tools of the definition at work; "" is the one that was started."""
+        return self.flows.get(flow, NO_TOOLS) if flow else self
 
     def names(self, state: str) -> tuple[str, ...]:
         """The names of the tools that may be called in a state."""

@@ -13,6 +13,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from llm_fsm.admission import checked_id
+from llm_fsm.assembly import compile_flows
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.course import Opening
@@ -23,6 +24,7 @@ from llm_fsm.effects import Point
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.events import Started
+from llm_fsm.flows import Registered, gather
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
 from llm_fsm.llm.base import LLM
@@ -31,7 +33,6 @@ from llm_fsm.llm.resolve import resolve as resolve_model
 from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, publish
-from llm_fsm.program import compile_program
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import parse
 from llm_fsm.shipped import prompt_sources
@@ -75,12 +76,16 @@ class AsyncMachine:
         summaries: bool = True,
         clock: Callable[[], float] | None = None,
         on_change: str | Mapping[str, Any] = "pin",
+        flows: Mapping[str, Registered] | None = None,
+        file: str | Path | None = None,
     ) -> None:
         if error_mode not in ("continue", "raise"):
             raise ValueError(f"error_mode is 'continue' or 'raise', not {error_mode!r}")
         if model is None and not os.environ.get("LLM_FSM_MODEL"):
             model = definition.model.name
         self.definition = definition
+        called = gather(definition, file=file, registered=flows)
+        self.program = compile_flows(called, compile_prompts(prompt_sources()))
         self.llm = self._models(model, fallbacks, base_url, api_key)
         self.store = resolve_store(store)
         self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
@@ -100,8 +105,7 @@ class AsyncMachine:
             summaries=summaries,
             now=self._now,
         )
-        program = compile_program(definition, compile_prompts(prompt_sources()))
-        self._engine = Engine(program=program, services=services, policy=read_policy(on_change))
+        self._engine = Engine(program=self.program, services=services, policy=read_policy(on_change))
         for handler in handlers:
             self.add_handler(handler)
 
@@ -118,7 +122,7 @@ class AsyncMachine:
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Self:
         """A machine from a definition file; options as of the constructor."""
-        return cls(load(path), **options)
+        return cls(load(path), file=path, **options)
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any], **options: Any) -> Self:
@@ -201,7 +205,7 @@ class AsyncMachine:
         background: Mapping[str, Any] | None,
         sink: Observer | None,
     ) -> Turn:
-        if self._engine.program.waits:
+        if self.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and `run_due` says so
                 await self.run_due()
         name = uuid.uuid4().hex if conversation_id is None else conversation_id

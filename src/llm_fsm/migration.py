@@ -65,6 +65,8 @@ def carried(session: Session, old: Program | None, new: Program, change: Change)
     state = change.states.get(session.state, session.state)
     if state not in new.states:
         return f"the definition has no state {state!r} any more, and the map names no other"
+    if session.stack:
+        return "it is within a subflow or a digression"
     if session.work is not None:
         return "it is in the middle of a task or of a call of a tool"
     if session.pause is not None and (session.pause.kind != "wait" or new.states[state].kind != "wait"):

@@ -8,74 +8,125 @@ from collections.abc import Generator
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
 from llm_fsm.memory import Background, MemoryFault
+from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
 from llm_fsm.tool_results import shortened
 from llm_fsm.transition import Move
 from llm_fsm.verdicts import summary_of
-from llm_fsm.work import Working
 
 
-class Moving(Working):
+class Moving(Nested):
     """The part of a turn that moves."""
 
     __slots__ = ()
 
     def settle(self) -> Run:
         """Go on to the first state that waits, for the user or for an answer."""
-        while self.plan.kind != "final":
-            plan = self.plan
-            by = plan.kind if plan.kind in ("decide", "task") else "auto"
-            if plan.kind == "task":
-                given = self.session.input
-                move = yield from self.work()
-                if move is not None and self.repeats(plan.id, given):
-                    return
-            else:
-                move = yield from self.first(plan.moves if plan.kind == "decide" else plan.autos)
-            if move is None:
-                if plan.kind == "decide":
-                    self.stopped = "stuck"
-                elif plan.kind == "wait":
-                    self.wait()
-                return
-            if not (yield from self.step(move, by)):
-                return
+        while (yield from self.onward()):
+            pass
+
+    def onward(self) -> Generator[Effect, Result, bool]:
+        """Go one step on without the user; False where the run waits or goes no further."""
+        plan = self.plan
+        by = plan.kind if plan.kind in ("decide", "task") else "auto"
+        if plan.kind == "final":
+            return bool(self.session.stack) and (yield from self.returns())
+        if plan.kind == "subflow":
+            return (yield from self.calls())
+        if plan.kind == "task":
+            given = self.session.input
+            move = yield from self.work()
+            if move is not None and self.repeats(plan.id, given):
+                return False
+        else:
+            move = yield from self.first(plan.moves if plan.kind == "decide" else plan.autos)
+            if move is None and plan.kind == "decide":
+                self.stopped = "stuck"
+            elif move is None and plan.kind == "wait":
+                self.wait()
+        return (yield from self.go(move, by))
+
+    def go(self, move: Move | None, by: str) -> Generator[Effect, Result, bool]:
+        """Make the move, if there is one. A flow that has passed comes back. False where the run goes no further."""
+        if move is not None:
+            return (yield from self.step(move, by))
+        if self.stopped == "passed" and self.session.stack:
+            self.stopped = ""
+            return (yield from self.returns())
+        return False
+
+    def calls(self) -> Generator[Effect, Result, bool]:
+        """Begin the flow of the current state; False when the limit of such moves is reached."""
+        if not self.counted():
+            return False
+        yield from self.call_flow()
+        self.say_fixed()
+        return True
+
+    def returns(self, how: str = "final") -> Generator[Effect, Result, bool]:
+        """Come back from a flow or a digression, and go on from there; False where the run goes no further."""
+        if not self.counted():
+            return False
+        frame = self.session.stack[-1]
+        move = yield from self.come_back(how)
+        if frame.kind == "subflow":
+            return (yield from self.go(move, "flow"))
+        self.reopened = frame
+        self.say_fixed()
+        return True
 
     def step(self, move: Move, by: str) -> Generator[Effect, Result, bool]:
         """One move without the user; False when the limit of such moves is reached."""
-        most = self.program.definition.limits.auto_steps
-        if self.steps + self.base.get("auto_steps", 0) >= most:
-            self.stopped = "limit"
-            self.note(ev.LimitReached(limit="auto_steps", value=most))
+        if not self.counted():
             return False
-        self.steps += 1
         yield from self.enter(move, by)
         return True
 
     def enter(self, move: Move, by: str) -> Run:
         if self.plan.state.summarize and self.summaries:
             yield from self.summarise(self.plan.id, self.left_behind())
-        exhausted = move.pointer.endswith("/on_exhausted")
-        self.note(
-            ev.StateEntered(
-                state=move.target,
-                previous=self.session.state,
-                by="exhausted" if exhausted else by,
-                transition=move.pointer,
+        place = self.session.open_places().get(move.target)
+        if place is not None:
+            self.resume(move.target, place)
+        else:
+            if move.returns:
+                asked = self.last_words()
+                self.note(fe.FlowPushed(kind="digression", state=self.session.state, asked=asked))
+            exhausted = move.pointer.endswith("/on_exhausted")
+            self.note(
+                ev.StateEntered(
+                    state=move.target,
+                    previous=self.session.state,
+                    by="exhausted" if exhausted else by,
+                    transition=move.pointer,
+                )
             )
-        )
         yield from self.run(Point.POST_TRANSITION)
         self.say_fixed()
+
+    def resume(self, state: str, place: int) -> None:
+        """Come back to an open state that was named; what is left for it is done with."""
+        self.reopened = self.session.stack[place]
+        self.note(
+            fe.FlowReturned(
+                kind="digression", state=state, ended=self.session.state, how="resumed", frame=place
+            )
+        )
+
+    def last_words(self) -> str:
+        """What was said last in the current flow, as far as the history keeps it."""
+        return self.session.window[-1][1] if self.session.window else ""
 
     def repeats(self, state: str, given: Any) -> bool:
         """True, and noted, when this task made the same of the same before: no progress."""
         session = self.session
-        whole = [state, session.context, given, session.input, session.memory, session.shared]
+        whole = [session.flow, state, session.context, given, session.input, session.memory, session.shared]
         digest = hashlib.sha256(json.dumps(whole, sort_keys=True).encode()).hexdigest()
         if digest in self.seen:
             self.stopped = "limit"

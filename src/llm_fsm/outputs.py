@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm.conditions import look_up
 from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
 from llm_fsm.events import ContextRefused, ContextSet, Event
 
@@ -89,6 +90,31 @@ def accept_output(
     if values:
         return (ContextSet(source=source, values=values), *refused)
     return tuple(refused)
+
+
+def mapped(
+    taker: Keys, giver: Keys, context: Mapping[str, Any], mapping: Mapping[str, str]
+) -> tuple[dict[str, Any], tuple[ContextRefused, ...]]:
+    """What a mapping (key of the taker ← key of the giver) brings from one context to another, and what not.
+
+    Keys that are not set bring nothing. A secret reaches only a key that is secret, too.
+    """
+    values: dict[str, Any] = {}
+    refused: list[ContextRefused] = []
+    for key, name in mapping.items():
+        value = look_up(context, name)
+        if value is None:
+            continue
+        reason = taker.fault(key, value)
+        if giver.is_secret(name) and not taker.is_secret(key):
+            reason = "the value is secret, and this key is not"
+        elif reason is not None and taker.is_secret(key):
+            reason = "its schema refuses the value"
+        if reason is None:
+            values[key] = value
+        else:
+            refused.append(ContextRefused(key=key, reason=reason, source="flow", told=True))
+    return values, tuple(refused)
 
 
 def _fault(keys: Keys, key: str, value: Any, source: str) -> str | None:

@@ -1,35 +1,25 @@
-"""A definition made ready to run: everything that does not change from turn to turn, computed once."""
+"""A machine ready to run: everything that does not change from turn to turn, computed once."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_fsm.conditions import ConditionError, Rule, compile_rule
-from llm_fsm.context import Keys, compile_keys
-from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, State, Transition
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.conditions import Rule
+from llm_fsm.context import Keys
+from llm_fsm.definition import Definition, Limits, ModelSettings, State
 from llm_fsm.messages import ReplySchema
 from llm_fsm.names import Kind
 from llm_fsm.prompts import (
     Prompts,
     StateWords,
-    glimpse,
-    key_line,
-    state_words,
-    system_prompt,
-    transition_item,
 )
-from llm_fsm.reply_schema import reply_schema
-from llm_fsm.shapes import Shape, ShapeError, compile_shape
-from llm_fsm.tokens import estimate
-from llm_fsm.transition import Guard, Move
-from llm_fsm.vicinity import Vicinity
-from llm_fsm.wording import FixedReply, WordingError, compile_reply
-
-RUNNABLE: frozenset[Kind] = frozenset({"converse", "decide", "final", "task", "wait"})
+from llm_fsm.reply_schema import with_targets
+from llm_fsm.session import Session
+from llm_fsm.shapes import Shape
+from llm_fsm.transition import Move
+from llm_fsm.wording import FixedReply
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -71,11 +61,13 @@ class StatePlan:
     """The key results of a task."""
     answer: Shape | None = None
     """What a wait state accepts; None: any JSON value."""
+    calls: str = ""
+    """The name of the definition that a subflow state calls."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
-    """A whole machine, compiled."""
+    """One definition, compiled. What it says of the run as a whole is that of the definition that is started."""
 
     definition: Definition
     states: Mapping[str, StatePlan]
@@ -93,245 +85,38 @@ class Program:
     """True when a turn may do more than talk: tasks, tools, waiting."""
     waits: bool
     """True when something may become due by itself."""
+    limits: Limits
+    flows: Mapping[str, Program] = field(default_factory=dict)
+    """The definitions that are called, by name; only in the one that is started."""
 
-    @property
-    def identity(self) -> str:
-        """The SHA-256 of the definition."""
-        return self.definition.sha256
+    document: str = ""
+    """The definition with all that it calls as canonical JSON."""
+    identity: str = ""
+    """The SHA-256 of `document`; where no other definition is called, that of the definition."""
 
+    def is_secret(self, key: str) -> bool:
+        """True when the key is secret in any definition of the machine: for whoever shows what happened in all."""
+        return any(program.keys.is_secret(key) for program in (self, *self.flows.values()))
 
-def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
-    finding = Finding(
-        code=code,
-        name=name,
-        level="error",
-        message=message,
-        hint=None,
-        file=None,
-        line=None,
-        column=None,
-        pointer=pointer,
-    )
-    return DefinitionError([finding])
+    def at(self, session: Session) -> Program | None:
+        """The definition that is at work in a conversation; None when this machine does not have it."""
+        return self.flows.get(session.flow) if session.flow else self
 
+    def of(self, session: Session) -> Program:
+        """As `at`, for a conversation of this machine."""
+        return self.flows[session.flow] if session.flow else self
 
-def _guard(condition: Condition, pointer: str) -> Guard:
-    try:
-        rule = None if condition.logic is None else compile_rule(condition.logic)
-    except ConditionError as error:
-        raise _fault(f"{pointer}/logic{error.pointer}", error.reason, "C201", "bad-condition") from error
-    return Guard(
-        description=condition.description,
-        keys=tuple(condition.requires_context_keys),
-        rule=rule,
-        logic=condition.logic,
-    )
+    def schema_of(self, plan: StatePlan, further: Iterable[str]) -> ReplySchema:
+        """The schema of a reply in a state; `further` states may be named, too."""
+        names = tuple(further)
+        return with_targets(plan.schema, names) if names else plan.schema
 
-
-def _move(transition: Transition, pointer: str) -> Move:
-    return Move(
-        pointer=pointer,
-        target=transition.target_state,
-        description=transition.description,
-        guards=tuple(
-            _guard(condition, f"{pointer}/conditions/{number}")
-            for number, condition in enumerate(transition.conditions)
-        ),
-        priority=transition.priority,
-        auto=transition.auto,
-        on=transition.on,
-    )
-
-
-def mentioned_keys(definition: Definition) -> tuple[str, ...]:
-    """Every key that states collect or transitions require, in order of appearance, without repeats."""
-
-    def names() -> Iterator[str]:
-        for state in definition.states.values():
-            yield from state.required_context_keys
-        for transitions in (
-            *(state.transitions for state in definition.states.values()),
-            definition.global_transitions,
-        ):
-            for transition in transitions:
-                for condition in transition.conditions:
-                    yield from condition.requires_context_keys
-                    if condition.rule is not None:
-                        yield from sorted(condition.rule.reads)
-
-    return tuple(dict.fromkeys(name for name in names() if not name.startswith("_")))
-
-
-def merged_model(*settings: ModelSettings) -> ModelSettings:
-    """Later settings over earlier ones, key by key."""
-    values: dict[str, Any] = {}
-    for item in settings:
-        values.update({name: value for name, value in item if value is not None})
-    return ModelSettings(**values)
-
-
-def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Move]) -> tuple[Move, ...]:
-    own = [
-        _move(transition, f"/states/{state_id}/transitions/{number}")
-        for number, transition in enumerate(definition.states[state_id].transitions)
-    ]
-    offered = [move for move in shared if move.target != state_id] if kind == "converse" else []
-    return tuple(sorted([*own, *offered], key=lambda move: move.priority))
-
-
-def _plan(
-    definition: Definition, state_id: str, keys: Keys, shared: Sequence[Move], vicinity: Vicinity
-) -> StatePlan:
-    state = definition.states[state_id]
-    kind = definition.kind_of(state_id)
-    moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
-    model = merged_model(definition.model, state.model)
-    schema = _schema(state_id, moves, keys, vicinity, model)
-    try:
-        fixed = None if state.reply is None else compile_reply(state.reply)
-    except WordingError as error:
-        raise _fault(f"/states/{state_id}/reply", str(error), "S110", "bad-template") from error
-    return StatePlan(
-        id=state_id,
-        kind=kind,
-        state=state,
-        moves=moves,
-        autos=tuple(move for move in moves if move.auto and move.target != state_id),
-        collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
-        fixed=fixed,
-        words=state_words(state_id, state),
-        schema=schema,
-        schema_tokens=estimate(schema.text),
-        near=vicinity.near(state_id),
-        items={
-            move.pointer: (
-                transition_item(move, glimpse(definition, move.target, state_id), is_open=True),
-                transition_item(move, None, is_open=False),
-            )
-            for move in moves
-        },
-        glimpse=glimpse(definition, state_id),
-        model=model,
-        checks=tuple(
-            _check(result, f"/states/{state_id}/key_results/{number}")
-            for number, result in enumerate(state.key_results)
-        ),
-        answer=_answer(state_id, state),
-    )
-
-
-def _schema(
-    state_id: str, moves: Sequence[Move], keys: Keys, vicinity: Vicinity, model: ModelSettings
-) -> ReplySchema:
-    """The schema of replies: the same in all states as far as the machine is small."""
-    shown = {key: keys.offered[key] for key in vicinity.near(state_id)}
-    if vicinity.few_states:
-        named, name = vicinity.nameable, "" if vicinity.few_keys else state_id
-    else:
-        named, name = (*(move.target for move in moves), state_id), state_id
-    return reply_schema(state=name, targets=named, keys=shown, reasoning=model.reasoning or "none")
-
-
-def _check(result: KeyResult, pointer: str) -> Check:
-    found = result.check
-    words = result.description or result.name
-    if isinstance(found, dict) and len(found) == 1:
-        (how, what), *_ = found.items()
-        if how == "registered" and isinstance(what, str):
-            return Check(
-                name=result.name,
-                description=result.description,
-                by="registered",
-                function=what,
-                criterion=result.description,
-            )
-        if how == "judge" and isinstance(what, str):
-            return Check(name=result.name, description=result.description, by="judge", criterion=what)
-    if found is None:
-        return Check(name=result.name, description=result.description, by="judge", criterion=words)
-    try:
-        rule = compile_rule(found)
-    except ConditionError as error:
-        raise _fault(f"{pointer}/check{error.pointer}", error.reason, "C201", "bad-condition") from error
-    return Check(
-        name=result.name,
-        description=result.description,
-        by="logic",
-        rule=rule,
-        logic=found,
-        criterion=result.description,
-    )
-
-
-def _answer(state_id: str, state: State) -> Shape | None:
-    if state.answer_schema is None:
-        return None
-    try:
-        return compile_shape(state.answer_schema)
-    except ShapeError as error:
-        pointer = f"/states/{state_id}/answer_schema{error.pointer}"
-        raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
-
-
-def compile_program(definition: Definition, prompts: Prompts) -> Program:
-    """Make a definition ready to run. Raises DefinitionError for what the loader let pass."""
-    try:
-        keys = compile_keys(definition, mentioned_keys(definition))
-    except ShapeError as error:
-        raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
-    shared = tuple(
-        _move(transition, f"/global_transitions/{number}")
-        for number, transition in enumerate(definition.global_transitions)
-    )
-    vicinity = Vicinity(definition, tuple(keys.offered))
-    states = {state_id: _plan(definition, state_id, keys, shared, vicinity) for state_id in definition.states}
-    lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
-    shown = ("\n" if keys.declared else ", ").join(lines.values()) if vicinity.few_keys else ""
-    system = system_prompt(prompts, definition, keys, shown)
-    limits = definition.limits
-    bounds = [(name, getattr(limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
-    return Program(
-        definition=definition,
-        states=states,
-        bounds=tuple((name, most) for name, most in bounds if most is not None),
-        alone=not any(plan.kind == "converse" for plan in states.values()),
-        waits=any(
-            plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind)
-            for plan in states.values()
-        ),
-        works=any(
-            plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize
-            for plan in states.values()
-        ),
-        keys=keys,
-        prompts=prompts,
-        key_lines={} if vicinity.few_keys else lines,
-        system=system,
-        system_tokens=estimate(system),
-    )
-
-
-def not_yet_runnable(definition: Definition) -> Iterable[Finding]:
-    """What this version reads and checks but cannot run yet, with its place in the definition."""
-
-    def found(pointer: str, what: str) -> Finding:
-        return Finding(
-            code="R901",
-            name="not-runnable-yet",
-            level="error",
-            message=f"{what} can be checked but not run by this version of llm_fsm",
-            hint=None,
-            file=None,
-            line=None,
-            column=None,
-            pointer=pointer,
-        )
-
-    for state_id, state in definition.states.items():
-        if state.kind not in RUNNABLE:
-            yield found(f"/states/{state_id}/kind", f'state "{state_id}" is of kind {state.kind}, which')
-    if definition.patterns:
-        yield found("/patterns", '"patterns"')
-    for number, transition in enumerate(definition.global_transitions):
-        if transition.returns:
-            yield found(f"/global_transitions/{number}/return", 'a global transition with "return"')
+    def knows(self, session: Session) -> bool:
+        """True when this machine has every state that a conversation is in or comes back to."""
+        places = [(session.flow, session.state)]
+        flow = session.flow
+        for frame in reversed(session.stack):
+            flow = frame.kept.get("flow", flow)
+            places.append((flow, frame.kept["state"]))
+        programs = {"": self, **self.flows}
+        return all(name in programs and state in programs[name].states for name, state in places)

@@ -30,7 +30,7 @@ from llm_fsm.foresight import Outlook, turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, ModelReply, Usage
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.session import Session, cut
+from llm_fsm.session import Frame, Session, cut
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
 
@@ -43,9 +43,10 @@ Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired"]
 
 
 class Progress:
-    """The session folded over what happened so far, and what will be said. `kit`: the tools that there are.
+    """The session folded over what happened so far, and what will be said. `kits`: the tools that there are.
 
-    `stopped` says why the run goes no further; a pause is in the session.
+    `root` is the definition that was started; `hidden` are secrets of flows that were left in this turn, `reopened`
+    is the place that a digression came back to. `stopped` says why the run goes no further; a pause is in the session.
     """
 
     __slots__ = (
@@ -53,9 +54,11 @@ class Progress:
         "elapsed",
         "events",
         "fallback",
-        "kit",
+        "hidden",
+        "kits",
         "points",
-        "program",
+        "reopened",
+        "root",
         "said",
         "seen",
         "session",
@@ -76,10 +79,10 @@ class Progress:
         *,
         summaries: bool = True,
     ) -> None:
-        self.program = program
+        self.root = program
         self.session = session
         self.points = points
-        self.kit = kit
+        self.kits = kit
         self.summaries = summaries
         self.events: list[ev.Event] = []
         self.said: list[str] = []
@@ -89,6 +92,8 @@ class Progress:
         self.tool_calls = 0
         self.steps = 0
         self.seen: set[str] = set()
+        self.hidden: set[str] = set()
+        self.reopened: Frame | None = None
         self.fallback = False
         self.stopped: Stopped = ""
         self.space = session.conversation_id
@@ -97,6 +102,21 @@ class Progress:
     def note(self, event: ev.Event) -> None:
         self.session = apply(self.session, event)
         self.events.append(event)
+
+    @property
+    def program(self) -> Program:
+        """The definition that is at work now."""
+        return self.root.of(self.session)
+
+    @property
+    def here(self) -> tuple[str, str]:
+        """The definition that is at work, and its current state."""
+        return self.session.flow, self.session.state
+
+    @property
+    def kit(self) -> Kit:
+        """The tools of the definition that is at work now."""
+        return self.kits.of(self.session.flow)
 
     @property
     def plan(self) -> StatePlan:

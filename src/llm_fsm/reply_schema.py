@@ -157,3 +157,14 @@ def reply_schema(
     }
     name = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{state}" if state else "reply")[:64]
     return ReplySchema(name=name, schema=schema, text=json.dumps(schema, separators=(",", ":")))
+
+
+def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:
+    """The schema of a reply that may name further states."""
+    whole = json.loads(schema.text)
+    target = whole["properties"]["transition"]["properties"]["target_state"]
+    further = [name for name in names if name not in target["enum"]]
+    if not further:
+        return schema
+    target["enum"] += further
+    return ReplySchema(name=schema.name, schema=whole, text=json.dumps(whole, separators=(",", ":")))

@@ -155,7 +155,7 @@ class Rounds(Progress):
 
     def too_many(self, calls: int) -> bool:
         """True, and noted, when the limit of tool calls does not allow so many more; else they are counted."""
-        most = self.program.definition.limits.tool_calls
+        most = self.program.limits.tool_calls
         if self.used()["tool_calls"] + calls > most:
             self.note(ev.LimitReached(limit="tool_calls", value=most))
             return True

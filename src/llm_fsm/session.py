@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from llm_fsm.errors import StoreError
 from llm_fsm.messages import Paused
@@ -24,8 +24,13 @@ _OF_WORK: Mapping[str, Any] = {
     "reminders": (),
     "settled": None,
     "spent": {},
+    "flow": "",
+    "stack": (),
 }
 """Fields that stand in the JSON form only where they differ from these."""
+OF_PLACE = ("state", "previous_state", "turns_in_state")
+OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary")
+"""What a digression comes back to, and what a subflow does: what each definition has of its own."""
 
 
 def cut(text: str, chars: int) -> str:
@@ -49,13 +54,26 @@ class Work:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Frame:
+    """A place to come back to. `kind`: subflow or digression; `kept`: the session's fields as they were left.
+
+    `asked`: what the user was asked last there, to be asked again.
+    """
+
+    kind: Literal["subflow", "digression"]
+    kept: Mapping[str, Any]
+    asked: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One conversation. `window` holds (user or None, system) exchanges; `origins` key to (turn, source).
 
     The fields from `input` on belong to work: what the previous state put out, the working memory and the values
     that states share (as JSON), the summary of what happened so far, the task under way, what is waited for and
     when to remind of it, how the pause before ended (id, answered or expired), and what the run has used of its
-    limits.
+    limits. `flow` names the definition that is at work, "" the one that was started; `stack` holds what it comes
+    back to, the outermost first.
     """
 
     conversation_id: str
@@ -82,6 +100,22 @@ class Session:
     reminders: tuple[float, ...] = ()
     settled: tuple[str, str] | None = None
     spent: Mapping[str, float] = field(default_factory=dict)
+    flow: str = ""
+    stack: tuple[Frame, ...] = ()
+
+    def root_context(self) -> Mapping[str, Any]:
+        """The context of the definition that was started."""
+        called = next((frame for frame in self.stack if frame.kind == "subflow"), None)
+        return self.context if called is None else dict(called.kept["context"])
+
+    def open_places(self) -> dict[str, int]:
+        """The states that open digressions of the definition at work come back to, with their frames, topmost first."""
+        found: dict[str, int] = {}
+        for number in range(len(self.stack) - 1, -1, -1):
+            if self.stack[number].kind == "subflow":
+                break
+            found.setdefault(self.stack[number].kept["state"], number)
+        return found
 
     def system_names(self) -> dict[str, Any]:
         """The read-only names that conditions, prompts, handlers and fixed replies may use."""
@@ -122,8 +156,14 @@ def to_dict(session: Session) -> dict[str, Any]:
     for name, default in _OF_WORK.items():
         value = getattr(session, name)
         if value is not default and value != default:
-            document[name] = asdict(value) if name in ("work", "pause") else value
+            document[name] = _plain(name, value)
     return document
+
+
+def _plain(name: str, value: Any) -> Any:
+    if name in ("work", "pause"):
+        return asdict(value)
+    return [asdict(frame) for frame in value] if name == "stack" else value
 
 
 def from_dict(document: Mapping[str, Any]) -> Session:
@@ -134,10 +174,7 @@ def from_dict(document: Mapping[str, Any]) -> Session:
             f"this conversation is stored in format {found!r}; this version of llm_fsm reads format {FORMAT}: "
             "use the version that wrote it, or a newer one"
         )
-    values = {key: value for key, value in document.items() if key != "format"}
-    values["window"] = tuple((user, system) for user, system in values["window"])
-    values["notes"] = tuple((key, reason) for key, reason in values["notes"])
-    values["origins"] = {key: (turn, source) for key, (turn, source) in values["origins"].items()}
+    values = _fields({key: value for key, value in document.items() if key != "format"})
     if (work := values.get("work")) is not None:
         values["work"] = _work(work)
     if (pause := values.get("pause")) is not None:
@@ -145,7 +182,21 @@ def from_dict(document: Mapping[str, Any]) -> Session:
     for name in ("reminders", "settled"):
         if name in values:
             values[name] = tuple(values[name])
+    if "stack" in values:
+        values["stack"] = tuple(
+            Frame(**{**frame, "kept": _fields(dict(frame["kept"]))}) for frame in values["stack"]
+        )
     return Session(**values)
+
+
+def _fields(values: dict[str, Any]) -> dict[str, Any]:
+    """Fields of a session whose JSON form has lists where they have tuples."""
+    for name in ("window", "notes"):
+        if name in values:
+            values[name] = tuple((first, second) for first, second in values[name])
+    if "origins" in values:
+        values["origins"] = {key: (turn, source) for key, (turn, source) in values["origins"].items()}
+    return values
 
 
 def _work(document: Mapping[str, Any]) -> Work:

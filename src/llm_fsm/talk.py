@@ -13,19 +13,21 @@ from typing import Any, Literal
 
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
-from llm_fsm.context import accept_reply, missing
+from llm_fsm.context import accept_reply, missing, without
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
+from llm_fsm.flows import MAX_DEPTH
 from llm_fsm.foresight import Outlook, outlook, own_words
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
 from llm_fsm.moves import Moving
+from llm_fsm.program import StatePlan
 from llm_fsm.progress import Run
 from llm_fsm.prompts import retry_line, turn_prompt
 from llm_fsm.reply import Reply, parse, parse_words
 from llm_fsm.rounds import Loop
 from llm_fsm.session import cut
-from llm_fsm.transition import Refusal, judge
-from llm_fsm.wording import own_question
+from llm_fsm.transition import Move, Refusal, judge
+from llm_fsm.wording import asks, own_question, question_in
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _QUOTED_CHARS = 4000
@@ -67,12 +69,12 @@ class Talking(Moving):
             return str(error)
         self.note(ev.MovePicked(target=cut(reply.target, 200), reasoning=reply.reasoning))
         yield from self.update(reply)
-        here = self.plan
+        here, flow, program = self.plan, self.session.flow, self.program
         by = "auto"
         move = yield from self.first(here.autos)
         if move is None and reply.target != here.id:
             by = "model"
-            judged = judge(here.moves, reply.target, self.session.data())
+            judged = self.judged(here, reply.target)
             if isinstance(judged, Refusal):
                 self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
                 return self.complaint(reply.target, judged.reason)
@@ -87,10 +89,22 @@ class Talking(Moving):
             yield from self.enter(move, by)
             yield from self.settle()
         followed = by == "model" or move is None or reply.target in (here.id, move.target)
-        if followed and (move is None or here.fixed is None or self.plan.fixed is None):
+        arrival = self.plan if self.reopened is None or move is None else program.states[move.target]
+        if followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(before, reply.message)  # never words that announce a move that was not made
-        yield from self.complete_words(look.arrivals.get(reply.target, frozenset()))
+        foreseen = look.arrivals.get(reply.target, frozenset())
+        yield from self.complete_words(frozenset((flow, state) for state in foreseen))
         return None
+
+    def judged(self, here: StatePlan, target: str) -> Move | Refusal:
+        """The move to a state that was named, if it stands."""
+        session = self.session
+        if target in session.open_places():
+            return Move(pointer="", target=target, description="", guards=(), priority=0, auto=False)
+        found = judge(here.moves, target, session.data())
+        if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:
+            return Refusal(by="closed", reason="too much is left open already; go back to one of the open states")
+        return found
 
     def complaint(self, target: str, reason: str) -> str:
         shown = json.dumps(cut(target, 100))
@@ -125,7 +139,7 @@ class Talking(Moving):
             notes=session.notes,
             items=look.items,
             valid=look.valid,
-            user=session.user_input,
+            user=self.heard(),
             time=session.time,
             words_only=words_only,
             greeting=greeting,
@@ -134,7 +148,7 @@ class Talking(Moving):
         )
         return LLMRequest(
             messages=(LLMMessage("system", program.system), LLMMessage("user", user)),
-            schema=plan.schema,
+            schema=program.schema_of(plan, look.further),
             model=plan.model.name,
             temperature=plan.model.temperature,
             max_tokens=plan.model.max_tokens,
@@ -143,6 +157,11 @@ class Talking(Moving):
             tools=() if words_only else self.offered(),
             sizes={"system": program.system_tokens, "schema": plan.schema_tokens, **sizes},
         )
+
+    def heard(self) -> str | None:
+        """The user's message, without secrets of flows that were left."""
+        user = self.session.user_input
+        return user if user is None or not self.hidden else without(sorted(self.hidden), user) or user
 
     def keys_here(self) -> str:
         """The key list of this state in a large machine: the keys nearby, and those that have values."""
@@ -194,16 +213,23 @@ class Talking(Moving):
             words = own_words(self.program, self.plan, self.session)
         self.said.append(words or self.own_question(sorry=True))
 
-    def complete_words(self, spoken_for: frozenset[str]) -> Run:
+    def complete_words(self, spoken_for: frozenset[tuple[str, str]]) -> Run:
         """Add what is still to be said; `spoken_for` are the arrivals that the message was written for."""
         if self.stopped:
             self.say_stopped()
         elif self.paused:
             self.say_paused()
-        elif self.plan.id not in spoken_for and self.plan.fixed is None:
+        elif self.reopened is not None and self.plan.id == self.reopened.kept["state"]:
+            self.ask_again(self.reopened.asked)
+        elif self.here not in spoken_for and self.plan.fixed is None:
             yield from self.words("words")
         elif not any(self.said):
             self.said.append(self.own_question(sorry=False))
+
+    def ask_again(self, asked: str) -> None:
+        """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
+        if self.plan.fixed is None and not any(asks(words) for words in self.said):
+            self.said.append(question_in(asked) or self.own_question(sorry=False))
 
     def words(self, asked_for: Literal["greeting", "words"]) -> Run:
         """One call for words alone: nothing else in its reply counts."""

@@ -8,7 +8,9 @@ from typing import Any
 from llm_fsm.definition import Definition, ToolRef
 from llm_fsm.effects import PlannedCall, ToolResults
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.kit import Kit
 from llm_fsm.mcp import McpServers, known_tool
+from llm_fsm.program import Program
 from llm_fsm.shapes import ShapeError, compile_shape
 from llm_fsm.terms import Terms, planned
 from llm_fsm.tool_batch import TIMEOUT, Around, CallFault, run_batch, unknown_tool
@@ -46,6 +48,14 @@ class Toolbox:
         cannot be reached, or which tool a server lacks.
         """
         return {name: await self._terms(name, ref) for name, ref in definition.tools.items()}
+
+    async def kit(self, program: Program) -> Kit:
+        """The tools of a machine and of the definitions that it calls; errors as of `terms`."""
+        return Kit(
+            terms=await self.terms(program.definition),
+            states={name: tuple(plan.state.tools) for name, plan in program.states.items()},
+            flows={name: await self.kit(called) for name, called in program.flows.items()},
+        )
 
     async def _terms(self, name: str, ref: ToolRef) -> Terms:
         if ref.mcp is None:

@@ -29,7 +29,7 @@ class Guard:
 class Move:
     """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0.
 
-    `on`: the label by which a task or an answer picks it.
+    `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which comes back.
     """
 
     pointer: str
@@ -39,6 +39,7 @@ class Move:
     priority: int
     auto: bool
     on: str | None = None
+    returns: bool = False
 
     @property
     def judged(self) -> bool:

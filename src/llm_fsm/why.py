@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.coercion import look_up
 from llm_fsm.conditions import test
 from llm_fsm.context import Keys, has
@@ -105,7 +106,21 @@ class Stopped:
     value: float
 
 
-Noted = Replied | Changed | Refused | Decision | Stopped
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Went:
+    """The conversation went into a flow, or came back. `kind`: subflow or digression; `flow`: its name.
+
+    `how`: begun, final, cancelled or resumed. `state`: where it was left, `arrived`: where it went on.
+    """
+
+    kind: str
+    how: str
+    state: str
+    arrived: str
+    flow: str = ""
+
+
+Noted = Replied | Changed | Refused | Decision | Stopped | Went
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -151,9 +166,10 @@ class _Account:
         self.user: str | None = None
         self.picked: str | None = None
         self.fallback = False
-        self.secrets = _secret_texts(program.keys, before)
+        self.secrets = _secret_texts(program, before)
 
     def take(self, event: ev.Event) -> None:
+        self.went(event)
         match event:
             case ev.UserSaid(text=text):
                 self.user = text
@@ -209,7 +225,8 @@ class _Account:
     def decide(
         self, by: str, target: str, outcome: Outcome, reason: str = "", *, taken: str | None = None
     ) -> None:
-        plan = self.program.states.get(self.session.state)
+        program = self.program.at(self.session) or self.program
+        plan = program.states.get(self.session.state)
         moves = plan.moves if plan is not None and outcome != "unreadable" else ()
         data = self.session.data()
         self.notes.append(
@@ -220,13 +237,27 @@ class _Account:
                 outcome=outcome,
                 reason=reason,
                 candidates=tuple(
-                    _candidate(self.program.keys, move, data, taken=move.pointer == taken) for move in moves
+                    _candidate(program.keys, move, data, taken=move.pointer == taken) for move in moves
                 ),
             )
         )
 
+    def went(self, event: ev.Event) -> None:
+        """Into a flow, or back; nothing for other events."""
+        if isinstance(event, fe.FlowReturned):
+            self.stay()
+            self.notes.append(
+                Went(kind=event.kind, how=event.how, state=event.ended, arrived=event.state, flow=event.flow)
+            )
+        elif isinstance(event, fe.FlowPushed) and event.kind == "subflow":
+            secrets = {_text(value) for key, value in event.context.items() if self.program.is_secret(key)}
+            self.secrets |= secrets
+            self.notes.append(
+                Went(kind=event.kind, how="begun", state=event.state, arrived=event.entered, flow=event.flow)
+            )
+
     def changed(self, event: ev.ContextSet) -> None:
-        keys = self.program.keys
+        keys = (self.program.at(self.session) or self.program).keys
         for key, value in event.values.items():
             if keys.is_secret(key):
                 self.secrets.add(_text(value))
@@ -275,8 +306,12 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
     )
 
 
-def _secret_texts(keys: Keys, session: Session) -> set[str]:
-    return {_text(value) for key, value in session.context.items() if keys.is_secret(key)}
+def _secret_texts(program: Program, session: Session) -> set[str]:
+    """The secrets of the definition at work and of those that called it."""
+    contexts = [session.context, *(frame.kept.get("context", {}) for frame in session.stack)]
+    return {
+        _text(value) for context in contexts for key, value in context.items() if program.is_secret(key)
+    }
 
 
 def _text(value: object) -> str:

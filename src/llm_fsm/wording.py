@@ -7,6 +7,7 @@ at most 100,000 characters out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,12 @@ from jinja2 import ChainableUndefined, Template, TemplateError, pass_eval_contex
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from llm_fsm.session import TRUNCATED
+
 MAX_CHARS = 100_000
+_QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
+"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
+_SENTENCE_END = re.compile(rf"(?<=[.!…。！{_QUESTION_MARKS}])\s+|\n+")
 
 
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs"})
@@ -96,6 +102,18 @@ def sentence(text: str) -> str:
     """A text with a full stop, where it lacks an end."""
     stripped = " ".join(text.split())
     return stripped if not stripped or stripped[-1] in ".!?…:" else stripped + "."
+
+
+def asks(text: str) -> bool:
+    """True when a text asks something: it has a question mark of any script."""
+    return any(mark in text for mark in _QUESTION_MARKS)
+
+
+def question_in(text: str) -> str:
+    """The sentences of a text that ask; "" where there are none, or where the text was cut off."""
+    if text.endswith(TRUNCATED):
+        return ""
+    return " ".join(part.strip() for part in _SENTENCE_END.split(text) if asks(part))
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:

@@ -172,7 +172,7 @@ class Working(Rounds):
                 values = {key: value for key, value in new.items() if key not in old or old[key] != value}
                 self.note(kind(values=values, removed=tuple(key for key in old if key not in new)))
         if found.limit is not None:
-            most = getattr(self.program.definition.limits, found.limit) or 0
+            most = getattr(self.program.limits, found.limit) or 0
             self.note(ev.LimitReached(limit=found.limit, value=most))
             self.stopped = "limit"
         elif found.paused is not None:

@@ -68,6 +68,7 @@ class Player:
             else (),
             clock=self._time if self._clock else None,
             timeout=None if self._clock else TIMEOUT,
+            file=loaded.definition_file or loaded.file,
         )
         functions = {name for setup in setups for name in setup["functions"]}
         for name, checks in function_names(definition).items():

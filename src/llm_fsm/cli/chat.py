@@ -131,9 +131,9 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             return exits.OK
         definition = choice.opened(path)
         llm = _model(wanted, definition)
-        machine = AsyncMachine(definition, model=llm, store=store)
+        machine = AsyncMachine(definition, model=llm, store=store, file=path)
         stack.callback(lambda: runner.run(machine.close()))
-        if any(state.kind == "wait" for state in definition.states.values()):
+        if machine.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
                 runner.run(machine.run_due())
         conversation = _conversation(wanted, machine, runner, path)

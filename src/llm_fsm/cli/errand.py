@@ -108,8 +108,7 @@ class Errand:
             found = self.runner.run(self.machine.resume(self.id))
         except ConversationNotFound as error:
             raise unknown(self.id) from error
-        states = self.machine.definition.states
-        talks = found.state in states and self.machine.definition.kind_of(found.state) == "converse"
+        talks = found.kind == "converse"
         if talks and not found.ended and found.paused is None:
             raise exits.Failure(f"{self.id!r} waits for a user: {self.again('chat')}")
 

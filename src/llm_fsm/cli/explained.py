@@ -6,7 +6,18 @@ import json
 from collections.abc import Iterator
 
 from llm_fsm.cli import printing
-from llm_fsm.why import Candidate, Changed, Check, Decision, Explanation, Noted, Refused, Replied, Stopped
+from llm_fsm.why import (
+    Candidate,
+    Changed,
+    Check,
+    Decision,
+    Explanation,
+    Noted,
+    Refused,
+    Replied,
+    Stopped,
+    Went,
+)
 
 _REPLY_CHARS = 400
 _VALUE_CHARS = 80
@@ -46,11 +57,21 @@ def shown(value: object) -> str:
     return printing.shortened(str(text), _VALUE_CHARS)
 
 
+def _way(went: Went) -> str:
+    name = f"the flow {printing.one_line(went.flow)}" if went.kind == "subflow" else "a digression"
+    if went.how == "begun":
+        return f"Into {name}: {went.state} → {went.arrived}"
+    how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}[went.how]
+    return f"Back from {name}{how}: {went.state} → {went.arrived}"
+
+
 def _note(noted: Noted) -> Iterator[str]:
     match noted:
         case Replied():
             who = printing.one_line(noted.model) or "the model"
             yield f"{who} said ({noted.asked_for}): {printing.shortened(noted.text, _REPLY_CHARS)}"
+        case Went():
+            yield _way(noted)
         case Changed():
             for key, value in noted.values.items():
                 yield f"  set by {noted.source}: {printing.one_line(key)} = {shown(value)}"

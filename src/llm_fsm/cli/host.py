@@ -97,13 +97,15 @@ def _named(given: object) -> Mapping[str, Callable[..., Any]]:
     return dict(pairs)
 
 
-def missing(definition: Definition, host: Host, servers: Mapping[str, Any]) -> str | None:
-    """What the definition names and the command line did not bring, in a sentence; None: nothing."""
-    tools = [ref.registered or name for name, ref in definition.tools.items() if ref.mcp is None]
-    aliases = [ref.mcp for ref in definition.tools.values() if ref.mcp is not None]
-    functions = [
-        name for state_id, state in definition.states.items() for name in _functions(definition, state_id)
-    ]
+def missing(
+    definition: Definition, called: Iterable[Definition], host: Host, servers: Mapping[str, Any]
+) -> str | None:
+    """What a definition and those it calls name and the command line did not bring, in a sentence; None: nothing."""
+    every = (definition, *called)
+    refs = [(name, ref) for item in every for name, ref in item.tools.items()]
+    tools = [ref.registered or name for name, ref in refs if ref.mcp is None]
+    aliases = [ref.mcp for _, ref in refs if ref.mcp is not None]
+    functions = [name for item in every for state_id in item.states for name in _functions(item, state_id)]
     lacking = {
         "tool": [name for name in tools if name not in host.tools],
         "function": [name for name in functions if name not in host.functions],

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 
 from llm_fsm import event_json
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.transcript import masked
 from llm_fsm.conversation import Turn
-from llm_fsm.definition import Definition
 from llm_fsm.messages import Paused
+from llm_fsm.program import Program
 
 FAILED = 1
 PAUSED = 5
@@ -32,18 +33,18 @@ CODES: Mapping[str, int] = {
 _SHORT = 100
 
 
-def data_of(definition: Definition, event: ev.Event) -> dict[str, Any]:
+def data_of(program: Program, event: ev.Event) -> dict[str, Any]:
     """An event as JSON, values of secret keys as dots."""
     if isinstance(event, ev.ContextSet):
-        event = replace(event, values=masked(definition, event.values))
-    elif isinstance(event, ev.Started):
-        event = replace(event, context=masked(definition, event.context))
+        event = replace(event, values=masked(program.is_secret, event.values))
+    elif isinstance(event, ev.Started | fe.FlowPushed):
+        event = replace(event, context=masked(program.is_secret, event.context))
     elif isinstance(event, ev.Paused):
         event = replace(event, loop=None)  # it holds the prompts of a model, for nobody but the machine
     return event_json.to_dict(event)
 
 
-def outcome_of(definition: Definition, turn: Turn) -> dict[str, Any]:
+def outcome_of(program: Program, turn: Turn) -> dict[str, Any]:
     """How a run stands, as JSON: the last line of a run that is piped."""
     document: dict[str, Any] = {
         "type": "Outcome",
@@ -52,7 +53,7 @@ def outcome_of(definition: Definition, turn: Turn) -> dict[str, Any]:
         "state": turn.state,
         "output": turn.output,
         "text": turn.text,
-        "context": masked(definition, turn.context),
+        "context": masked(program.is_secret, turn.context),
     }
     if turn.paused is not None:
         document["paused"] = asdict(turn.paused)
@@ -107,6 +108,10 @@ class Tally:
             self.tools += 1
         elif isinstance(event, ev.StateEntered | ev.Started | ev.AttemptBegun):
             self.state = event.state
+        elif isinstance(event, fe.FlowPushed):
+            self.state = event.entered or event.state
+        elif isinstance(event, fe.FlowReturned):
+            self.state = event.state
 
     def text(self) -> str:
         """The counts for a reader."""
@@ -151,6 +156,10 @@ def _of_tools(event: ev.Event) -> tuple[str, str] | None:
 def _of_moves(event: ev.Event) -> tuple[str, str] | None:
     if isinstance(event, ev.Started):
         return "head", f"● {event.state}"
+    if isinstance(event, fe.FlowPushed) and event.kind == "subflow":
+        return "head", f"● {event.entered}  (in {printing.one_line(event.flow)})"
+    if isinstance(event, fe.FlowReturned):
+        return "head", f"● {event.state}  (back from {printing.one_line(event.flow) or 'a digression'})"
     if isinstance(event, ev.StateEntered):
         return "head", f"● {event.state}  (by {event.by})"
     if isinstance(event, ev.AttemptBegun):
@@ -197,12 +206,12 @@ class View(Protocol):
 class JsonLines:
     """A run on standard output, one JSON object a line."""
 
-    def __init__(self, definition: Definition) -> None:
-        self._definition = definition
+    def __init__(self, program: Program) -> None:
+        self._program = program
 
     def take(self, event: ev.Event) -> None:
         """Print an event."""
-        printing.out(printing.as_json(data_of(self._definition, event), None))
+        printing.out(printing.as_json(data_of(self._program, event), None))
 
     def during(self, work: Callable[[], Turn]) -> Turn:
         """Do the work."""
@@ -210,7 +219,7 @@ class JsonLines:
 
     def ended(self, turn: Turn) -> None:
         """Print the outcome; what is waited for is said on standard error, too."""
-        printing.out(printing.as_json(outcome_of(self._definition, turn), None))
+        printing.out(printing.as_json(outcome_of(self._program, turn), None))
         if turn.paused is not None:
             for line in waiting(turn.paused):
                 printing.note(line)

@@ -10,6 +10,7 @@ import uuid
 from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import click
@@ -21,6 +22,7 @@ from llm_fsm.cli.errand import NOTHING, Errand, Wanted
 from llm_fsm.cli.options import db_option, open_existing, open_store
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition import Definition
+from llm_fsm.flows import gather
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.observers import observe
 from llm_fsm.shipped import definition_paths
@@ -126,17 +128,18 @@ def _run(wanted: Wanted) -> int:
             f"{wanted.file} begins by talking to a user: llm-fsm chat {shlex.quote(wanted.file)}"
         )
     brought, servers = host.host_of(wanted.tools), host.servers_of(wanted.mcp)
-    lacking = host.missing(definition, brought, servers)
+    called = gather(definition, file=path).called.values()
+    lacking = host.missing(definition, (flow.definition for flow in called), brought, servers)
     if lacking is not None:
         raise exits.Failure(lacking)
     with ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner())
         store = _store(wanted)
         stack.callback(lambda: runner.run(store.close()))
-        machine = _machine(wanted, definition, store, brought, servers)
+        machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
         stack.callback(lambda: runner.run(machine.close()))
         name = wanted.resume or wanted.id or uuid.uuid4().hex
-        view = _view(wanted, definition)
+        view = _view(wanted, machine)
         stack.callback(observe(lambda who, event: view.take(event) if who == name else None))
         errand = Errand(wanted=wanted, path=path, runner=runner, machine=machine, view=view, id=name)
         return errand.play()
@@ -152,7 +155,13 @@ def _store(wanted: Wanted) -> Store:
 
 
 def _machine(
-    wanted: Wanted, definition: Definition, store: Store, brought: host.Host, servers: Mapping[str, Any]
+    wanted: Wanted,
+    definition: Definition,
+    store: Store,
+    brought: host.Host,
+    *,
+    servers: Mapping[str, Any],
+    path: Path,
 ) -> AsyncMachine:
     machine = AsyncMachine(
         definition,
@@ -162,15 +171,16 @@ def _machine(
         tools=brought.tools,
         mcp=servers,
         summaries=wanted.summaries,
+        file=path,
     )
     for name, function in brought.functions.items():
         machine.function(function, name=name)
     return machine
 
 
-def _view(wanted: Wanted, definition: Definition) -> report.View:
+def _view(wanted: Wanted, machine: AsyncMachine) -> report.View:
     if wanted.json:
-        return report.JsonLines(definition)
+        return report.JsonLines(machine.program)
     live = import_module("llm_fsm.cli.live")
-    view: report.View = live.Screen(definition, asks=sys.stdin.isatty() and wanted.answer is NOTHING)
+    view: report.View = live.Screen(machine.definition, asks=sys.stdin.isatty() and wanted.answer is NOTHING)
     return view

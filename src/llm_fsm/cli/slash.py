@@ -17,6 +17,7 @@ from llm_fsm.context import has
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.findings import nearest
 from llm_fsm.foresight import outlook
+from llm_fsm.session import Session
 from llm_fsm.why import SECRET, explain_last
 
 
@@ -68,16 +69,17 @@ def _help(_: Talk, __: str) -> Answer:
 
 def _state(talk: Talk, _: str) -> Answer:
     session = talk.session()
-    state = talk.definition.states.get(session.state)
-    if state is None:
+    program = talk.program().at(session)
+    state = None if program is None else program.definition.states.get(session.state)
+    if program is None or state is None:
         return Answer(f"state {session.state}, which this definition does not have")
-    lines = [f"state {session.state} ({talk.definition.kind_of(session.state)})"]
+    lines = [f"state {session.state} ({program.definition.kind_of(session.state)})"]
+    lines += _stack(session)
     if state.purpose or state.description:
         lines.append(f"  purpose: {printing.shortened(state.purpose or state.description, 200)}")
     for key in state.required_context_keys:
         known = "known" if has(session.context, key) else "still missing"
         lines.append(f"  {printing.one_line(key)}: {known}")
-    program = talk.program()
     look = outlook(program, session)
     for move in program.states[session.state].moves:
         if move.target != session.state:
@@ -87,8 +89,17 @@ def _state(talk: Talk, _: str) -> Answer:
     return Answer("\n".join(lines))
 
 
+def _stack(session: Session) -> list[str]:
+    """What the conversation comes back to, the nearest first."""
+    lines = [f"  in the flow {printing.one_line(session.flow)}"] if session.flow else []
+    for frame in reversed(session.stack):
+        what = "called by" if frame.kind == "subflow" else "in a digression from"
+        lines.append(f"  {what} {frame.kept['state']}")
+    return lines
+
+
 def _context(talk: Talk, _: str) -> Answer:
-    context = transcript.masked(talk.definition, talk.session().context)
+    context = transcript.masked(talk.program().is_secret, talk.session().context)
     lines = [
         f"  {printing.one_line(key)} = {value if value == SECRET else printing.one_line(_json(value))}"
         for key, value in context.items()
@@ -116,7 +127,7 @@ def _undo(talk: Talk, _: str) -> Answer:
 def _save(talk: Talk, argument: str) -> Answer:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     path = Path(argument or f"conversation-{stamp}.json").expanduser()
-    whole = (talk.definition, talk.session(), talk.records())
+    whole = (talk.program(), talk.session(), talk.records())
     readable = path.suffix.lower() in (".md", ".markdown")
     text = transcript.markdown(*whole) if readable else printing.as_json(transcript.document(*whole))
     shown = printing.one_line(str(path))

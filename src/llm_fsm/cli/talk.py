@@ -11,11 +11,9 @@ from collections.abc import Sequence
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.definition import Definition
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.program import Program, compile_program
-from llm_fsm.prompts import compile_prompts
+from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, parse, replay, standing
 from llm_fsm.session import Session
-from llm_fsm.shipped import prompt_sources
 
 
 class Talk:
@@ -74,7 +72,7 @@ class Talk:
 
     def program(self) -> Program:
         """The definition, compiled."""
-        return compile_program(self.definition, compile_prompts(prompt_sources()))
+        return self._machine.program
 
     async def _stored(self) -> Sequence[str]:
         return await self._machine.store.records(self.id)

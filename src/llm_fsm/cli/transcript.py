@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.cli import printing
-from llm_fsm.definition import Definition
+from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
 from llm_fsm.session import Session
 from llm_fsm.why import SECRET
@@ -48,26 +48,26 @@ def moment(seconds: float) -> str:
     return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
 
 
-def masked(definition: Definition, context: Mapping[str, Any]) -> dict[str, Any]:
+def masked(is_secret: Callable[[str], bool], context: Mapping[str, Any]) -> dict[str, Any]:
     """The context with secrets as dots."""
-    return {key: SECRET if definition.is_secret(key) else value for key, value in context.items()}
+    return {key: SECRET if is_secret(key) else value for key, value in context.items()}
 
 
-def document(definition: Definition, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:
+def document(program: Program, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:
     """The whole conversation as JSON data."""
     return {
         "conversation": session.conversation_id,
-        "definition": definition.name,
+        "definition": program.definition.name,
         "state": session.state,
         "ended": session.ended,
-        "context": masked(definition, session.context),
+        "context": masked(program.is_secret, session.root_context()),
         "turns": turns(records),
     }
 
 
-def markdown(definition: Definition, session: Session, records: Sequence[TurnRecord]) -> str:
+def markdown(program: Program, session: Session, records: Sequence[TurnRecord]) -> str:
     """The whole conversation for a reader."""
-    lines = [f"# {printing.one_line(definition.name)}", "", f"Conversation `{session.conversation_id}`", ""]
+    lines = [f"# {printing.one_line(program.definition.name)}", "", f"Conversation `{session.conversation_id}`", ""]
     for turn in turns(records):
         if turn["user"] is not None:
             lines += _quoted("User", turn["user"])

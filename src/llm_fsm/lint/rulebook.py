@@ -36,6 +36,8 @@ from llm_fsm.lint.rules import (
     empty_reply,
     example_dialogue_roles,
     final_with_transitions,
+    flow_mapping,
+    flow_nesting,
     identical_descriptions,
     idle_schema_word,
     ignore_without_reason,
@@ -248,6 +250,8 @@ MODULES: tuple[ModuleType, ...] = (
     no_effect,
     # R: running
     not_runnable_yet,
+    flow_nesting,
+    flow_mapping,
 )
 
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in MODULES)

@@ -15,6 +15,7 @@ from llm_fsm.llm.scripted import ScriptedLLM, ScriptedReply
 from llm_fsm.loader import load, load_dict
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import LLMRequest
+from llm_fsm.reading import name_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +70,7 @@ def play(
     llm = ScriptedLLM(replies) if model is None else model
 
     async def run() -> Played:
-        async with AsyncMachine(_definition(definition), model=llm, **options) as machine:
+        async with AsyncMachine(_definition(definition), model=llm, file=name_of(definition), **options) as machine:
             chat = await machine.start(context=context, greet=greet, state=state)
             turns = [await chat.send(message) for message in messages]
             return Played(

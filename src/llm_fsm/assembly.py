@@ -1,0 +1,296 @@
+"""A definition made ready to run: compiled once, so that no turn does again what is always the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from llm_fsm.conditions import ConditionError, compile_rule
+from llm_fsm.context import Keys, compile_keys
+from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, State, Transition
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding
+from llm_fsm.flows import Flow, Flows, document_of
+from llm_fsm.messages import ReplySchema
+from llm_fsm.names import Kind
+from llm_fsm.program import Check, Program, StatePlan
+from llm_fsm.prompts import Prompts, glimpse, key_line, state_words, system_prompt, transition_item
+from llm_fsm.reply_schema import reply_schema
+from llm_fsm.shapes import Shape, ShapeError, compile_shape
+from llm_fsm.tokens import estimate
+from llm_fsm.transition import Guard, Move
+from llm_fsm.vicinity import Vicinity
+from llm_fsm.wording import WordingError, compile_reply
+
+RUNNABLE: frozenset[Kind] = frozenset({"converse", "decide", "final", "task", "wait", "subflow"})
+
+
+def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
+    finding = Finding(
+        code=code,
+        name=name,
+        level="error",
+        message=message,
+        hint=None,
+        file=None,
+        line=None,
+        column=None,
+        pointer=pointer,
+    )
+    return DefinitionError([finding])
+
+
+def _guard(condition: Condition, pointer: str) -> Guard:
+    try:
+        rule = None if condition.logic is None else compile_rule(condition.logic)
+    except ConditionError as error:
+        raise _fault(f"{pointer}/logic{error.pointer}", error.reason, "C201", "bad-condition") from error
+    return Guard(
+        description=condition.description,
+        keys=tuple(condition.requires_context_keys),
+        rule=rule,
+        logic=condition.logic,
+    )
+
+
+def _move(transition: Transition, pointer: str) -> Move:
+    return Move(
+        pointer=pointer,
+        target=transition.target_state,
+        description=transition.description,
+        guards=tuple(
+            _guard(condition, f"{pointer}/conditions/{number}")
+            for number, condition in enumerate(transition.conditions)
+        ),
+        priority=transition.priority,
+        auto=transition.auto,
+        on=transition.on,
+        returns=transition.returns,
+    )
+
+
+def mentioned_keys(definition: Definition) -> tuple[str, ...]:
+    """Every key that states collect or transitions require, in order of appearance, without repeats."""
+
+    def names() -> Iterator[str]:
+        for state in definition.states.values():
+            yield from state.required_context_keys
+        for transitions in (
+            *(state.transitions for state in definition.states.values()),
+            definition.global_transitions,
+        ):
+            for transition in transitions:
+                for condition in transition.conditions:
+                    yield from condition.requires_context_keys
+                    if condition.rule is not None:
+                        yield from sorted(condition.rule.reads)
+
+    return tuple(dict.fromkeys(name for name in names() if not name.startswith("_")))
+
+
+def merged_model(*settings: ModelSettings) -> ModelSettings:
+    """Later settings over earlier ones, key by key."""
+    values: dict[str, Any] = {}
+    for item in settings:
+        values.update({name: value for name, value in item if value is not None})
+    return ModelSettings(**values)
+
+
+def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Move]) -> tuple[Move, ...]:
+    own = [
+        _move(transition, f"/states/{state_id}/transitions/{number}")
+        for number, transition in enumerate(definition.states[state_id].transitions)
+    ]
+    offered = [move for move in shared if move.target != state_id] if kind == "converse" else []
+    return tuple(sorted([*own, *offered], key=lambda move: move.priority))
+
+
+def _plan(
+    flow: Flow, state_id: str, keys: Keys, shared: Sequence[Move], *, vicinity: Vicinity, caller: ModelSettings
+) -> StatePlan:
+    definition = flow.definition
+    state = definition.states[state_id]
+    kind = definition.kind_of(state_id)
+    moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
+    model = merged_model(caller, definition.model, state.model)
+    schema = _schema(state_id, moves, keys, vicinity, model)
+    try:
+        fixed = None if state.reply is None else compile_reply(state.reply)
+    except WordingError as error:
+        raise _fault(f"/states/{state_id}/reply", str(error), "S110", "bad-template") from error
+    return StatePlan(
+        id=state_id,
+        kind=kind,
+        state=state,
+        moves=moves,
+        autos=tuple(move for move in moves if move.auto and move.target != state_id),
+        collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
+        fixed=fixed,
+        words=state_words(state_id, state),
+        schema=schema,
+        schema_tokens=estimate(schema.text),
+        near=vicinity.near(state_id),
+        items={
+            move.pointer: (
+                transition_item(move, glimpse(definition, move.target, state_id), is_open=True),
+                transition_item(move, None, is_open=False),
+            )
+            for move in moves
+        },
+        glimpse=glimpse(definition, state_id),
+        model=model,
+        checks=tuple(
+            _check(result, f"/states/{state_id}/key_results/{number}")
+            for number, result in enumerate(state.key_results)
+        ),
+        answer=_answer(state_id, state),
+        calls=flow.calls.get(state_id, ""),
+    )
+
+
+def _schema(
+    state_id: str, moves: Sequence[Move], keys: Keys, vicinity: Vicinity, model: ModelSettings
+) -> ReplySchema:
+    """The schema of replies: the same in all states as far as the machine is small."""
+    shown = {key: keys.offered[key] for key in vicinity.near(state_id)}
+    if vicinity.few_states:
+        named, name = vicinity.nameable, "" if vicinity.few_keys else state_id
+    else:
+        named, name = (*(move.target for move in moves), state_id), state_id
+    return reply_schema(state=name, targets=named, keys=shown, reasoning=model.reasoning or "none")
+
+
+def _check(result: KeyResult, pointer: str) -> Check:
+    found = result.check
+    words = result.description or result.name
+    if isinstance(found, dict) and len(found) == 1:
+        (how, what), *_ = found.items()
+        if how == "registered" and isinstance(what, str):
+            return Check(
+                name=result.name,
+                description=result.description,
+                by="registered",
+                function=what,
+                criterion=result.description,
+            )
+        if how == "judge" and isinstance(what, str):
+            return Check(name=result.name, description=result.description, by="judge", criterion=what)
+    if found is None:
+        return Check(name=result.name, description=result.description, by="judge", criterion=words)
+    try:
+        rule = compile_rule(found)
+    except ConditionError as error:
+        raise _fault(f"{pointer}/check{error.pointer}", error.reason, "C201", "bad-condition") from error
+    return Check(
+        name=result.name,
+        description=result.description,
+        by="logic",
+        rule=rule,
+        logic=found,
+        criterion=result.description,
+    )
+
+
+def _answer(state_id: str, state: State) -> Shape | None:
+    if state.answer_schema is None:
+        return None
+    try:
+        return compile_shape(state.answer_schema)
+    except ShapeError as error:
+        pointer = f"/states/{state_id}/answer_schema{error.pointer}"
+        raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
+
+
+def compile_program(definition: Definition, prompts: Prompts) -> Program:
+    """Make a definition that calls no other one ready to run; errors as of `compile_flows`."""
+    return compile_flows(Flows(root=Flow(definition=definition)), prompts)
+
+
+def compile_flows(flows: Flows, prompts: Prompts) -> Program:
+    """Make a machine ready to run. Raises DefinitionError for what the loader let pass."""
+    root = flows.root.definition
+    caller = root.model.model_copy(update={"reasoning": None})
+    called = {name: _compiled(flow, prompts, root.persona, caller) for name, flow in flows.called.items()}
+    main = _compiled(flows.root, prompts, root.persona, ModelSettings())
+    plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
+    bounds = [(name, getattr(root.limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
+    whole: dict[str, Any] = {
+        "limits": root.limits,
+        "bounds": tuple((name, most) for name, most in bounds if most is not None),
+        "alone": not any(plan.kind == "converse" for plan in plans),
+        "waits": any(
+            plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind) for plan in plans
+        ),
+        "works": any(
+            plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize
+            for plan in plans
+        ),
+    }
+    document = document_of(flows)
+    return replace(
+        main,
+        **whole,
+        flows={name: replace(program, **whole) for name, program in called.items()},
+        document=document,
+        identity=hashlib.sha256(document.encode()).hexdigest(),
+    )
+
+
+def _compiled(flow: Flow, prompts: Prompts, persona: str, caller: ModelSettings) -> Program:
+    """One definition. `persona` and `caller` are of the one that is started, for what this one does not say."""
+    definition = flow.definition
+    try:
+        keys = compile_keys(definition, mentioned_keys(definition))
+    except ShapeError as error:
+        raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
+    shared = tuple(
+        _move(transition, f"/global_transitions/{number}")
+        for number, transition in enumerate(definition.global_transitions)
+    )
+    vicinity = Vicinity(definition, tuple(keys.offered))
+    lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
+    shown = ("\n" if keys.declared else ", ").join(lines.values()) if vicinity.few_keys else ""
+    spoken = definition if definition.persona else definition.model_copy(update={"persona": persona})
+    system = system_prompt(prompts, spoken, keys, shown)
+    return Program(
+        definition=definition,
+        states={
+            state_id: _plan(flow, state_id, keys, shared, vicinity=vicinity, caller=caller)
+            for state_id in definition.states
+        },
+        keys=keys,
+        prompts=prompts,
+        key_lines={} if vicinity.few_keys else lines,
+        system=system,
+        system_tokens=estimate(system),
+        limits=definition.limits,
+        bounds=(),
+        alone=False,
+        works=False,
+        waits=False,
+    )
+
+
+def not_yet_runnable(definition: Definition) -> Iterable[Finding]:
+    """What this version reads and checks but cannot run yet, with its place in the definition."""
+
+    def found(pointer: str, what: str) -> Finding:
+        return Finding(
+            code="R901",
+            name="not-runnable-yet",
+            level="error",
+            message=f"{what} can be checked but not run by this version of llm_fsm",
+            hint=None,
+            file=None,
+            line=None,
+            column=None,
+            pointer=pointer,
+        )
+
+    for state_id, state in definition.states.items():
+        if state.kind not in RUNNABLE:
+            yield found(f"/states/{state_id}/kind", f'state "{state_id}" is of kind {state.kind}, which')
+    if definition.patterns:
+        yield found("/patterns", '"patterns"')

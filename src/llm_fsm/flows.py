@@ -1,0 +1,265 @@
+"""The definitions that a machine calls: found, loaded and held together before anything runs.
+
+A subflow names a registered definition, or a file of the folder tree in which the calling file lies. Each is
+loaded once. Its name in the machine is the registered name, or the path from the first file's folder; what a
+registered file calls in turn stands as `name:path`. These names are stored with conversations.
+"""
+
+from __future__ import annotations
+
+import json
+import posixpath
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from llm_fsm import source
+from llm_fsm.codes import step
+from llm_fsm.definition import Definition
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding, nearest
+from llm_fsm.lint.flows import is_absolute, is_path
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rules import flow_mapping, flow_nesting, missing_flow, subflow_recursion
+from llm_fsm.loader import load_dict, load_text
+from llm_fsm.reading import FilePath, beside, name_of, read
+
+MAX_DEPTH = 8
+"""Definitions that may be at work at once, each called by the one before."""
+
+Registered = FilePath | Mapping[str, Any] | Definition
+"""What a host may register: a file, a definition as JSON data, or a definition."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One definition of a machine. `calls`: id of a subflow state → name of the definition that it calls."""
+
+    definition: Definition
+    calls: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flows:
+    """All definitions of a machine: the one that is started, and those that are called, by name."""
+
+    root: Flow
+    called: Mapping[str, Flow] = field(default_factory=dict)
+
+
+def document_of(flows: Flows) -> str:
+    """All definitions of a machine as one canonical JSON text; the definition's own where it calls no other."""
+    if not flows.called:
+        return flows.root.definition.canonical
+    called = {name: _plain(flow) for name, flow in flows.called.items()}
+    return json.dumps({**_plain(flows.root), "called": called}, sort_keys=True, separators=(",", ":"))
+
+
+def _plain(flow: Flow) -> dict[str, Any]:
+    return {"definition": json.loads(flow.definition.canonical), "calls": dict(flow.calls)}
+
+
+def read_document(text: str) -> Flows:
+    """What `document_of` wrote. Raises ValidationError for what is none."""
+    document = json.loads(text)
+    if "called" not in document:
+        return Flows(root=Flow(definition=Definition.model_validate_json(text)))
+    return Flows(root=_read(document), called={name: _read(flow) for name, flow in document["called"].items()})
+
+
+def _read(document: Mapping[str, Any]) -> Flow:
+    text = json.dumps(document["definition"])
+    return Flow(definition=Definition.model_validate_json(text), calls=document["calls"])
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """Where a definition comes from. `file` None: from no file. `home` is the first file of its folder tree.
+
+    `path`: from the folder of `home`; `prefix`: what its files are named with.
+    """
+
+    name: str
+    file: str | None = None
+    home: str | None = None
+    path: str = ""
+    prefix: str = ""
+
+
+def gather(
+    definition: Definition, *, file: FilePath | None = None, registered: Mapping[str, Registered] | None = None
+) -> Flows:
+    """The definition and all that it calls. `file`: where it was read from; `registered`: by name, what else there is.
+
+    Raises DefinitionError for what is not there, is no definition, calls itself, or nests deeper than `MAX_DEPTH`.
+    """
+    name = None if file is None else name_of(file)
+    path = "" if name is None else posixpath.basename(name.replace("\\", "/"))
+    search = _Search(registered or {})
+    place = _Place("", name, name, path)
+    root = search.visit(definition, place, ())
+    called = {name: flow for name, (flow, _) in search.found.items()}
+    for flow, where in ((root, place), *search.found.values()):
+        _check_mappings(flow, where, called)
+    return Flows(root=root, called=called)
+
+
+class _Search:
+    """Depth first; what was found is loaded once."""
+
+    def __init__(self, registered: Mapping[str, Registered]) -> None:
+        self.registered = registered
+        self.found: dict[str, tuple[Flow, _Place]] = {}
+        self.depths: dict[str, int] = {}
+
+    def visit(self, definition: Definition, place: _Place, chain: tuple[str, ...]) -> Flow:
+        """One definition with all that it calls; `chain` are the names of those that lead to it."""
+        calls: dict[str, str] = {}
+        here = (*chain, place.name or place.path)
+        for state_id, state in definition.states.items():
+            if state.kind != "subflow" or not state.flow:
+                continue
+            after, given = self.named(state.flow, place, state_id)
+            calls[state_id] = after.name
+            self.enter(after, given, place, state_id, here)
+        return Flow(definition=definition, calls=calls)
+
+    def enter(
+        self, after: _Place, given: Registered | None, place: _Place, state_id: str, here: tuple[str, ...]
+    ) -> None:
+        """Follow one call. A definition that was found before is followed again, so that no way is too deep."""
+        if after.name in here:
+            way = " → ".join((*here, after.name))
+            raise _fault(
+                place,
+                state_id,
+                subflow_recursion.RULE,
+                f"state {state_id!r} calls what it is part of: {way}",
+                "lead back by a transition instead",
+            )
+        if len(here) > MAX_DEPTH:
+            raise _fault(
+                place,
+                state_id,
+                flow_nesting.RULE,
+                f"flows are nested deeper than {MAX_DEPTH}: {' → '.join((*here, after.name))}",
+                "let one flow call several after another instead",
+            )
+        if self.depths.get(after.name, -1) >= len(here):
+            return
+        self.depths[after.name] = len(here)
+        known = self.found.get(after.name)
+        definition = self.load(after, given, place, state_id) if known is None else known[0].definition
+        self.found[after.name] = self.visit(definition, after, here), after
+
+    def named(self, flow: str, place: _Place, state_id: str) -> tuple[_Place, Registered | None]:
+        """The place of what a state calls. Raises DefinitionError."""
+        if flow in self.registered:
+            given = self.registered[flow]
+            file = None if isinstance(given, Definition | Mapping) else name_of(given)
+            path = "" if file is None else posixpath.basename(file.replace("\\", "/"))
+            return _Place(flow, file, file, path, f"{flow}:"), given
+        if not is_path(flow):
+            guess = nearest(flow, self.registered)
+            hint = f"did you mean {guess!r}?" if guess else f"register it with flows={{{flow!r}: …}}, or name a file"
+            raise _fault(
+                place, state_id, missing_flow.RULE, f"no definition is registered under the name {flow!r}", hint
+            )
+        if is_absolute(flow):
+            message = f"{flow!r} is not a relative path"
+            raise _fault(place, state_id, missing_flow.RULE, message, "name a file beside it")
+        if place.home is None:
+            raise _fault(
+                place,
+                state_id,
+                missing_flow.RULE,
+                f"{flow!r} is a path, and this definition comes from no file",
+                f"register it with flows={{{flow!r}: …}}, or load this definition from its file",
+            )
+        path = posixpath.normpath(posixpath.join(posixpath.dirname(place.path), flow.replace("\\", "/")))
+        if path.startswith(".."):
+            raise _fault(
+                place,
+                state_id,
+                missing_flow.RULE,
+                f"{flow!r} leads out of the folder of {place.home}",
+                "keep a machine's files in one folder tree",
+            )
+        return _Place(place.prefix + path, beside(place.home, path), place.home, path, place.prefix), None
+
+    def load(self, after: _Place, given: Registered | None, place: _Place, state_id: str) -> Definition:
+        """What stands in a place. Raises DefinitionError."""
+        if isinstance(given, Definition):
+            return given
+        if isinstance(given, Mapping):
+            return load_dict(given, file=after.name).definition
+        file = after.file or ""
+        try:
+            text = read(file)
+        except DefinitionError as error:
+            [found] = error.findings
+            raise _fault(
+                place, state_id, missing_flow.RULE, f"{file!r} cannot be used: {found.message}", found.hint
+            ) from error
+        return load_text(text, file=file).definition
+
+
+def _check_mappings(flow: Flow, place: _Place, flows: Mapping[str, Flow]) -> None:
+    """Raise DefinitionError where a mapping would bring a secret to a key that is none, or names no key."""
+    definition = flow.definition
+    for state_id, name in flow.calls.items():
+        called, state = flows[name].definition, definition.states[state_id]
+        for option, mapping, taker, giver in (
+            ("input", state.input, called, definition),
+            ("output", state.output, definition, called),
+        ):
+            for key, source_key in mapping.items():
+                reason = _misfit(key, source_key, taker, giver)
+                if reason is not None:
+                    raise _fault(place, state_id, flow_mapping.RULE, *reason, option=option + step(key))
+
+
+def _misfit(key: str, source_key: str, taker: Definition, giver: Definition) -> tuple[str, str] | None:
+    """What is wrong with one entry of a mapping, and what would be right; None: nothing."""
+    declared = giver.key_schemas
+    root = source_key.split(".", 1)[0]
+    if giver.context_schema is not None and source_key not in declared and root not in declared:
+        guess = nearest(source_key, declared)
+        return (
+            f"{giver.name!r} has no key {source_key!r}",
+            f"did you mean {guess!r}?" if guess else "name one of its keys",
+        )
+    if taker.context_schema is not None and key not in taker.key_schemas:
+        guess = nearest(key, taker.key_schemas)
+        return (
+            f"{taker.name!r} has no key {key!r}",
+            f"did you mean {guess!r}?" if guess else "declare it in its context_schema",
+        )
+    if key.startswith("_"):
+        return f"the key {key!r} belongs to the system", "names of keys do not begin with _"
+    if giver.is_secret(source_key) and not taker.is_secret(key):
+        return (
+            f"{source_key!r} is secret in {giver.name!r}, and {key!r} is not in {taker.name!r}",
+            f"declare {key!r} there with x-secret",
+        )
+    return None
+
+
+def _fault(
+    place: _Place, state_id: str, rule: Rule, message: str, hint: str | None, *, option: str = "flow"
+) -> DefinitionError:
+    pointer = f"/states{step(state_id)}/{option}"
+    made = rule.finding(message, pointer=pointer, hint=hint, level="error")
+    return DefinitionError([_located(replace(made, file=place.file or place.name or None), place.file)])
+
+
+def _located(found: Finding, file: str | None) -> Finding:
+    """The finding with line and column, where its file can still be read."""
+    if file is None:
+        return found
+    try:
+        position = source.scan(read(file)).position(found.pointer)
+    except (DefinitionError, source.SourceError):
+        return found
+    return replace(found, line=position.line, column=position.column)
+

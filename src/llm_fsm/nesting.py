@@ -1,0 +1,105 @@
+"""How a run goes into another flow and comes back: subflows with a context of their own, and digressions.
+
+What it comes back to is the session's stack. A subflow ends in a final state of its definition, or with a task
+that leads nowhere; a digression in any state that leads nowhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+
+from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
+from llm_fsm.context import secret_texts
+from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.outputs import mapped
+from llm_fsm.progress import Run
+from llm_fsm.transition import Move
+from llm_fsm.work import Working
+
+
+class Nested(Working):
+    """The part of a turn that goes into flows and comes back from them."""
+
+    __slots__ = ()
+
+    def counted(self) -> bool:
+        """Count one move without the user; False, and noted, when the limit of such moves is reached."""
+        most = self.root.limits.auto_steps
+        if self.steps + self.base.get("auto_steps", 0) >= most:
+            self.stopped = "limit"
+            self.note(ev.LimitReached(limit="auto_steps", value=most))
+            return False
+        self.steps += 1
+        return True
+
+    def call_flow(self) -> Run:
+        """Begin the definition that the current state calls, with what it is given."""
+        plan, name = self.plan, self.plan.calls
+        called = self.root.flows[name]
+        values, refused = mapped(called.keys, self.program.keys, self.session.context, plan.state.input)
+        origins = self.session.origins
+        sources = {
+            key: origins[source.split(".", 1)[0]][1] if source.split(".", 1)[0] in origins else "host"
+            for key, source in plan.state.input.items()
+            if key in values
+        }
+        self.conceal()
+        self.note(
+            fe.FlowPushed(
+                kind="subflow",
+                state=plan.id,
+                flow=name,
+                entered=called.definition.initial_state,
+                context=values,
+                sources=sources,
+            )
+        )
+        for event in refused:
+            self.note(event)
+        yield from self.run(Point.POST_TRANSITION)
+
+    def come_back(self, how: str = "final") -> Generator[Effect, Result, Move | None]:
+        """Come back to the topmost place; the move that follows a subflow, None where nothing does yet.
+
+        A flow that was cancelled gives nothing back.
+        """
+        session, frame, ended = self.session, self.session.stack[-1], self.session.state
+        left = self.program
+        self.conceal()
+        self.note(
+            fe.FlowReturned(
+                kind=frame.kind,
+                state=frame.kept["state"],
+                ended=ended,
+                flow=session.flow if frame.kind == "subflow" else "",
+                how=how,
+            )
+        )
+        if frame.kind == "digression":
+            return None
+        if how != "cancelled":
+            values, refused = mapped(self.program.keys, left.keys, session.context, self.plan.state.output)
+            self.give_back(values, session.origins)
+            for event in refused:
+                self.note(event)
+        return (yield from self.follow(ended if how != "cancelled" else how))
+
+    def give_back(self, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:
+        """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
+        written: dict[str, dict[str, object]] = {}
+        for key, value in values.items():
+            root = self.plan.state.output[key].split(".", 1)[0]
+            source = origins[root][1] if root in origins else "host"
+            owner = self.program.keys.sources.get(key, "model")
+            if owner in ("model", source):
+                written.setdefault(source, {})[key] = value
+            else:
+                reason = f"only {owner} may write this key, and the value came from {source}"
+                self.note(ev.ContextRefused(key=key, reason=reason, source="flow"))
+        for source, found in written.items():
+            self.note(ev.ContextSet(source=source, values=found))
+
+    def conceal(self) -> None:
+        """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
+        self.hidden.update(secret_texts(self.program.keys, self.session.context))

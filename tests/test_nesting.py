@@ -1,0 +1,249 @@
+"""Flows within flows: contexts apart, values by mappings alone, and the way back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from llm_fsm import event_json, records
+from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
+from llm_fsm.admission import admit
+from llm_fsm.errors import ConversationConflict
+from machines import Played, machine, nested, reply, say, start, talk
+
+PAY: dict[str, Any] = {
+    "name": "pay",
+    "initial_state": "card",
+    "context_schema": {
+        "properties": {
+            "amount": {"type": "number"},
+            "card": {"type": "string", "x-secret": True},
+            "paid": {"type": "boolean", "x-source": "host"},
+            "note": {"type": "string", "maxLength": 5},
+        }
+    },
+    "states": {
+        "card": {
+            "purpose": "Ask for the card",
+            "required_context_keys": ["card"],
+            "transitions": [
+                {"target_state": "paid", "conditions": [{"requires_context_keys": ["card"]}]},
+                {"target_state": "declined", "description": "The user will not pay"},
+            ],
+        },
+        "paid": {"reply": "You paid {{ amount }}."},
+        "declined": {"purpose": "Say that nothing was paid"},
+    },
+}
+
+
+def shop(**subflow: Any) -> dict[str, Any]:
+    state = {
+        "kind": "subflow",
+        "flow": "pay",
+        "input": {"amount": "total"},
+        "output": {"note": "note"},
+        "transitions": [{"target_state": "sent", "on": "paid"}, {"target_state": "cart", "on": "default"}],
+        **subflow,
+    }
+    return {
+        "name": "shop",
+        "initial_state": "cart",
+        "persona": "A cheerful grocer",
+        "states": {
+            "cart": {
+                "purpose": "Ask what to buy",
+                "transitions": [
+                    {"target_state": "pay", "conditions": [{"requires_context_keys": ["total"]}]},
+                ],
+            },
+            "pay": state,
+            "sent": {"purpose": "Ask for the address", "transitions": [{"target_state": "end"}]},
+            "end": {},
+        },
+    }
+
+
+SHOP = nested(shop(), pay=PAY)
+
+
+def into(program: Any = SHOP) -> Played:
+    return talk(program, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
+
+
+def test_a_subflow_begins_with_what_it_is_given_and_one_call_speaks_for_it() -> None:
+    done = into()
+    assert (done.session.flow, done.session.state, done.session.context) == ("pay", "card", {"amount": 5})
+    assert (done.text, done.usage.calls) == ("Right.\n\nWhich card?", 2)
+    assert done.session.root_context() == {"total": 5}
+    assert done.session.origins == {"amount": (1, "model")}
+    [pushed] = done.of(fe.FlowPushed)
+    assert (pushed.kind, pushed.state, pushed.flow, pushed.entered) == ("subflow", "pay", "pay", "card")
+
+
+def test_a_subflow_has_a_prompt_keys_and_history_of_its_own_and_the_callers_persona() -> None:
+    done = say(SHOP, into().session, "the blue one", reply("card", "Its number?"))
+    system, user = (message.content for message in done.requests[0].messages)
+    assert "A cheerful grocer" in system
+    assert "card" in system
+    assert "total" not in system + user
+    assert done.session.window == (("apples", "Right.\n\nWhich card?"), ("the blue one", "Its number?"))
+    back = say(SHOP, done.session, "no", reply("declined", "Nothing was paid."), reply("cart", "What else?"))
+    assert back.session.window == (("no", "Nothing was paid.\n\nWhat else?"),)
+
+
+def test_its_final_state_brings_it_back_and_the_label_of_that_state_leads_on() -> None:
+    done = say(
+        SHOP, into().session, "4111", reply("paid", "Thanks.", card="4111"), reply("sent", "Where to?")
+    )
+    assert (done.session.flow, done.session.state, done.session.stack) == ("", "sent", ())
+    assert done.text == "Thanks.\n\nYou paid 5.\n\nWhere to?"
+    assert done.session.context == {"total": 5}
+    [returned] = done.of(fe.FlowReturned)
+    assert (returned.state, returned.ended, returned.how) == ("pay", "paid", "final")
+    assert [event.by for event in done.of(ev.StateEntered)] == ["model", "flow"]
+
+
+def test_another_final_state_leads_elsewhere() -> None:
+    done = say(SHOP, into().session, "no", reply("declined", "Fine."), reply("cart", "What else?"))
+    assert (done.session.state, done.text) == ("cart", "Fine.\n\nWhat else?")
+
+
+def test_conditions_lead_on_over_what_the_flow_gave_back() -> None:
+    moves = [
+        {"target_state": "sent", "conditions": [{"requires_context_keys": ["note"]}]},
+        {"target_state": "cart"},
+    ]
+    program = nested(shop(transitions=moves), pay=PAY)
+    noted = say(program, into(program).session, "x", reply("declined", "Ok", note="ring"), reply("sent", "?"))
+    assert (noted.session.state, noted.session.context["note"]) == ("sent", "ring")
+    assert noted.of(ev.ContextSet)[-1] == ev.ContextSet(source="model", values={"note": "ring"})
+    assert say(program, into(program).session, "x", reply("declined"), reply("cart")).session.state == "cart"
+
+
+def test_secrets_of_a_flow_reach_neither_the_callers_prompt_nor_its_history() -> None:
+    done = say(
+        SHOP,
+        into().session,
+        "it is 4111",
+        reply("paid", "4111, thanks", card="4111"),
+        reply("sent", "Where?"),
+    )
+    assert "4111" not in done.requests[1].messages[1].content
+    assert "4111" not in records.dump_session(done.session)
+    entered = talk(
+        nested({**shop(), "context_schema": {"properties": {"total": {"type": "number"}, "note": {"type": "string"},
+               "pin": {"type": "string", "x-secret": True}}}}, pay=PAY),
+        "pin 9876", reply("pay", "ok", total=1, pin="9876"), reply("card", "Card?"),
+    )  # fmt: skip
+    assert "9876" not in entered.requests[1].messages[1].content
+    assert entered.session.window == (("pin •••", "ok\n\nCard?"),)
+
+
+def test_a_value_counts_as_written_by_whoever_wrote_it_in_the_flow() -> None:
+    document = shop(output={"checked": "note"})
+    document["context_schema"] = {
+        "properties": {"total": {"type": "number"}, "checked": {"type": "string", "x-source": "host"}}
+    }
+    program = nested(document, pay=PAY)
+    done = say(program, into(program).session, "x", reply("declined", "Ok", note="ring"), reply("cart", "?"))
+    assert "checked" not in done.session.context
+    [refused] = done.of(ev.ContextRefused)
+    assert (refused.key, refused.reason) == (
+        "checked",
+        "only host may write this key, and the value came from model",
+    )
+
+
+def test_a_value_that_the_flows_schema_refuses_does_not_enter_and_the_model_is_told() -> None:
+    program = nested(shop(input={"amount": "total", "note": "wish"}), pay=PAY)
+    done = talk(program, "x", reply("pay", "ok", total=1, wish="far too long"), reply("card", "Card?"))
+    assert done.session.context == {"amount": 1}
+    assert "<refused>" in done.requests[1].messages[1].content
+
+
+def test_an_input_that_is_not_set_is_left_out() -> None:
+    program = nested(shop(input={"amount": "total", "note": "wish"}), pay=PAY)
+    assert into(program).session.context == {"amount": 5}
+
+
+def test_a_subflow_without_transitions_ends_the_run_as_passed() -> None:
+    program = nested(shop(transitions=[]), pay=PAY)
+    done = say(program, into(program).session, "no", reply("declined", "Fine."))
+    assert (done.session.ended, done.session.outcome) == (True, "passed")
+
+
+def test_a_subflow_that_nothing_follows_is_stuck() -> None:
+    moves = [{"target_state": "sent", "conditions": [{"requires_context_keys": ["never"]}]}]
+    program = nested(shop(transitions=moves), pay=PAY)
+    done = say(program, into(program).session, "no", reply("declined", "Fine."))
+    assert (done.session.outcome, done.session.state) == ("stuck", "pay")
+
+
+INNER: dict[str, Any] = {
+    "name": "inner",
+    "initial_state": "sum",
+    "states": {
+        "sum": {"kind": "decide", "transitions": [{"target_state": "ask"}]},
+        "ask": {"reply": "How many?", "transitions": [{"target_state": "done"}]},
+        "done": {"reply": "Noted."},
+    },
+}
+OUTER: dict[str, Any] = {
+    "name": "outer",
+    "initial_state": "call",
+    "states": {"call": {"kind": "subflow", "flow": "inner", "output": {"n": "n"},
+                        "transitions": [{"target_state": "over"}]},
+               "over": {"reply": "Outer is done with {{ n }}."}},
+}  # fmt: skip
+ROOT: dict[str, Any] = {
+    "name": "root",
+    "initial_state": "first",
+    "states": {"first": {"kind": "subflow", "flow": "outer", "output": {"count": "n"},
+                         "transitions": [{"target_state": "end"}]},
+               "end": {"reply": "All done: {{ count }}."}},
+}  # fmt: skip
+DEEP = nested(ROOT, outer=OUTER, inner=INNER)
+
+
+def test_flows_nest_from_the_first_state_on_and_come_back_all_at_once() -> None:
+    begun = start(DEEP, greet=True)
+    assert (begun.session.flow, begun.session.state, begun.text) == ("inner", "ask", "How many?")
+    assert [frame.kept["flow"] for frame in begun.session.stack] == ["", "outer"]
+    assert [frame.kept["state"] for frame in begun.session.stack] == ["first", "call"]
+    done = say(DEEP, begun.session, "three", reply("done", "Three.", n=3))
+    assert (done.session.flow, done.session.state, done.session.ended) == ("", "end", True)
+    assert done.text == "Noted.\n\nOuter is done with 3.\n\nAll done: 3."
+    assert done.usage.calls == 1
+
+
+def test_the_roots_limits_bound_all_flows() -> None:
+    program = nested({**ROOT, "limits": {"auto_steps": 2}}, outer=OUTER, inner=INNER)
+    done = start(program, greet=True)
+    assert [event.limit for event in done.of(ev.LimitReached)] == ["auto_steps"]
+    assert done.text == "Sorry, I cannot continue with this."
+
+
+@pytest.mark.parametrize("played", [into(), start(DEEP)], ids=["one", "two"])
+def test_a_session_within_flows_survives_its_json_form(played: Played) -> None:
+    text = records.dump_session(played.session)
+    assert records.parse_session(text) == played.session
+    events = [
+        event_json.from_dict(json.loads(json.dumps(event_json.to_dict(event)))) for event in played.events
+    ]
+    assert events == list(played.events)
+
+
+def test_a_session_without_flows_is_written_as_before() -> None:
+    document = json.loads(records.dump_session(start(machine({"a": {"reply": "Hi"}})).session))
+    assert not {"flow", "stack"} & document.keys()
+
+
+def test_a_conversation_within_a_flow_that_the_machine_lacks_is_a_conflict() -> None:
+    session = into().session
+    admit(SHOP, session)
+    with pytest.raises(ConversationConflict, match="does not have"):
+        admit(machine({"cart": {"transitions": [{"target_state": "end"}]}, "end": {}}), session)
