@@ -10,20 +10,28 @@ MODEL = offline
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
-.PHONY: help chat test lint bench clean
+.PHONY: help chat test services lint bench clean
 
 help:
-	@echo 'make chat    talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
-	@echo 'make test    run the tests'
-	@echo 'make lint    ruff, mypy --strict, and our own checker on our own definitions'
-	@echo 'make bench   measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
-	@echo 'make clean   remove .venv and everything else that was made'
+	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
+	@echo 'make test      run the tests'
+	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
+	@echo 'make lint      ruff, mypy --strict, and our own checker on our own definitions'
+	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
+	@echo 'make clean     remove .venv and everything else that was made'
 
 chat: $(VENV)/.run
 	@$(BIN)/llm-fsm chat $(FSM) --model $(MODEL) $(ARGS)
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+# The tests start servers of their own, on free loopback ports and in temporary folders, and end them.
+services:
+	@if ! command -v redis-server >/dev/null || ! ls /usr/lib/postgresql/*/bin/postgres >/dev/null 2>&1; then \
+		apt-get update -qq && \
+		apt-get install -y -qq --no-install-recommends postgresql redis-server >/dev/null; \
+	fi
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import uuid
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+import services
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true"}
 
@@ -31,6 +34,27 @@ def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
                 patch.delenv(name)
         patch.setenv("XDG_DATA_HOME", str(home / "data"))
         yield home
+
+
+@pytest.fixture(scope="session")
+def shared_service(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], str]:
+    """Gives the URL of the one server of a kind that all workers of this run share; skips where there is none."""
+    place = tmp_path_factory.getbasetemp()
+    among_others = "PYTEST_XDIST_WORKER" in os.environ
+
+    def url(kind: str) -> str:
+        if (reason := services.missing(kind)) is not None:
+            pytest.skip(reason)
+        owner = os.getppid() if among_others else os.getpid()
+        return services.shared_server(kind, place.parent if among_others else place, owner)
+
+    return url
+
+
+@pytest.fixture
+def postgresql_url(shared_service: Callable[[str], str]) -> str:
+    """A schema of its own in the shared PostgreSQL server, as a store's URL."""
+    return f"{shared_service('postgresql')}?schema=t{uuid.uuid4().hex}"
 
 
 @pytest.hookimpl(trylast=True)

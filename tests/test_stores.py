@@ -154,7 +154,7 @@ def test_a_store_is_taken_as_it_is():
     assert resolve(store) is store
 
 
-AVAILABLE = 'vailable: "memory", "sqlite:///file.db", a file name that ends in ".db"'
+AVAILABLE = 'vailable: "memory", "sqlite:///file.db", "postgresql://user:password@host/database", '
 
 
 @pytest.mark.parametrize(
@@ -170,7 +170,8 @@ AVAILABLE = 'vailable: "memory", "sqlite:///file.db", a file name that ends in "
         ("memroy", 'unknown store "memroy"; did you mean "memory"\\?'),
         ("etcd://host", 'unknown store "etcd://…". A' + AVAILABLE),
         ("file:///dir", 'store "file://…": this version has no such store; a' + AVAILABLE),
-        ("postgresql://u:secret@host/db", 'store "postgresql://…": this version has no such store'),
+        ("postgresql://u:secret@host/db?schema=x-y", "schema of a postgresql store is a name of letters"),
+        ("postgresql://u:secret@host/db?colour=red", "no URL of a PostgreSQL database"),
         ("redis://host", "this version has no such store"),
         ("mongodb://host", "this version has no such store"),
         ("", 'unknown store "". Available'),
@@ -204,9 +205,21 @@ def test_installed_packages_bring_stores(monkeypatch, tmp_path):
         resolve("acne://somewhere")
 
 
-def test_the_choice_imports_sqlite_only_when_chosen():
-    code = "import sys; from llm_fsm.stores.resolve import resolve; resolve(None); sys.exit('sqlite3' in sys.modules)"
+@pytest.mark.parametrize("module", ["sqlite3", "psycopg", "redis", "pymongo"])
+def test_the_choice_imports_only_what_was_chosen(module):
+    code = f"import sys; from llm_fsm.stores.resolve import resolve; resolve(None); sys.exit({module!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(("url", "package", "extra"), [("postgresql://host/db", "psycopg", "postgres")])
+def test_a_store_without_its_package_names_the_line_that_installs_it(url, package, extra, monkeypatch):
+    for name in [name for name in sys.modules if name.startswith(f"llm_fsm.stores.{url.partition(':')[0]}")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(
+        ConfigurationError, match=rf'needs the package {package}: pip install "llm-fsm\[{extra}\]"'
+    ):
+        resolve(url)
 
 
 HOME = Path("/home/ada")

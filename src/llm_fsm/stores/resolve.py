@@ -8,6 +8,7 @@
 | `sqlite:///~/bots.db` | SQLite, in the home folder |
 | `sqlite:///:memory:` | SQLite in memory |
 | `bots.db`, `bots.sqlite`, `bots.sqlite3` | SQLite, as a file name |
+| `postgresql://user:password@host/database` | PostgreSQL; `?schema=NAME` for a schema other than `llm_fsm` |
 | any other `scheme://…` | what the entry point `scheme` of the group `llm_fsm.stores` makes of the URL |
 
 Paths are taken as they stand: nothing is percent-decoded. A store's module is imported only when chosen.
@@ -27,12 +28,21 @@ from llm_fsm.stores.base import Store
 
 GROUP = "llm_fsm.stores"
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
-_FORMS = {"memory": '"memory"', "sqlite": '"sqlite:///file.db"'}
+_FORMS = {
+    "memory": '"memory"',
+    "sqlite": '"sqlite:///file.db"',
+    "postgresql": '"postgresql://user:password@host/database"',
+}
+_SERVERS = {
+    "postgresql": ("llm_fsm.stores.postgresql", "PostgreSQLStore", "postgres"),
+    "postgres": ("llm_fsm.stores.postgresql", "PostgreSQLStore", "postgres"),
+}
+"""Scheme to module, class and the extra that brings what it needs."""
 _PORT = (
     *("load", "save", "records", "journal", "journalled", "forget_journal", "lock"),
     *("list", "definition", "due", "outbox", "acknowledge", "delete", "close"),
 )
-_NOT_YET = frozenset({"file", "postgresql", "postgres", "redis", "rediss", "mongodb", "mongodb+srv"})
+_NOT_YET = frozenset({"file", "redis", "rediss", "mongodb", "mongodb+srv"})
 
 
 def resolve(store: str | Store | None) -> Store:
@@ -49,6 +59,8 @@ def resolve(store: str | Store | None) -> Store:
         return _sqlite(_path_in(rest))
     if scheme == "memory":
         return _memory()
+    if scheme in _SERVERS:
+        return _server(scheme, store)
     return _third_party(scheme, store)
 
 
@@ -104,6 +116,17 @@ def _slashes(text: str, path: str) -> ConfigurationError:
 def _sqlite(path: str) -> Store:
     module: Any = import_module("llm_fsm.stores.sqlite")
     return cast(Store, module.SQLiteStore(os.path.expanduser(path)))
+
+
+def _server(scheme: str, url: str) -> Store:
+    name, kind, extra = _SERVERS[scheme]
+    try:
+        module: Any = import_module(name)
+    except ImportError as error:
+        raise ConfigurationError(
+            f'store "{scheme}://…" needs the package {error.name}: pip install "llm-fsm[{extra}]"'
+        ) from error
+    return cast(Store, getattr(module, kind)(url))
 
 
 def _memory() -> Store:

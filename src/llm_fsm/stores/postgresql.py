@@ -1,0 +1,382 @@
+"""Conversations in a PostgreSQL database (psycopg 3; server 12 or newer).
+
+A process has three connections: one reads, one writes, one holds locks. What many conversations ask at the same
+time goes to the server in one statement, and every turn is part of one transaction that is on the disk before
+`save` returns.
+
+A lock is a row that names its holder, and a holder is alive as long as its connection holds an advisory lock. So
+locks end with their process, and ten thousand of them cost the server no shared memory. Every write checks the row:
+whoever lost the lock while the server was away writes nothing. The store needs a connection of its own for that:
+a pooler between must pool by session, not by transaction.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import time
+import weakref
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AbstractAsyncContextManager
+from functools import partial
+from types import TracebackType
+from typing import Any, TypeVar
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from psycopg import ProgrammingError, conninfo
+
+from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.stores import postgresql_rows as rows
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import check_appended
+from llm_fsm.stores.lanes import Lane, Unreachable
+from llm_fsm.stores.postgresql_arrays import Texts, TextsDumper
+from llm_fsm.stores.postgresql_faults import place_of
+from llm_fsm.stores.postgresql_line import Connection, Line
+from llm_fsm.stores.postgresql_rows import Held, Step
+from llm_fsm.stores.postgresql_schema import holder_of, prepare
+from llm_fsm.stores.turnstile import Turnstile, busy
+
+T = TypeVar("T")
+
+_FIRST_PAUSE = 0.002
+_LONGEST_PAUSE = 0.05
+_FAREWELL = 1.0
+"""Seconds to wait until a lock is given back; a server that does not answer frees it with the connection."""
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
+
+
+class PostgreSQLStore:
+    """A `Store` in the database of `url`, as libpq takes it; `?schema=NAME` or `schema` names the schema of the tables.
+
+    Nothing is connected before the first use; then schema and tables are made where missing. `timeout`: seconds
+    after which a statement that has no answer is given up; half of that for a connection, unless the URL has a
+    `connect_timeout`. May be used from several event loops and threads, each with connections of its own.
+    Raises ConfigurationError for a URL that libpq does not understand.
+    """
+
+    def __init__(self, url: str, *, schema: str = "llm_fsm", timeout: float = 10.0) -> None:
+        parts = urlsplit(url)
+        options = dict(parse_qsl(parts.query, keep_blank_values=True))
+        self._schema = options.pop("schema", schema)
+        options.setdefault("connect_timeout", str(max(2, round(timeout / 2))))
+        options.setdefault("application_name", "llm-fsm")
+        self._url = urlunsplit(parts._replace(query=urlencode(options)))
+        self._timeout = timeout
+        if not _NAME.fullmatch(self._schema):
+            raise ConfigurationError(
+                "the schema of a postgresql store is a name of letters, digits and underscores"
+            )
+        try:
+            conninfo.conninfo_to_dict(self._url)
+            self.place = place_of(self._url)
+        except ProgrammingError as error:
+            raise ConfigurationError(
+                "this is no URL of a PostgreSQL database; for example "
+                "postgresql://user:password@localhost:5432/bots"
+            ) from error
+        self._turnstile = Turnstile()
+        self._held: dict[str, int] = {}
+        self._parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Parts] = (
+            weakref.WeakKeyDictionary()
+        )
+        self._inherited: list[Any] = []
+        self._process = os.getpid()
+        self._closed = False
+        weakref.finalize(self, _drop, self._parts).atexit = False
+
+    async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
+        """See `Store.load`."""
+        parts = self._own()
+        return await parts.reads.ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
+
+    async def save(self, commit: Commit) -> None:
+        """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
+        check_appended(commit)
+        parts = self._own()
+        await parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id)))
+
+    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+        """See `Store.records`."""
+        return await self._read(partial(rows.records, name=conversation_id, after=after, limit=limit))
+
+    async def journal(self, conversation_id: str, step: int, text: str) -> None:
+        """See `Store.journal`."""
+        parts = self._own()
+        entry = Step(conversation_id, step, text)
+        await parts.writes.ask(parts.journal, Held(entry, self._held.get(conversation_id)))
+
+    async def journalled(self, conversation_id: str) -> Sequence[str]:
+        """See `Store.journalled`."""
+        parts = self._own()
+        return await parts.reads.ask(parts.journalled, conversation_id)  # type: ignore[no-any-return]
+
+    async def forget_journal(self, conversation_id: str) -> None:
+        """See `Store.forget_journal`."""
+        await self._write(partial(rows.forget_journal, name=conversation_id))
+
+    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+        """See `Store.lock`."""
+        self._check_open()
+        return _OneWriter(self, conversation_id, timeout)
+
+    async def list(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        definition: str | None = None,
+        state: str | None = None,
+        ended: bool | None = None,
+    ) -> Sequence[Listed]:
+        """See `Store.list`."""
+        wanted = (after or "", definition, definition, state, state, ended, ended, max(limit, 0))
+        return await self._read(partial(rows.listed, wanted=wanted))
+
+    async def definition(self, sha: str) -> str | None:
+        """See `Store.definition`."""
+        return await self._read(partial(rows.definition, sha=sha))
+
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """See `Store.due`."""
+        return await self._read(partial(rows.due, now=now, limit=limit, name=definition))
+
+    async def outbox(
+        self,
+        sink: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        conversation_id: str | None = None,
+        definition: str | None = None,
+    ) -> Sequence[Posted]:
+        """See `Store.outbox`."""
+        wanted = (
+            sink,
+            after or "",
+            conversation_id,
+            conversation_id,
+            definition,
+            definition,
+            max(limit, 0),
+        )
+        return await self._read(partial(rows.outbox, wanted=wanted))
+
+    async def acknowledge(self, posted: Posted) -> None:
+        """See `Store.acknowledge`."""
+        await self._write(partial(rows.acknowledge, posted=posted))
+
+    async def delete(self, conversation_id: str) -> bool:
+        """See `Store.delete`."""
+        return await self._write(partial(rows.delete, name=conversation_id))
+
+    async def close(self) -> None:
+        """Finish what waits, then close the connections of this event loop. May be called twice."""
+        self._closed = True
+        parts = self._parts.pop(asyncio.get_running_loop(), None)
+        if parts is not None and self._process == os.getpid():
+            await parts.close()
+
+    async def _read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        parts = self._own()
+        return await parts.reads.ask(parts.read, work)  # type: ignore[no-any-return]
+
+    async def _write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        parts = self._own()
+        return await parts.writes.ask(parts.write, work)  # type: ignore[no-any-return]
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.place}: the store is closed; open a new one")
+
+    def _own(self) -> _Parts:
+        """What belongs to this process and event loop: connections are shared with neither."""
+        self._check_open()
+        if self._process != os.getpid():
+            self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
+            self._parts.clear()
+            self._held.clear()
+            self._turnstile = Turnstile()
+            self._process = os.getpid()
+        loop = asyncio.get_running_loop()
+        parts = self._parts.get(loop)
+        if parts is None:
+            for other in [other for other in self._parts if other.is_closed()]:
+                self._parts.pop(other).drop()
+            parts = self._parts[loop] = _Parts(self._url, self.place, self._schema, self._timeout)
+        return parts
+
+
+class _Parts:
+    """Connections of one event loop, and what they serve."""
+
+    def __init__(self, url: str, place: str, schema: str, timeout: float) -> None:
+        self.place, self.schema = place, schema
+        self.holder = 0
+        self.reads, self.writes, self.locks = Lane(), Lane(), Lane()
+        self._ready = asyncio.Lock()
+        make = partial(Line, url, place=place, schema=schema, seconds=timeout)
+        self.reading = make(welcome=self._welcome)
+        self.writing = make(welcome=self._welcome)
+        self.locking = make(welcome=self._welcome_holder)
+
+    async def _welcome(self, db: Connection) -> None:
+        db.adapters.register_dumper(Texts, TextsDumper)
+        async with self._ready:
+            await prepare(db, self.place, self.schema)
+
+    async def _welcome_holder(self, db: Connection) -> None:
+        await self._welcome(db)
+        self.holder = await holder_of(db)
+
+    async def load(self, asked: Sequence[Any]) -> Sequence[Any]:
+        return await self.reading.call(lambda db: rows.load(db, asked))
+
+    async def journalled(self, asked: Sequence[Any]) -> Sequence[Any]:
+        return await self.reading.call(lambda db: rows.journalled(db, asked))
+
+    async def read(self, asked: Sequence[Any]) -> Sequence[Any]:
+        return [await _settled(self.reading.call(work)) for work in asked]
+
+    async def write(self, asked: Sequence[Any]) -> Sequence[Any]:
+        return [await _settled(self.writing.call(work)) for work in asked]
+
+    async def save(self, asked: Sequence[Any]) -> Sequence[Any]:
+        return await self._rounds(rows.save, asked, lambda item: item.value.conversation_id)
+
+    async def journal(self, asked: Sequence[Any]) -> Sequence[Any]:
+        return await self._rounds(rows.journal, asked, lambda item: item.value[:2])
+
+    async def _rounds(self, serve: Any, asked: Sequence[Any], key: Callable[[Any], Any]) -> Sequence[Any]:
+        """One statement holds no key twice: who comes second goes into the next one."""
+        outcomes: list[Any] = [None] * len(asked)
+        left = list(range(len(asked)))
+        while left:
+            now: dict[Any, int] = {}
+            for place in left:
+                now.setdefault(key(asked[place]), place)
+            chosen = list(now.values())
+            found = await self._together(serve, [asked[place] for place in chosen])
+            for place, outcome in zip(chosen, found, strict=True):
+                outcomes[place] = outcome
+            taken = set(chosen)
+            left = [place for place in left if place not in taken]
+        return outcomes
+
+    async def _together(self, serve: Any, asked: Sequence[Any]) -> Sequence[Any]:
+        """All in one transaction; when that cannot be done, each for itself, so that one harms no other."""
+        attempts = 0
+
+        async def work(db: Connection, items: Sequence[Any]) -> Sequence[Any]:
+            nonlocal attempts
+            attempts += 1
+            return await serve(db, items, attempts > 1)  # type: ignore[no-any-return]
+
+        try:
+            return await self.writing.call(lambda db: work(db, asked))
+        except Unreachable:
+            raise
+        except Exception as error:
+            if len(asked) == 1:
+                return [error]
+        return [(await self._together(serve, [item]))[0] for item in asked]
+
+    async def lock(self, asked: Sequence[Any]) -> Sequence[Any]:
+        """Pairs of id and holder: with one, the lock is given back; without, it is asked for."""
+
+        async def work(db: Connection) -> Sequence[Any]:
+            if given := [item for item in asked if item[1] is not None]:
+                await rows.unlock(db, given)
+            wanted = [name for name, holder in asked if holder is None]
+            taken = await rows.lock(db, wanted, self.holder) if wanted else ()
+            return [self.holder if holder is None and name in taken else None for name, holder in asked]
+
+        return await self.locking.call(work)
+
+    async def close(self) -> None:
+        for lane in (self.reads, self.writes, self.locks):
+            await lane.idle()
+        for line in (self.reading, self.writing, self.locking):
+            await line.close()
+
+    def drop(self) -> None:
+        for line in (self.reading, self.writing, self.locking):
+            line.drop()
+
+
+class _OneWriter:
+    """`async with`: first the queue of this process, then the lock between processes."""
+
+    __slots__ = ("_id", "_parts", "_store", "_timeout")
+
+    def __init__(self, store: PostgreSQLStore, conversation_id: str, timeout: float | None) -> None:
+        self._store = store
+        self._id = conversation_id
+        self._timeout = timeout
+        self._parts: _Parts | None = None
+
+    async def __aenter__(self) -> None:
+        asked = time.monotonic()
+        store = self._store
+        self._parts = store._own()
+        await store._turnstile.acquire(self._id, self._timeout)
+        try:
+            store._held[self._id] = await self._take(self._parts, asked)
+        except BaseException:  # a cancelled waiter gives its place in the process back
+            store._turnstile.release(self._id)
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        store = self._store
+        holder = store._held.pop(self._id, None)
+        try:
+            if holder is not None and self._parts is not None:
+                given = self._parts.locks.ask(self._parts.lock, (self._id, holder))
+                await asyncio.wait([given], timeout=_FAREWELL)
+        finally:
+            store._turnstile.release(self._id)
+
+    async def _take(self, parts: _Parts, asked: float) -> int:
+        pause = _FIRST_PAUSE
+        while True:
+            request = parts.locks.ask(parts.lock, (self._id, None))
+            try:
+                holder: int | None = await asyncio.shield(request)
+            except asyncio.CancelledError:  # the server may still grant it
+                request.add_done_callback(partial(self._give_back, parts))
+                raise
+            if holder is not None:
+                return holder
+            waited = time.monotonic() - asked
+            left = pause if self._timeout is None else self._timeout - waited
+            if left <= 0:
+                raise busy(self._id, waited, " in another process")
+            await asyncio.sleep(min(pause, left))
+            pause = min(2 * pause, _LONGEST_PAUSE)
+
+    def _give_back(self, parts: _Parts, request: asyncio.Future[int | None]) -> None:
+        if (
+            not request.cancelled()
+            and request.exception() is None
+            and (holder := request.result()) is not None
+        ):
+            parts.locks.ask(parts.lock, (self._id, holder))
+
+
+async def _settled(call: Awaitable[Any]) -> Any:
+    """The result of one among several, or its error as a value; a server that is away ends them all."""
+    try:
+        return await call
+    except Unreachable:
+        raise
+    except Exception as error:
+        return error
+
+
+def _drop(parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Parts]) -> None:
+    """The store was dropped without `close`."""
+    for each in list(parts.values()):
+        each.drop()

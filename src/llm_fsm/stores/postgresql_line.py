@@ -1,0 +1,154 @@
+"""One connection to a PostgreSQL server: opened when needed, opened again after a fault, every call bounded in time.
+
+A server that is frozen answers nothing, not even the wish to cancel; so a call that takes too long has its socket
+shut, which ends the waiting at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import weakref
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import AsyncConnection
+
+from llm_fsm.stores.postgresql_faults import fault, silent, unreachable
+
+Connection = AsyncConnection[Any]
+T = TypeVar("T")
+
+_SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('jit', 'off', false),
+    set_config('enable_seqscan', 'off', false), set_config('enable_hashjoin', 'off', false),
+    set_config('enable_mergejoin', 'off', false), set_config('plan_cache_mode', 'force_generic_plan', false),
+    set_config('search_path', %s, false), set_config('client_min_messages', 'error', false),
+    set_config('idle_in_transaction_session_timeout', %s, false),
+    CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
+"""Statements take arrays of unknown length: the planner would choose plans for small tables and keep them."""
+
+
+class Line:
+    """A connection for one user at a time. `welcome` is awaited with each new connection before it is used.
+
+    `place` is what errors call the server; `schema` comes first in the search path; `seconds` bounds each call.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        place: str,
+        schema: str,
+        seconds: float,
+        welcome: Callable[[Connection], Awaitable[None]],
+    ) -> None:
+        self._url = url
+        self._place = place
+        self._schema = schema
+        self._seconds = seconds
+        self._welcome = welcome
+        self._db: Connection | None = None
+        _close_in_children(self)
+
+    async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        """What `work` gives. It is begun a second time, once, when the connection broke.
+
+        Work that is begun again must find out by itself whether the first time had an effect.
+        Raises Unreachable, and StoreError for a statement that the server refused.
+        """
+        try:
+            return await self._once(work)
+        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+            if not self._lost():
+                raise fault(self._place, error) from error
+        except psycopg.Error as error:
+            raise fault(self._place, error) from error
+        try:
+            return await self._once(work)
+        except psycopg.Error as error:
+            raise (unreachable if self._lost() else fault)(self._place, error) from error
+
+    async def close(self) -> None:
+        """Close the connection, if there is one."""
+        db, self._db = self._db, None
+        if db is not None:
+            await db.close()
+
+    def drop(self) -> None:
+        """Close it from anywhere, without its event loop."""
+        db, self._db = self._db, None
+        if db is not None:
+            db.pgconn.finish()
+
+    def leave_to_parent(self) -> None:
+        """In a forked child: put something harmless in place of the socket, which freeing the connection may close."""
+        if self._db is not None and self._db.pgconn.socket >= 0:
+            nothing = os.open(os.devnull, os.O_RDWR)
+            os.dup2(nothing, self._db.pgconn.socket, inheritable=False)
+            os.close(nothing)
+
+    async def _once(self, work: Callable[[Connection], Awaitable[T]]) -> T:
+        db = self._db
+        if db is None:
+            db = self._db = await self._connect()
+        return await self._bounded(db, work(db))
+
+    async def _connect(self) -> Connection:
+        try:
+            db = await AsyncConnection.connect(self._url, autocommit=True, prepare_threshold=0)
+        except psycopg.Error as error:
+            raise unreachable(self._place, error) from error
+        try:
+            milliseconds = str(max(1, round(self._seconds * 1000)))
+            path = f'"{self._schema}"'
+            await self._bounded(db, db.execute(_SETTINGS, (milliseconds, path, milliseconds)))
+            await self._bounded(db, self._welcome(db))
+        except BaseException:
+            db.pgconn.finish()
+            raise
+        return db
+
+    async def _bounded(self, db: Connection, work: Awaitable[T]) -> T:
+        task = asyncio.ensure_future(work)
+        try:
+            done, _ = await asyncio.wait([task], timeout=self._seconds)
+        except asyncio.CancelledError:
+            _sever(db)
+            task.cancel()
+            raise
+        if done:
+            return task.result()
+        _sever(db)
+        with suppress(psycopg.Error):
+            await task
+        self._lost()
+        raise silent(self._place, self._seconds)
+
+    def _lost(self) -> bool:
+        """True when there is no connection any more; a broken one is forgotten."""
+        if self._db is not None and (self._db.closed or self._db.broken):
+            self.drop()
+        return self._db is None
+
+
+def _sever(db: Connection) -> None:
+    """End all waiting on a connection: closing it politely would wait for the server."""
+    if db.pgconn.socket < 0:
+        return
+    with suppress(OSError), socket.socket(fileno=os.dup(db.pgconn.socket)) as copy:
+        copy.shutdown(socket.SHUT_RDWR)
+
+
+def _close_in_children(line: Line) -> None:
+    """A child's copy of a socket would keep the locks of a dead parent alive."""
+    reference = weakref.ref(line)
+
+    def leave() -> None:
+        if (still := reference()) is not None:
+            still.leave_to_parent()
+
+    os.register_at_fork(after_in_child=leave)

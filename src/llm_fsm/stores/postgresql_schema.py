@@ -1,0 +1,120 @@
+"""The tables of the PostgreSQL store: made once, brought up to date, refused when a newer version wrote them.
+
+Texts that are compared or ordered have the collation "C": the order of code points, as in every store.
+`locks` needs no durability: nobody holds a lock after the server's end.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from psycopg import AsyncConnection, sql
+
+from llm_fsm.errors import StoreError
+
+SCHEMA_VERSION = 1
+
+_NAMESPACE = 0x4C46534D
+"""Key of the advisory lock under which tables are made ("LFSM")."""
+
+_STEPS: Mapping[int, tuple[str, ...]] = {
+    0: (
+        'CREATE TABLE definitions (sha text COLLATE "C" PRIMARY KEY, text text NOT NULL)',
+        """CREATE TABLE conversations (
+            id text COLLATE "C" PRIMARY KEY, version bigint NOT NULL, session text NOT NULL,
+            definition text COLLATE "C" NOT NULL, state text COLLATE "C" NOT NULL, ended boolean NOT NULL,
+            created double precision NOT NULL, updated double precision NOT NULL,
+            definition_sha text COLLATE "C" REFERENCES definitions (sha)) WITH (fillfactor = 70)""",
+        "CREATE INDEX pinned ON conversations (definition_sha) WHERE definition_sha IS NOT NULL",
+        """CREATE TABLE records (
+            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+            number bigint, record text NOT NULL, PRIMARY KEY (conversation, number))""",
+        """CREATE TABLE inbox (
+            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+            request_id text COLLATE "C", number bigint NOT NULL, PRIMARY KEY (conversation, request_id))""",
+        """CREATE TABLE outbox (
+            conversation text COLLATE "C" REFERENCES conversations (id) ON DELETE CASCADE,
+            number bigint, place int, sink text COLLATE "C" NOT NULL, key text NOT NULL, text text NOT NULL,
+            PRIMARY KEY (conversation, number, place))""",
+        "CREATE INDEX outbox_by_sink ON outbox (sink, conversation, number, place)",
+        """CREATE TABLE due (
+            conversation text COLLATE "C" NOT NULL REFERENCES conversations (id) ON DELETE CASCADE,
+            time double precision NOT NULL, kind text COLLATE "C" NOT NULL)""",
+        "CREATE INDEX due_by_conversation ON due (conversation)",
+        "CREATE INDEX due_by_time ON due (time)",
+        """CREATE TABLE journal (
+            conversation text COLLATE "C", step bigint, text text NOT NULL, PRIMARY KEY (conversation, step))""",
+        'CREATE UNLOGGED TABLE locks (conversation text COLLATE "C" PRIMARY KEY, holder int NOT NULL)',
+        "CREATE SEQUENCE holders AS int CYCLE",
+    ),
+}
+"""What brings tables of a version to the next one."""
+
+
+async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:
+    """Make or update the tables in `schema`. Raises StoreError and psycopg.Error."""
+    await _check_server(db, place)
+    if await _version(db, schema) == SCHEMA_VERSION:
+        return
+    async with db.transaction():
+        await db.execute("SELECT pg_advisory_xact_lock(%s)", (_NAMESPACE,))
+        version = await _version(db, schema)
+        if version > SCHEMA_VERSION:
+            raise StoreError(
+                f"{place}: written by a newer version (schema {version}; this one knows up to "
+                f"{SCHEMA_VERSION}): upgrade llm-fsm, or use another database or schema"
+            )
+        if version == 0:
+            await db.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+            await db.execute("CREATE TABLE IF NOT EXISTS contract (version int NOT NULL)")
+        for step in range(version, SCHEMA_VERSION):
+            for statement in _STEPS[step]:
+                await db.execute(statement.encode())
+        await db.execute("DELETE FROM contract")
+        await db.execute("INSERT INTO contract VALUES (%s)", (SCHEMA_VERSION,))
+
+
+async def holder_of(db: AsyncConnection[Any]) -> int:
+    """A new number under which this connection holds locks, alive as long as the connection."""
+    while True:
+        holder = int(await _value(db, b"SELECT nextval('holders')"))
+        take = "SELECT pg_try_advisory_lock('locks'::regclass::oid::int, %s)"
+        row = await (await db.execute(take, (holder,))).fetchone()
+        if row is not None and row[0]:
+            return holder
+
+
+async def _version(db: AsyncConnection[Any], schema: str) -> int:
+    """The version of the tables; 0 where there are none.
+
+    The catalogue is asked as a table: `to_regclass` may answer from a cache that is older than the lock just taken.
+    """
+    query = "SELECT 1 FROM pg_tables WHERE schemaname = %s AND tablename = 'contract'"
+    if await (await db.execute(query, (schema,))).fetchone() is None:
+        return 0
+    return int(await _value(db, b"SELECT coalesce(max(version), 0) FROM contract"))
+
+
+async def _value(db: AsyncConnection[Any], query: bytes) -> Any:
+    row = await (await db.execute(query)).fetchone()
+    return None if row is None else row[0]
+
+
+async def _check_server(db: AsyncConnection[Any], place: str) -> None:
+    names = "server_encoding", "fsync", "full_page_writes"
+    query = "SELECT " + ", ".join(f"current_setting('{name}')" for name in names)
+    row = await (await db.execute(query.encode())).fetchone()
+    encoding, *safe = row or ("", "on", "on")
+    if encoding != "UTF8":
+        raise StoreError(
+            f"{place}: the database has the encoding {encoding}, which cannot hold every text: create one with UTF8"
+        )
+    if "off" in safe:
+        warnings.warn(
+            f"{place}: the server loses or damages acknowledged turns when its machine fails "
+            f"(fsync = {safe[0]}, full_page_writes = {safe[1]}): turn both on",
+            RuntimeWarning,
+            stacklevel=2,
+        )
