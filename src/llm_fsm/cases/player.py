@@ -14,6 +14,7 @@ from llm_fsm.cases.rehearsal import Rehearsal
 from llm_fsm.cases.replies import Model, Scripted
 from llm_fsm.cases.results import Failure, Result
 from llm_fsm.cases.sense import function_names
+from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import TIMEOUT, AsyncMachine
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.tools import ToolRegistry
@@ -34,14 +35,21 @@ class Host:
 class Player:
     """Plays the cases of one file, one after the other, on one machine.
 
-    `model` answers; `clock` False lets real time pass, for live models.
+    `choose` gives the model that answers in a case; without it those are the replies of the file. `clock` False
+    lets real time pass, for live models.
     """
 
     def __init__(
-        self, loaded: Loaded, model: Model | None = None, host: Host | None = None, *, clock: bool = True
+        self,
+        loaded: Loaded,
+        choose: Callable[[Play], Model] | None = None,
+        host: Host | None = None,
+        *,
+        clock: bool = True,
     ) -> None:
         self.loaded = loaded
-        self.model: Model = Scripted(loaded.definition) if model is None else model
+        own = Scripted(loaded.definition)
+        self._choose = choose or (lambda _: own)
         self.stage = Stage()
         self._clock = clock
         self._host = host or Host()
@@ -60,7 +68,7 @@ class Player:
         definition, tools = self.stage.bound(loaded.definition, self._host.tools, played)
         machine = AsyncMachine(
             definition,
-            model=self.model.llm,
+            model=ScriptedLLM([]),
             store=MemoryStore(),
             tools=tools,
             handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"])
@@ -91,14 +99,16 @@ class Player:
         self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
         self.stage.set(setup["tools"], setup["functions"], setup["handlers"])
         machine = self.machine(handlers=bool(setup["handlers"]))
-        machine.llm = self.model.llm
-        self.model.begin(play)
-        course = Rehearsal(machine, play, self.model, self.stage)
+        model = self._choose(play)
+        machine.llm = model.llm
+        model.begin(play)
+        course = Rehearsal(machine, play, model, self.stage)
         await course.run()
         await machine.delete(course.id)
         return Result(
             name=play.name,
             pointer=play.pointer,
+            line=0 if not course.missed else self.loaded.text.position(play.pointer).line,
             failures=tuple(self._placed(course)),
             seconds=time.perf_counter() - began,
             said=tuple(course.said),

@@ -138,3 +138,20 @@ class Scripted:
             if left
             else None
         )
+
+
+class Plain:
+    """Any model; what the file scripts is not used."""
+
+    def __init__(self, llm: LLM) -> None:
+        self.llm = llm
+
+    def begin(self, play: Play) -> None:
+        """Nothing is to be prepared."""
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
+        """Nothing is to be prepared."""
+
+    def fault(self) -> str | None:
+        """What it says is its own affair."""
+        return None

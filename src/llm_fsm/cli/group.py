@@ -29,6 +29,7 @@ COMMANDS: Mapping[str, str] = {
     "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
+    "test": "Play conversation tests and say what is otherwise than expected.",
     "validate": "Check definition files and say everything that is wrong.",
 }
 """Command to the first sentence of its help. Its module has the command's name and so has the command in it."""

@@ -1,0 +1,219 @@
+"""`llm-fsm test`."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+import click
+
+from llm_fsm.cases import running, selection
+from llm_fsm.cases.faults import SuiteError
+from llm_fsm.cases.player import Host
+from llm_fsm.cases.reading import read_suite
+from llm_fsm.cases.running import FileResult, Job
+from llm_fsm.cli import documents, exits, host, printing
+from llm_fsm.cli.exits import Failure
+from llm_fsm.cli.test_report import FORMATS
+from llm_fsm.cli.verbosity import Settings, verbose_option
+
+PASSED, FAILED, INTERRUPTED, INTERNAL, USAGE, NOTHING = range(6)
+"""The exit codes, as pytest has them."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks for."""
+
+    paths: tuple[str, ...]
+    expression: str | None
+    stop: bool
+    processes: int
+    form: str
+    output: str | None
+    tools: tuple[str, ...]
+
+
+class _Command(click.Command):
+    """A command whose exit codes are those of pytest."""
+
+    def make_context(self, *given: Any, **options: Any) -> click.Context:
+        """As click does; a wrong option is a usage error of ours."""
+        with _Codes():
+            return super().make_context(*given, **options)
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """As click does."""
+        with _Codes():
+            return super().invoke(ctx)
+
+
+class _Codes:
+    """Gives errors the codes of this command."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if isinstance(error, click.UsageError):
+            hint = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
+            raise Failure(error.format_message().removesuffix(".") + hint, USAGE) from error
+        if isinstance(error, Failure) and error.code == exits.USAGE:
+            raise Failure(error.message, USAGE) from error
+        if isinstance(error, KeyboardInterrupt):
+            raise Failure("interrupted", INTERRUPTED) from error
+
+
+@click.command(cls=_Command)
+@click.argument("paths", nargs=-1, metavar="PATH…")
+@click.option(
+    "-k", "expression", metavar="EXPR", help="Only cases whose file::name matches: booking and not slow."
+)
+@click.option("-x", "stop", is_flag=True, help="Stop at the first case that fails.")
+@click.option(
+    "-j", "processes", metavar="N", type=click.IntRange(0), default=1, help="Processes; 0: one a core."
+)
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="How to report.",
+)
+@click.option("-o", "--output", metavar="FILE", help="Write the report to a file.")
+@click.option(
+    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
+)
+@click.option("--watch", is_flag=True, help="Run again whenever a file changes, until Ctrl-C.")
+@verbose_option
+@click.pass_context
+def test(
+    ctx: click.Context,
+    *,
+    paths: tuple[str, ...],
+    expression: str | None,
+    stop: bool,
+    processes: int,
+    form: str,
+    output: str | None,
+    tools: tuple[str, ...],
+    watch: bool,
+) -> None:
+    """Play conversation tests and say what is otherwise than expected.
+
+    PATH is a *.test.json file or a folder with such files; without it the present folder. The replies stand in the
+    files, so that no model is needed.
+
+    Exit codes: 0 passed, 1 failed or a file that cannot be used, 2 interrupted, 3 internal error, 4 usage,
+    5 nothing to play.
+    """
+    wanted = Wanted(
+        paths=paths or (os.curdir,),
+        expression=expression,
+        stop=stop,
+        processes=processes or os.cpu_count() or 1,
+        form=form,
+        output=output,
+        tools=tools,
+    )
+    if watch:
+        _watch(wanted)
+    ctx.exit(run(wanted, ctx))
+
+
+def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
+    """Play everything once and give the exit code."""
+    began = time.perf_counter()
+    try:
+        found = list(_played(wanted))
+    except (selection.NoSuchPathError, selection.ExpressionError) as error:
+        raise Failure(str(error), USAGE) from error
+    except (click.ClickException, KeyboardInterrupt):
+        raise
+    except Exception as error:  # whatever is raised here is a fault of ours
+        if ctx is not None and ctx.ensure_object(Settings).verbose:
+            raise
+        printing.note(f"internal error: {type(error).__name__}: {error}; please report")
+        return INTERNAL
+    report = FORMATS[wanted.form](found, time.perf_counter() - began)
+    if wanted.output is not None:
+        documents.write_output(wanted.output, report + "\n")
+        printing.note(f"wrote {wanted.output}")
+    else:
+        printing.out(report)
+    if not all(one.passed for one in found):
+        return FAILED
+    return PASSED if any(one.results for one in found) else NOTHING
+
+
+def _played(wanted: Wanted) -> Iterator[FileResult]:
+    """The results of all files in order."""
+    run_job: Callable[[Job], FileResult] = partial(_run_job, wanted.tools)
+    ready: list[Job] = []
+    for file in selection.files(wanted.paths):
+        ready += _jobs(wanted, file)
+    yield from running.joined(running.run_jobs(ready, run_job, wanted.processes))
+
+
+def _jobs(wanted: Wanted, file: str) -> Sequence[Job]:
+    """What is to be played of a file; a file that cannot be used is one job, which says so."""
+    job = Job(file=file, stop=wanted.stop)
+    if wanted.expression is None and wanted.processes <= 1:
+        return [job]
+    fits = selection.wanted(wanted.expression) if wanted.expression is not None else lambda _: True
+    try:
+        names = [play.name for play in read_suite(file).plays if fits(f"{file}::{play.name}")]
+    except SuiteError:
+        return [job]
+    if not names:
+        return []
+    return running.split(replace(job, names=tuple(names)), names, wanted.processes)
+
+
+def _run_job(tools: tuple[str, ...], job: Job) -> FileResult:
+    return running.run_job(job, host_of(tools))
+
+
+def host_of(tools: tuple[str, ...]) -> Host:
+    """The tools and functions of the caller's Python files."""
+    brought = host.host_of(tools)
+    return Host(tools=brought.tools, functions=brought.functions)
+
+
+def _watch(wanted: Wanted) -> None:
+    """Play, and again at each change; a fault is told and the watch goes on."""
+    seen: object = None
+    while True:
+        now = _stamps(wanted)
+        if now != seen:
+            seen = now
+            if sys.stdout.isatty():
+                click.clear()
+            try:
+                run(wanted)
+            except click.ClickException as error:
+                exits.end(error, verbose=False)
+        time.sleep(0.3)
+
+
+def _stamps(wanted: Wanted) -> list[tuple[str, int]]:
+    """Every JSON and Python file that may matter, with its time."""
+    found: list[tuple[str, int]] = []
+    folders = {path if os.path.isdir(path) else os.path.dirname(path) or os.curdir for path in wanted.paths}
+    for folder in sorted(folders):
+        for place, inner, names in os.walk(folder):
+            inner[:] = sorted(name for name in inner if not name.startswith(".") and name != "node_modules")
+            for name in sorted(names):
+                if name.endswith((".json", ".jsonl", ".py")):
+                    path = os.path.join(place, name)
+                    try:
+                        found.append((path, os.stat(path).st_mtime_ns))
+                    except OSError:
+                        continue
+    return found

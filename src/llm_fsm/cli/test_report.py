@@ -1,0 +1,189 @@
+"""How tests went, as text, as JSON, as JUnit's XML and for GitHub."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict
+from html import escape
+from typing import Any
+
+from llm_fsm.cases.faults import Fault
+from llm_fsm.cases.results import Failure, Result
+from llm_fsm.cases.running import FileResult
+from llm_fsm.cli import printing
+
+_NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SHOWN = 100
+_MARKS = {"passed": ".", "failed": "F", "skipped": "s"}
+
+
+def counts(files: Sequence[FileResult]) -> dict[str, int]:
+    """How many cases passed, failed and were skipped, and how many files cannot be used."""
+    states = [status(result) for found in files for result in found.results]
+    numbers = {name: states.count(name) for name in ("passed", "failed", "skipped")}
+    return {**numbers, "errors": sum(bool(found.faults) for found in files)}
+
+
+def status(result: Result) -> str:
+    """passed, failed or skipped."""
+    return "skipped" if result.skipped is not None else "passed" if result.passed else "failed"
+
+
+def text(files: Sequence[FileResult], seconds: float) -> str:
+    """A line a file, then what failed and how the conversation went there, then the count."""
+    lines = [_marks(found) for found in files]
+    for found in files:
+        lines += [f"\nERROR {_one(found.file)}"] if found.faults else []
+        lines += [f"  {_one(str(fault))}" for fault in found.faults]
+        lines += [
+            line for result in found.results if not result.passed for line in _failed(found.file, result)
+        ]
+    return "\n".join((*lines, "", summary(files, seconds)))
+
+
+def _marks(found: FileResult) -> str:
+    marks = "".join(_MARKS[status(result)] for result in found.results)
+    return f"{_one(found.file)} {'E' if found.faults else ''}{marks}"
+
+
+def _failed(file: str, result: Result) -> Iterator[str]:
+    rate = "" if result.runs == 1 else f" ({result.passes} of {result.runs} runs passed)"
+    yield f"\nFAILED {_one(file)}:{result.line} {_one(result.name)}{rate}"
+    for failure in result.failures:
+        yield f"  {_place(file, failure)}: {_one(failure.step)}: {_one(failure.message)}"
+    for said in result.said:
+        if said.heard is not None:
+            yield f"    user  {printing.shortened(said.heard, _SHOWN)}"
+        if said.text or said.heard is not None:
+            yield f"    bot   {printing.shortened(said.text, _SHOWN)}  [{_one(said.state)}]"
+
+
+def _place(file: str, failure: Failure) -> str:
+    return f"{_one(file)}:{failure.line}:{failure.column}"
+
+
+def summary(files: Sequence[FileResult], seconds: float) -> str:
+    """The count in one line."""
+    numbers = counts(files)
+    numbers["errors"], shown = numbers["errors"], ("failed", "errors", "passed", "skipped")
+    named = {"errors": "error" if numbers["errors"] == 1 else "errors"}
+    parts = [f"{numbers[name]} {named.get(name, name)}" for name in shown if numbers[name]]
+    return f"{', '.join(parts) or 'no tests'} in {seconds:.2f} s"
+
+
+def as_json(files: Sequence[FileResult], seconds: float) -> str:
+    """Everything, as one object."""
+    document: dict[str, Any] = {
+        "files": [
+            {
+                "file": found.file,
+                "errors": [asdict(fault) for fault in found.faults],
+                "cases": [_case(result) for result in found.results],
+            }
+            for found in files
+        ],
+        **counts(files),
+        "seconds": round(seconds, 3),
+    }
+    return printing.as_json(document)
+
+
+def _case(result: Result) -> dict[str, Any]:
+    return {
+        "name": result.name,
+        **({"line": result.line} if result.line else {}),
+        "status": status(result),
+        "seconds": round(result.seconds, 6),
+        "failures": [asdict(failure) for failure in result.failures],
+        "said": [asdict(said) for said in result.said],
+        **({"skipped": result.skipped} if result.skipped is not None else {}),
+        **({"runs": result.runs, "passes": result.passes} if result.runs != 1 else {}),
+    }
+
+
+def github(files: Sequence[FileResult], seconds: float) -> str:
+    """Workflow commands, which GitHub shows beside the lines of a change, and the count."""
+    lines = [
+        _command(fault, fault.file or found.file, "test file", str(fault))
+        for found in files
+        for fault in found.faults
+    ]
+    lines += [
+        _command(failure, found.file, result.name, f"{failure.step}: {failure.message}")
+        for found in files
+        for result in found.results
+        if not result.passed
+        for failure in result.failures
+    ]
+    return "\n".join((*lines, summary(files, seconds)))
+
+
+def _command(place: Fault | Failure, file: str, title: str, words: str) -> str:
+    where = {"file": file, "line": place.line, "col": place.column, "title": title}
+    shown = ",".join(f"{key}={_property(str(value))}" for key, value in where.items() if value is not None)
+    return f"::error {shown}::{_data(words)}"
+
+
+def _data(value: str) -> str:
+    return _one(value).replace("%", "%25")
+
+
+def _property(value: str) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")
+
+
+def junit(files: Sequence[FileResult], seconds: float) -> str:
+    """JUnit's XML: a suite for each file."""
+    numbers = counts(files)
+    total = sum(len(found.results) for found in files) + numbers["errors"]
+    head = f'name="llm-fsm test" tests="{total}" failures="{numbers["failed"]}" errors="{numbers["errors"]}"'
+    suites = "".join(_suite(found) for found in files)
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuites {head} skipped="{numbers["skipped"]}" time="{seconds:.3f}">\n{suites}</testsuites>'
+    )
+
+
+def _suite(found: FileResult) -> str:
+    numbers, file = counts([found]), _xml(found.file)
+    cases = "".join(_testcase(found.file, result) for result in found.results)
+    if found.faults:
+        words = _xml("\n".join(str(fault) for fault in found.faults))
+        message = _xml(found.faults[0].message)
+        error = f'<error message="{message}">{words}</error>'
+        cases += f'    <testcase classname="{file}" name="file">\n      {error}\n    </testcase>\n'
+    time = sum(result.seconds for result in found.results)
+    head = f'name="{file}" tests="{len(found.results) + bool(found.faults)}" failures="{numbers["failed"]}"'
+    return (
+        f'  <testsuite {head} errors="{numbers["errors"]}" skipped="{numbers["skipped"]}" time="{time:.3f}">\n'
+        f"{cases}  </testsuite>\n"
+    )
+
+
+def _testcase(file: str, result: Result) -> str:
+    head = f'    <testcase classname="{_xml(file)}" name="{_xml(result.name)}" time="{result.seconds:.3f}"'
+    if result.skipped is not None:
+        return f'{head}>\n      <skipped message="{_xml(result.skipped)}"/>\n    </testcase>\n'
+    if result.passed:
+        return f"{head}/>\n"
+    words = "\n".join(f"{_place(file, item)}: {item.step}: {item.message}" for item in result.failures)
+    first = result.failures[0].message if result.failures else "too few runs passed"
+    return f'{head}>\n      <failure message="{_xml(first)}">{_xml(words)}</failure>\n    </testcase>\n'
+
+
+def _xml(value: str) -> str:
+    return escape(_NOT_IN_XML.sub("\ufffd", printing.words(value))).replace("\n", "&#10;")
+
+
+def _one(value: str) -> str:
+    return printing.one_line(value)
+
+
+FORMATS: Mapping[str, Callable[[Sequence[FileResult], float], str]] = {
+    "text": text,
+    "json": as_json,
+    "junit": junit,
+    "github": github,
+}
+"""Name of a format to what makes it."""
