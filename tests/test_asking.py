@@ -10,6 +10,9 @@ import pytest
 from llm_fsm.asking import ask
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
+from llm_fsm.events import Summarised
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import ModelReply
 from llm_requests import request
 
@@ -76,3 +79,66 @@ async def test_the_deadline_is_told_as_the_deadline(whole: float | None, says: s
     with pytest.raises(ModelError, match=says) as caught:
         await question(Own(60.0), 0.01, whole)
     assert caught.value.retryable
+
+
+SUMMED = {
+    "name": "work",
+    "initial_state": "write",
+    "states": {
+        "write": {
+            "kind": "task",
+            "purpose": "Write",
+            "summarize": True,
+            "transitions": [{"target_state": "send"}],
+        },
+        "send": {"kind": "task", "purpose": "Send"},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("made", "summary", "todo"),
+    [
+        ("In short.", "In short.", None),
+        ({"summary": "In short.", "todo_list": ["send it"]}, "In short.", ("send it",)),
+        ({"todo_list": ["send it"]}, "", ("send it",)),
+    ],
+)
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_a_summarizer_of_the_host_stands_in_for_the_call(
+    made: Any, summary: str, todo: Any, is_async: bool
+) -> None:
+    seen: list[Any] = []
+
+    def plain(about: Any) -> Any:
+        seen.append(about)
+        return made
+
+    async def awaited(about: Any) -> Any:
+        return plain(about)
+
+    model = ScriptedLLM(["a text", "sent"])
+    machine = AsyncMachine.from_dict(SUMMED, model=model, summarizer=awaited if is_async else plain)
+    turn = await machine.run("x", background={"goals": ["g"]})
+    assert [
+        (event.of, event.summary, event.todo_list) for event in turn.events if isinstance(event, Summarised)
+    ] == [("write", summary, todo)]
+    (about,) = seen
+    assert (about["of"], about["summary"], about["background"]) == ("write", "", {"goals": ["g"]})
+    assert about["happened"]["output"] == "a text"
+    assert (turn.output, model.remaining) == ("sent", 0)
+
+
+@pytest.mark.parametrize("made", [ValueError("no idea"), {1, object()}])
+async def test_a_summarizer_that_fails_parks_the_run(made: Any) -> None:
+    def summarizer(about: Any) -> Any:
+        if isinstance(made, Exception) and not later:
+            raise made
+        return "fine" if later else made
+
+    later: list[int] = []
+    machine = AsyncMachine.from_dict(SUMMED, model=ScriptedLLM(["a text", "sent"]), summarizer=summarizer)
+    with pytest.raises(ModelError, match="the summarizer failed: "):
+        await machine.run("x", conversation_id="r")
+    later.append(1)
+    assert (await machine.run(conversation_id="r")).output == "sent"

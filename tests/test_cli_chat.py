@@ -340,6 +340,19 @@ def test_a_store_that_cannot_be_used_is_exit_4(
     assert said in done.err
 
 
+def test_a_file_that_is_no_store_is_exit_4_and_a_word_that_is_none_is_usage(desk: Desk) -> None:
+    desk.write("garbage.json", "{}")
+    done = desk.run("chat", "greeter.json", *desk.replies(HELLO), "--db", "garbage.json")
+    assert (done.code, done.out, "garbage.json: is no store" in done.err) == (4, "", True)
+    assert desk.run("chat", "greeter.json", *desk.replies(HELLO), "--db", "nothing.json").code == 2
+
+
+def test_a_machine_in_which_nobody_talks_is_for_run(desk: Desk) -> None:
+    done = desk.run("chat", "research", "--model", "offline")
+    assert (done.code, done.out) == (2, "")
+    assert "nobody talks in research; it works by itself: llm-fsm run research" in done.err
+
+
 def test_a_store_that_another_program_locks_is_exit_4(desk: Desk) -> None:
     with closing(sqlite3.connect("locked.db", isolation_level=None)) as db:
         db.execute("BEGIN EXCLUSIVE")

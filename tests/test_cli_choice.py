@@ -49,9 +49,20 @@ def test_a_wrong_choice_is_asked_again(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     shipped = definition_paths()
-    monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n2\n"))
-    assert choice.chosen(shipped) == list(shipped.values())[1]
+    monkeypatch.setattr(sys, "stdin", io.StringIO("nonsense\n1\n"))
+    assert choice.chosen(shipped) == shipped["appointment"]
     assert "Please type a number from 1 to" in capsys.readouterr().err
+
+
+def test_only_definitions_that_talk_are_offered(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("research\ncleanup\ngreeting\n"))
+    assert choice.chosen(definition_paths()) == definition_paths()["greeting"]
+    shown = capsys.readouterr().err
+    assert "code_review" not in shown
+    assert "troubleshooting" in shown
+    assert shown.count("Please type a number") == 2
 
 
 def test_the_end_of_input_is_no_choice(monkeypatch: pytest.MonkeyPatch) -> None:

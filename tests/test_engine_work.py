@@ -345,6 +345,27 @@ async def test_answer_with_a_request_id_can_be_sent_again() -> None:
         await machine.answer("c", {"ok": False}, request_id="a1")
 
 
+async def test_answer_as_a_stream_tells_its_events_once_each_time_it_is_asked() -> None:
+    states = {"sign": {"kind": "wait", "transitions": [{"target_state": "work"}]}, "work": task()}
+    machine = made(states, "done")
+    await machine.run(conversation_id="r")
+    for _ in range(2):
+        stream = (await machine.resume("r")).stream_answer("yes", request_id="a1")
+        told = [type(event).__name__ async for event in stream]
+        assert told == ["Answered", "StateEntered", "AttemptBegun", "ModelReplied", "TaskPassed", "Ended"]
+        assert stream.turn is not None
+        assert (stream.turn.outcome, stream.turn.output) == ("passed", "done")
+
+
+def test_answer_as_a_stream_without_asyncio() -> None:
+    states = {"sign": {"kind": "wait", "transitions": [{"target_state": "work"}]}, "work": task()}
+    with Machine.from_dict(document(states), model=Replies("done")) as machine:
+        machine.run(conversation_id="r")
+        stream = machine.resume("r").stream_answer("yes")
+        assert len(list(stream)) == 6
+        assert stream.turn is not None
+
+
 async def test_answer_where_nothing_is_waited_for_is_a_conflict() -> None:
     states = {"a": {"reply": "Hi", "transitions": [{"target_state": "a"}]}}
     chat = await made(states).start()

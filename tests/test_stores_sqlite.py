@@ -80,8 +80,10 @@ async def test_construction_touches_nothing_and_first_use_makes_folder_and_file(
     store = SQLiteStore(tmp_path / "a" / "b" / "x.db")
     assert list(tmp_path.iterdir()) == []
     assert await store.load("c") is None
-    assert (tmp_path / "a" / "b" / "x.db").is_file()
-    assert (tmp_path / "a" / "b").stat().st_mode & 0o077 == 0
+    async with store.lock("c", 1.0):
+        made = [tmp_path / "a" / "b", *(tmp_path / "a" / "b").iterdir()]
+    assert {file.name for file in made} >= {"x.db", "x.db-lock"}
+    assert [file.stat().st_mode & 0o077 for file in made] == [0] * len(made)
     await store.close()
 
 
@@ -217,10 +219,14 @@ async def test_a_parent_that_cannot_be_made_is_named(tmp_path):
     place = tmp_path / "file" / "sub" / "x.db"
     async with opened(place) as store:
         wanted = (
-            f"{place}: its folder does not exist and cannot be created (Not a directory): "
+            f"{place.parent}: the folder does not exist and cannot be created (Not a directory): "
             "create it, or use a file in another folder"
         )
         assert await message_of(store.load("c")) == wanted
+        with pytest.raises(StoreError) as caught:
+            async with store.lock("c", 1.0):
+                raise AssertionError
+        assert str(caught.value) == wanted
 
 
 # --- permissions: as an unprivileged user in another process ----------------------------------------
@@ -286,7 +292,7 @@ async def test_a_folder_without_permission_is_named(public):
     assert output_of("as_nobody", public / "x.db", "create") == DENIED.format(public / "x.db")
     place = public / "sub" / "x.db"
     assert output_of("as_nobody", place, "create") == (
-        f"StoreError {place}: its folder does not exist and cannot be created (Permission denied): "
+        f"StoreError {place.parent}: the folder does not exist and cannot be created (Permission denied): "
         "create it, or use a file in another folder\n"
     )
 

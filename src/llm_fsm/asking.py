@@ -1,15 +1,22 @@
-"""One question to the host's model: within its time, and with one kind of error whatever the model raises."""
+"""One question to the host's model, or to its summariser: within its time, and with one kind of error."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
+import json
+import math
+from collections.abc import Awaitable, Callable
+from copy import deepcopy
 from dataclasses import replace
+from functools import partial
+from typing import Any
 
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError
+from llm_fsm.functions import called
 from llm_fsm.llm.base import LLM
 from llm_fsm.messages import ModelReply
+from llm_fsm.tool_results import result_value
 
 
 async def ask(llm: LLM, effect: AskModel, left: float | None, whole: float | None) -> ModelReply:
@@ -34,6 +41,21 @@ async def ask(llm: LLM, effect: AskModel, left: float | None, whole: float | Non
     except Exception as error:
         raise _fault(llm, error) from error
     return reply
+
+
+async def summarised(function: Callable[..., Any], effect: AskModel, left: float | None) -> ModelReply:
+    """What a summariser of the host makes of what happened: a text, or {"summary", "todo_list"}.
+
+    Raises ModelError for whatever goes wrong in it.
+    """
+    about = deepcopy(dict(effect.about or {}))
+    try:
+        made = result_value(await called(partial(function, about), {}, math.inf if left is None else left))
+    except Exception as error:
+        said = f"{type(error).__name__}: {error}".rstrip(": ")
+        raise ModelError(f"the summarizer failed: {said:.500}") from error
+    reply = {"summary": made} if isinstance(made, str) else made
+    return ModelReply(text=json.dumps(reply), model="summarizer", mode="function")
 
 
 async def _checked(llm: LLM, waiting: Awaitable[object]) -> ModelReply:

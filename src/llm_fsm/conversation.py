@@ -212,12 +212,25 @@ class AsyncConversation:
         Raises ValueError for an answer that does not fit the schema of `paused`, ConversationConflict when
         somebody else answered first, when it has expired, and when nothing is waited for.
         """
+        return await self._answer(value, request_id, None)
+
+    def stream_answer(self, value: object, *, request_id: str | None = None) -> TurnStream:
+        """Like `answer`, as a stream of events."""
+        return TurnStream(lambda sink: self._answer(value, request_id, sink))
+
+    async def _answer(
+        self, value: object, request_id: str | None, sink: Callable[[str, Event], None] | None
+    ) -> Turn:
         if self._session.pause is None and self._session.settled is None:
             await self.refresh()
         pause = self._session.pause
         try:
             outcome = await self._engine.answer(
-                self.id, value, pause_id=None if pause is None else pause.id, request_id=request_id
+                self.id,
+                value,
+                pause_id=None if pause is None else pause.id,
+                request_id=request_id,
+                sink=sink,
             )
         except ConversationConflict:
             await self.refresh()

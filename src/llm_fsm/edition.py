@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.asking import ask
+from llm_fsm.asking import ask, summarised
 from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.execution import execute
 from llm_fsm.functions import Functions
@@ -37,6 +38,7 @@ class Services:
     now: Callable[[], float]
     """Seconds since the epoch."""
     summaries: bool = True
+    summarizer: Callable[[Any], Any] | None = None
     handlers: tuple[Handler, ...] = ()
     points: frozenset[Point] = frozenset()
 
@@ -103,7 +105,10 @@ class Edition:
     # -- effects
 
     async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
-        """Call the model within what is left of the turn's time."""
+        """Call the model within what is left of the turn's time; for a summary the summariser, if there is one."""
+        summarizer = self._services.summarizer
+        if effect.asked_for == "summary" and summarizer is not None:
+            return await summarised(summarizer, effect, left)
         return await ask(self._services.llm(), effect, left, self.timeout)
 
     async def run_handlers(

@@ -35,13 +35,15 @@ class Point(StrEnum):
 class AskModel:
     """Get a reply. `view` makes the plain view of the turn, for adapters that read it.
 
-    `left`: seconds left of the run's limit, here and in other effects; None: it has none.
+    `left`: seconds left of the run's limit, here and in other effects; None: it has none. `about`: what a summary
+    is to be of, for a summariser that is no model: {"of", "happened", "summary", "background"}.
     """
 
     request: LLMRequest
     asked_for: AskedFor
     view: Callable[[], TurnView]
     left: float | None = None
+    about: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

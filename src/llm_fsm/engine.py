@@ -172,7 +172,9 @@ class Engine:
             now = self.now()
             held, recorded = await self._held(conversation_id, request_id)
             if recorded is not None:
-                return await answer_again(self.store, held.session, value, recorded)
+                again = await answer_again(self.store, held.session, value, recorded)
+                turn.tell_again(again.record.events)
+                return again
             asked = "" if held.session.pause is None else held.session.pause.id
             mine = {"kind": "answer", "id": asked, "value": value, "request_id": request_id}
             edition, held = await self._ready(held, now, mine)

@@ -52,7 +52,9 @@ class AsyncMachine:
     memory, sqlite:///FILE or a store. `fallbacks`: models asked in turn when one fails for good. `timeout`:
     seconds for a whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether
     a failing handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks;
-    `mcp`: servers by alias. `summaries` False: no state and no history is summarised. `clock`: seconds since the epoch.
+    `mcp`: servers by alias. `summaries` False: no state and no history is summarised. `summarizer`: a function
+    that makes summaries instead of the model, from {"of", "happened", "summary", "background"} a text or
+    {"summary", "todo_list"}. `clock`: seconds since the epoch.
     `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
     Raises DefinitionError, ConfigurationError.
@@ -74,6 +76,7 @@ class AsyncMachine:
         timeout: float | None = TIMEOUT,
         error_mode: ErrorMode = "continue",
         summaries: bool = True,
+        summarizer: Callable[[Any], Any] | None = None,
         clock: Callable[[], float] | None = None,
         on_change: str | Mapping[str, Any] = "pin",
         flows: Mapping[str, Registered] | None = None,
@@ -103,6 +106,7 @@ class AsyncMachine:
             toolbox=self._toolbox,
             functions=self.functions,
             summaries=summaries,
+            summarizer=summarizer,
             now=self._now,
         )
         self._engine = Engine(program=self.program, services=services, policy=read_policy(on_change))

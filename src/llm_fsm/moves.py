@@ -166,7 +166,15 @@ class Moving(Nested):
         if any(used[name] >= most for name, most in self.program.bounds):
             return
         messages = summary_messages(self.program, self.session, happened)
-        reply = yield from self.call("summary", self.question(messages, SUMMARY_SCHEMA), self.no_look())
+        about = {
+            "of": of,
+            "happened": happened,
+            "summary": self.session.summary,
+            "background": self.session.memory.get("background", {}),
+        }
+        reply = yield from self.call(
+            "summary", self.question(messages, SUMMARY_SCHEMA), self.no_look(), about=about
+        )
         if reply is None:
             return
         try:

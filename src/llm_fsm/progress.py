@@ -211,7 +211,12 @@ class Progress:
     # -- the model
 
     def call(
-        self, asked_for: AskedFor, request: LLMRequest, look: Outlook, refused: tuple[str, ...] = ()
+        self,
+        asked_for: AskedFor,
+        request: LLMRequest,
+        look: Outlook,
+        refused: tuple[str, ...] = (),
+        about: Mapping[str, Any] | None = None,
     ) -> Generator[Effect, Result, ModelReply | None]:
         """One model call; None when a limit forbids it, or is reached before the reply comes."""
         if self.spent():
@@ -225,7 +230,9 @@ class Progress:
             refused=refused,
             task=asked_for not in ("turn", "greeting", "words"),
         )
-        reply = yield AskModel(request=request, asked_for=asked_for, view=view, left=self.time_left())
+        reply = yield AskModel(
+            request=request, asked_for=asked_for, view=view, left=self.time_left(), about=about
+        )
         if isinstance(reply, OutOfTime):
             self.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
             self.note(ev.LimitReached(limit="seconds", value=self.program.definition.limits.seconds or 0))

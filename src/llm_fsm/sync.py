@@ -168,6 +168,10 @@ class Conversation:
         """Answer what the run waits for; errors as of AsyncConversation.answer."""
         return self._loop.run(self._conversation.answer(value, request_id=request_id))
 
+    def stream_answer(self, value: object, *, request_id: str | None = None) -> SyncStream:
+        """Like `answer`, as a stream of events."""
+        return SyncStream(self._loop, self._conversation.stream_answer(value, request_id=request_id))
+
     def end(self) -> None:
         """Close the conversation for good."""
         self._loop.run(self._conversation.end())

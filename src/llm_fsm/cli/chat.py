@@ -130,6 +130,9 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         if path is None:
             return exits.OK
         definition = choice.opened(path)
+        if all(definition.kind_of(state_id) != "converse" for state_id in definition.states):
+            name = shlex.quote(choice.called(path, definition_paths()))
+            raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
         llm = _model(wanted, definition)
         machine = AsyncMachine(definition, model=llm, store=store, file=path)
         stack.callback(lambda: runner.run(machine.close()))

@@ -69,9 +69,10 @@ def named(name: str, shipped: Mapping[str, Path]) -> Path | None:
 
 
 def chosen(shipped: Mapping[str, Path]) -> Path | None:
-    """Ask on the terminal for one of the shipped definitions; None when the input ends instead."""
-    names = list(shipped)
-    printing.err(menu(shipped))
+    """Ask on the terminal for one of the shipped definitions that talk; None when the input ends instead."""
+    talking = {name: path for name, path in shipped.items() if _talks(path)}
+    names = list(talking)
+    printing.err(menu(talking))
     while True:
         sys.stderr.write("Number or name: ")
         sys.stderr.flush()
@@ -81,7 +82,7 @@ def chosen(shipped: Mapping[str, Path]) -> Path | None:
             return None
         picked = picked_from(names, line.strip())
         if picked is not None:
-            return shipped[picked]
+            return talking[picked]
         printing.err(f"Please type a number from 1 to {len(names)}, or one of the names; Ctrl-D leaves.")
 
 
@@ -103,6 +104,12 @@ def picked_from(names: Sequence[str], typed: str) -> str | None:
         return typed
     begun = [name for name in names if typed and name.startswith(typed.lower())]
     return begun[0] if len(begun) == 1 else None
+
+
+def _talks(path: Path) -> bool:
+    """True where some state of a shipped file talks to a user."""
+    states = json.loads(path.read_text(encoding="utf-8"))["states"].values()
+    return any(state.get("kind", "converse") == "converse" and state.get("transitions") for state in states)
 
 
 def _head(path: Path) -> tuple[str, str]:

@@ -31,11 +31,16 @@ def data_folder() -> Path:
 
 
 def open_store(url: str | None) -> Store:
-    """The store of `--db`, by default SQLite in the user's data folder. Raises UsageError."""
+    """The store of `--db`, by default SQLite in the user's data folder.
+
+    Raises UsageError, and Failure for a file that is there and holds no conversations.
+    """
     chosen = url or f"sqlite:///{default_path(os.environ, sys.platform, Path.home())}"
     try:
         return resolve(chosen)
     except (ConfigurationError, ValueError) as error:
+        if os.path.isfile(chosen):
+            raise Failure(f"{chosen}: is no store of conversations; {error}", STORE) from error
         raise click.UsageError(f"--db: {error}") from error
 
 

@@ -145,7 +145,7 @@ class CompatLLM:
         if status in {401, 403}:
             asks = "refuses the key" if self._key else "asks for a key"
             return ModelError(
-                f"{self._where} {asks} ({status}: {said}); set LLM_FSM_API_KEY, or give api_key=",
+                f"{self._where} {asks} ({status}: {said}); set LLM_FSM_API_KEY, or give api_key= in Python",
                 status=status,
             )
         if 300 <= status < 400:
@@ -221,7 +221,7 @@ def _checked_key(api_key: str | None) -> str:
     key = (api_key or "").strip()
     if not (key.isascii() and key.isprintable()):
         raise ConfigurationError(
-            "the key (LLM_FSM_API_KEY or api_key=) holds characters that no header can carry"
+            "the key (LLM_FSM_API_KEY, in Python api_key=) holds characters that no header can carry"
         )
     return key
 

@@ -85,7 +85,7 @@ class LiteLLM:
             litellm = await asyncio.to_thread(import_litellm)
         except ImportError as error:
             raise ModelError(
-                f"litellm cannot be imported ({error}); install it again, or give base_url="
+                f"litellm cannot be imported ({error}); install it again, or give base_url= (--base-url)"
             ) from error
         modes = self._modes.get(provider)
         if modes is None:
@@ -134,14 +134,14 @@ class LiteLLM:
         if "LLM Provider NOT provided" in full:
             return ModelError(
                 f"litellm knows no model {model!r}; write provider/model, such as openai/gpt-4o-mini, "
-                "or give base_url=",
+                "or give base_url= (--base-url)",
                 status=status,
             )
         kind = type(error).__name__
         lacks = _NO_MODULE.search(full)  # litellm needs optional packages for some requests
         rejected = mode != "prompt" if lacks else rejects_form(status or 0, full, mode)
         if tools and lacks:
-            said = f"{said}; litellm needs that package for tools: install it, or give base_url="
+            said = f"{said}; litellm needs that package for tools: install it, or give base_url= (--base-url)"
         elif tools and not rejected and rejects_tools(status or 0, full):
             said = f"{said}; {NO_TOOLS}"
         again = kind in {"APIConnectionError", "Timeout"} or (status is not None and is_retryable(status))

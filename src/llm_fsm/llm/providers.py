@@ -72,4 +72,4 @@ def missing_key(provider: str) -> str:
     """What to tell someone whose key for `provider` is missing or refused."""
     variables = KEY_VARIABLES.get(provider)
     setting = f"set {variables[0]}" if variables else "set the provider's key variable"
-    return f"{setting}, or give api_key=; the model `offline` needs no key"
+    return f"{setting}, or give api_key= in Python; the model `offline` needs no key"

@@ -117,7 +117,7 @@ def _check_name(name: str) -> None:
     if separator == ":":
         raise ConfigurationError(
             f"unknown model {name!r}: there is no adapter {scheme!r}. Known are offline, scripted:FILE, "
-            "replay:FILE, provider/model, and any name together with base_url="
+            "replay:FILE, provider/model, and any name together with base_url= (--base-url)"
         )
 
 

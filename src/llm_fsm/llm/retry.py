@@ -115,7 +115,7 @@ class Retries:
         seconds = self._policy.wait(self._failures, last.retry_after, self._pacing.chance())
         asked = last.retry_after or 0.0
         most = max(MAX_RETRY_AFTER, self._policy.cap) if self._deadline == math.inf else self._left()
-        if asked > most:
+        if asked and asked > most:
             raise _again(f"{last}; it asks to wait {asked:.0f} s, longer than may be waited", last) from last
         if seconds >= self._left():
             raise self._out_of_time(last) from last

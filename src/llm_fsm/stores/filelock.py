@@ -63,8 +63,9 @@ class NoLocks:
 class RangeLocks:
     """Byte ranges of one file. `take` and `give` cost one system call each."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, beside: Path | None = None) -> None:
         self._path = path
+        self._beside = path if beside is None else beside
         self._guard = threading.Lock()
         self._handle: int | None = None
 
@@ -94,7 +95,7 @@ class RangeLocks:
     def _open(self) -> int:
         with self._guard:
             if self._handle is None:
-                self._handle = _open_lock_file(self._path)
+                self._handle = _open_lock_file(self._path, self._beside)
                 _close_in_children(self)
             return self._handle
 
@@ -102,8 +103,9 @@ class RangeLocks:
 class FolderLocks:
     """One `flock`ed file per lock that is held, in a folder of their own; the name is a hash of the name."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, beside: Path | None = None) -> None:
         self._folder = folder
+        self._beside = folder if beside is None else beside
         self._handles: dict[str, int] = {}
         self._watched = False
 
@@ -113,7 +115,7 @@ class FolderLocks:
             _close_in_children(self)
             self._watched = True
         path = self._path(name)
-        handle = _open_lock_file(path)
+        handle = _open_lock_file(path, self._beside)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # The last owner removes the file: a lock on a removed one protects nothing.
@@ -152,8 +154,8 @@ def locks_beside(path: Path) -> FileLocks:
     if fcntl is None:
         return NoLocks()
     if hasattr(fcntl, "F_OFD_SETLK"):
-        return RangeLocks(path.with_name(path.name + "-lock"))
-    return FolderLocks(path.with_name(path.name + "-locks"))
+        return RangeLocks(path.with_name(path.name + "-lock"), path)
+    return FolderLocks(path.with_name(path.name + "-locks"), path)
 
 
 def _one_byte(kind: int, name: str) -> bytes:
@@ -163,12 +165,21 @@ def _one_byte(kind: int, name: str) -> bytes:
     return struct.pack("hhqqi0q", kind, os.SEEK_SET, offset, 1, 0)
 
 
-def _open_lock_file(path: Path) -> int:
+def _open_lock_file(path: Path, beside: Path) -> int:
+    """Open the lock's file, for whoever may use the file that it stands `beside`; faults name that one."""
+    make_folder(beside)
     make_folder(path)
     try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, _mode(beside))
     except OSError as error:
-        raise os_fault(path, error) from error
+        raise os_fault(path if path.exists() else beside, error) from error
+
+
+def _mode(beside: Path) -> int:
+    try:
+        return beside.stat().st_mode & 0o666
+    except OSError:
+        return 0o600
 
 
 def _close_in_children(locks: FileLocks) -> None:

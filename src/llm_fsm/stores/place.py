@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from llm_fsm.errors import StoreError
@@ -20,9 +21,15 @@ def make_folder(path: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
         raise StoreError(
-            f"{path}: its folder does not exist and cannot be created ({_reason(error)}): "
+            f"{folder}: the folder does not exist and cannot be created ({_reason(error)}): "
             "create it, or use a file in another folder"
         ) from error
+
+
+def make_private(path: Path) -> None:
+    """Create the file where missing, empty and for this user only; what forbids that is found out by opening it."""
+    with suppress(OSError):
+        os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
 
 
 def full(path: Path) -> StoreError:

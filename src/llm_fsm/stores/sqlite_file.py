@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.place import cannot_open, denied, full, make_folder, read_only
+from llm_fsm.stores.place import cannot_open, denied, full, make_folder, make_private, read_only
 
 MEMORY = ":memory:"
 SCHEMA_VERSION = 3
@@ -83,6 +83,7 @@ def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     """
     if path != MEMORY:
         make_folder(Path(path))
+        make_private(Path(path))
     db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
