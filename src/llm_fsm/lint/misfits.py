@@ -7,8 +7,11 @@ from typing import Any, Literal, NamedTuple
 
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.reasoning import Reasoning, reasoning
+from llm_fsm.lint.schema_parts import Part, refusal
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.values import SET, ValueSet, points
+
+_ORDERED_FORMATS = ("date", "date-time", "time")
 
 Kind = Literal["case", "value", "type"]
 
@@ -16,13 +19,15 @@ Kind = Literal["case", "value", "type"]
 class Misfit(NamedTuple):
     """A comparison and what is odd about it. `values`: those that the key may have, if they are listed.
 
-    `harmless`: conversion makes the comparison work as it is meant.
+    `harmless`: conversion makes the comparison work as it is meant. `why`: what else than a list of values, or a
+    type, speaks against it.
     """
 
     kind: Kind
     comparison: Comparison
     values: tuple[Any, ...]
     harmless: bool = False
+    why: str = ""
 
 
 def misfits(subject: Subject) -> Mapping[str, Misfit]:
@@ -48,8 +53,11 @@ def _misfit(known: Reasoning, comparison: Comparison) -> Misfit | None:
     if schema is None or literal is None:
         return None
     values = known.domain(comparison.key) & SET
-    if values.empty or not (values & points([literal])).empty:
+    if values.empty:
         return None
+    if not (values & points([literal])).empty:
+        why = None if literal == "" else _refused(known, comparison, schema)
+        return None if why is None else Misfit("value", comparison, (), why=why)
     listed = _listed(schema)
     if not _types(values) & _types(points([literal])):
         harmless = _converts(listed, values, literal) and comparison.operator not in ("===", "!==")
@@ -61,6 +69,16 @@ def _misfit(known: Reasoning, comparison: Comparison) -> Misfit | None:
     ):
         return Misfit("case", comparison, listed)
     return Misfit("value", comparison, listed)
+
+
+def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]) -> str | None:
+    """Why the schema refuses a literal that its types and lists let pass; of orderings only formats count."""
+    if comparison.ordering:
+        formatted = isinstance(comparison.literal, str) and schema.get("format") in _ORDERED_FORMATS
+        schema = {"type": "string", "format": schema["format"]} if formatted else {}
+    if isinstance(comparison.literal, list | dict):
+        return None
+    return refusal(Part("", schema, "", known.definitions), comparison.literal)
 
 
 def _listed(schema: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -50,7 +50,8 @@ class Reasoning:
         return dict(_SYSTEM)
 
     @cached_property
-    def _definitions(self) -> Mapping[str, Any]:
+    def definitions(self) -> Mapping[str, Any]:
+        """What `#/$defs/…` in the schemas of keys refers to."""
         schema = self.subject.root.value.get("context_schema")
         found = schema.get("$defs") if isinstance(schema, dict) else None
         return found if isinstance(found, dict) else {}
@@ -72,7 +73,7 @@ class Reasoning:
         found = self._domains.get(name)
         if found is None:
             schema = self.schema(name)
-            found = EVERYTHING if schema is None else domain(schema, self._definitions) | UNSET
+            found = EVERYTHING if schema is None else domain(schema, self.definitions) | UNSET
             self._domains[name] = found
         return found
 
@@ -93,7 +94,7 @@ class Reasoning:
             return types is None or _type_of(value) in types
         if name not in self._shapes:
             try:
-                self._shapes[name] = compile_shape(schema, self._definitions or None)
+                self._shapes[name] = compile_shape(schema, self.definitions or None)
             except ShapeError:
                 self._shapes[name] = None
         shape = self._shapes[name]

@@ -23,6 +23,8 @@ from llm_fsm.lint.misfits import misfits
 from llm_fsm.lint.reasoning import reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.constant_expression import constants
+from llm_fsm.lint.rules.impossible_comparison import impossible
+from llm_fsm.lint.rules.unknown_state_in_condition import unknown_states
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 
@@ -32,6 +34,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     known = reasoning(subject)
     explained = {misfit.comparison.owner.pointer for misfit in misfits(subject).values()}
     explained |= {owner for owner, _, _ in constants(subject)}
+    explained |= {
+        found.pointer.partition("/logic")[0] for found in (*impossible(subject), *unknown_states(subject))
+    }
     for _, transition in subject.transitions():
         for condition in transition.items("conditions"):
             rule = subject.rules.get(condition.pointer + "/logic")

@@ -22,6 +22,9 @@ from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.subject import Subject
 
+_LOOKS = ("invalid perl operator", "invalid escape sequence")
+_NOT_IN_RE2 = "RE2 has no look-around such as (?=…) or (?!…) and no back-references such as \\1"
+
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Say what is wrong with the rules that do not compile."""
@@ -29,7 +32,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         if pointer in subject.rules:
             continue
         for fault in collect_faults(logic):
-            yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
+            hint = _NOT_IN_RE2 if fault.reason.endswith(_LOOKS) else fault.hint
+            yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=hint)
 
 
 RULE = Rule(name="bad-condition", code="C201", level="error", check=check)

@@ -24,6 +24,8 @@ from llm_fsm.lint.misfits import misfits
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.constant_expression import constants
+from llm_fsm.lint.rules.impossible_comparison import impossible
+from llm_fsm.lint.rules.unknown_state_in_condition import unknown_states
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.lint.values import EVERYTHING, SET
@@ -34,7 +36,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     known = reasoning(subject)
     owners = [misfit.comparison.owner.pointer for misfit in misfits(subject).values()]
     owners += [owner for owner, _, _ in constants(subject)]
-    explained = {owner.rpartition("/conditions/")[0] for owner in owners}
+    owners += [found.pointer for found in (*impossible(subject), *unknown_states(subject))]
+    explained = {owner.partition("/conditions/")[0] for owner in owners}
     for _, transition in subject.transitions():
         guard = known.guard(transition)
         if guard is not None and guard.never and transition.pointer not in explained:

@@ -19,6 +19,8 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
+from llm_fsm.lint.flow import flow
+from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -30,8 +32,14 @@ def check(subject: Subject) -> Iterator[Finding]:
     keys = subject.keys
     if keys is None:
         return
+    ways = flow(subject)
     for state in subject.states.values():
         for pointer, name in state.texts("required_context_keys"):
+            fault = member_fault(ways, name)
+            if fault is not None:
+                yield RULE.finding(
+                    f"{quoted(name)} cannot be collected: {fault[0]}", pointer=pointer, hint=fault[1]
+                )
             if name in keys or name.split(".", 1)[0] in keys or re.fullmatch(KEY_PATTERN, name) is None:
                 continue
             yield RULE.finding(

@@ -22,16 +22,24 @@ from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.words import replies, texts
 
 _NOTE = re.compile(
-    r"^\s*(?:TODO|FIXME|TBD|XXX)\b(?! list)|\b(?:TODO|FIXME):|\b[Ll]orem ipsum\b", re.MULTILINE
+    r"(?:^|[.!?]\s+)\s*(?:TODO|FIXME|TBD|TBA|XXX)\b(?! list)|\b(?:TODO|FIXME|TBD)\s*:|\b[Ll]orem ipsum\b"
+    r"|[<\[](?:insert|your|add|enter)\b[^<>\[\]\n]{0,40}\bhere[>\]]",
+    re.MULTILINE,
+)
+_WHOLE = re.compile(
+    r"\W*(?:todo|to do|tbd|tba|fixme|xxx+|placeholder|to be (?:done|defined|written|determined)|lorem ipsum|asdf+"
+    r"|(?:insert |your )?(?:text|words|description|purpose|instructions) here|\.\.\.|…|\?+)\W*",
+    re.IGNORECASE,
 )
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for the usual marks."""
     for pointer, text in (*texts(subject), *replies(subject)):
-        found = _NOTE.search(text)
+        found = _WHOLE.fullmatch(text) or _NOTE.search(text)
         if found is not None:
-            message = f"{quoted(found[0].strip())} stands where words for the conversation belong"
+            note = found[0].strip(" \n.!?") or found[0]
+            message = f"{quoted(note)} stands where words for the conversation belong"
             yield RULE.finding(message, pointer=pointer, hint="write the text")
 
 

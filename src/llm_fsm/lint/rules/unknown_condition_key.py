@@ -23,6 +23,7 @@ from llm_fsm.codes import step
 from llm_fsm.findings import Finding, nearest
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.flow import Flow, flow, root_of
+from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.outcomes import operation
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
@@ -49,8 +50,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                         pointer=pointer,
                         hint=subject.speller.hint(name, subject.keys, "declared keys"),
                     )
-                else:
-                    yield from _inside(ways, name, pointer)
+                elif (fault := member_fault(ways, name)) is not None:
+                    yield RULE.finding(fault[0], pointer=pointer, hint=fault[1])
 
 
 def _names(subject: Subject, condition: Placed) -> Iterator[tuple[str, str]]:
@@ -107,24 +108,6 @@ def _close(name: str, known: Iterable[str]) -> str | None:
         return None
     digits = [character for character in name if character.isdigit()]
     return meant if digits == [character for character in meant if character.isdigit()] else None
-
-
-def _inside(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
-    """A dotted name that looks for a member which its object does not have."""
-    if name in (ways.subject.keys or {}) or "." not in name or ways.known.schema(name) is not None:
-        return
-    outer, _, inner = name.rpartition(".")
-    schema = ways.known.schema(outer)
-    members = schema.get("properties") if schema is not None else None
-    if isinstance(members, dict) and inner not in members and schema is not None:
-        closed = schema.get("additionalProperties") is False
-        meant = nearest(inner, members)
-        if closed or meant is not None:
-            yield RULE.finding(
-                f"{quoted(outer)} has no member {quoted(inner)}",
-                pointer=pointer,
-                hint=f"did you mean {quoted(f'{outer}.{meant}')}?" if meant else None,
-            )
 
 
 RULE = Rule(name="unknown-condition-key", code="C213", level="warning", check=check)

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
 from llm_fsm.lint.flow import Flow, flow, mapped
+from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
@@ -30,7 +31,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     ways = flow(subject)
     for pointer, name in _names(ways):
-        if not name.startswith("_") and ways.declared(name) is None:
+        fault = member_fault(ways, name)
+        if fault is not None:
+            yield RULE.finding(fault[0], pointer=pointer, hint=fault[1])
+        elif not name.startswith("_") and ways.declared(name) is None:
             yield RULE.finding(
                 f'{quoted(name)} is not declared by "context_schema"',
                 pointer=pointer,

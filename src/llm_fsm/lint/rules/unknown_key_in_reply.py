@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from llm_fsm.findings import Finding, nearest
 from llm_fsm.lint.flow import Flow, flow, root_of
+from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Subject
@@ -51,6 +52,10 @@ def _unknown(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
             message = f'the reply names {quoted(root)}, which "context_schema" does not declare'
             hint = ways.subject.speller.hint(root, keys, "declared keys")
             yield RULE.finding(message, pointer=pointer, hint=hint)
+        elif (fault := member_fault(ways, name)) is not None:
+            yield RULE.finding(
+                f"the reply looks for {quoted(name)}, but {fault[0]}", pointer=pointer, hint=fault[1]
+            )
     else:
         known = [*ways.collected, *ways.outputs]
         meant = None if root in {root_of(key) for key in known} else nearest(root, known)

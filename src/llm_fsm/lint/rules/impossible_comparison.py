@@ -1,0 +1,130 @@
+"""A computed value is compared with something that makes the outcome the same every time.
+
+Why it is bad:
+Lengths are never negative, `now` and `date` count seconds and no milliseconds, and are no texts, `lower` has no
+capitals: the condition does not test what it was written for.
+
+Example:
+    "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"], "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {">": [{"date": [{"var": "day"}]}, "2026-01-31"]}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Compare with a value of the same kind: `{"date": ["2026-01-31"]}`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from llm_fsm.conditions import compile_rule, test
+from llm_fsm.findings import Finding
+from llm_fsm.lint.comparisons import parts
+from llm_fsm.lint.outcomes import is_literal, operation, variable
+from llm_fsm.lint.reasoning import reasoning
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.values import SET, TEXTS
+
+_COMPARING = frozenset({"==", "!=", "===", "!==", "<", "<=", ">", ">="})
+_COUNTING = {"len": "a length", "context_length": "a length", "count": "a count"}
+_MILLISECONDS = 10**11
+"""Seconds of the year 5138, and milliseconds of 1973."""
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at every comparison of which one side is computed."""
+    yield from impossible(subject)
+
+
+def impossible(subject: Subject) -> tuple[Finding, ...]:
+    """What this rule finds, made once."""
+    return subject.once(_all_impossible)
+
+
+def _all_impossible(subject: Subject) -> tuple[Finding, ...]:
+    return tuple(
+        found
+        for pointer, logic in subject.logics()
+        if pointer in subject.rules
+        for part, place, _ in parts(logic, pointer)
+        for found in _in_part(subject, part, place)
+    )
+
+
+def _in_part(subject: Subject, part: Any, place: str) -> Iterator[Finding]:
+    found = operation(part)
+    if found is None:
+        return
+    operator, arguments = found
+    if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
+        yield from _literal_date(part, arguments[0], place)
+    if operator not in _COMPARING or len(arguments) != 2:
+        return
+    for here, there in ((0, 1), (1, 0)):
+        computed = operation(arguments[here])
+        why = None if computed is None else _odd(subject, operator, computed[0], arguments, here)
+        if why is not None:
+            yield RULE.finding(why[0], pointer=f"{place}/{operator}/{there}", hint=why[1])
+
+
+def _odd(
+    subject: Subject, operator: str, computed: str, arguments: list[Any], here: int
+) -> tuple[str, str | None] | None:
+    """(message, hint) where the other side does not go with what is computed."""
+    other = arguments[1 - here]
+    shown = json.dumps(other, ensure_ascii=False)[:60]
+    if computed in _COUNTING and _is_number(other):
+        outcomes = {_outcome(operator, number, other, here) for number in _lengths(other)}
+        if len(outcomes) == 1:
+            always = "holds in every case" if outcomes.pop() else "never holds"
+            return f"{_COUNTING[computed]} is a whole number from 0 on: this {always}", None
+    if computed in ("now", "date"):
+        if _is_number(other) and abs(other) >= _MILLISECONDS:
+            return (
+                f'"{computed}" counts seconds, and {shown} looks like milliseconds',
+                f"write {int(other) // 1000}",
+            )
+        if isinstance(other, str):
+            return f'"{computed}" gives seconds, and {shown} is text', f'write {{"date": [{shown}]}}'
+        name = variable(other)
+        if name is not None and _is_text(subject, name):
+            message = f'"{computed}" gives seconds, and "{name[:60]}" is text'
+            return message, f'write {{"date": [{{"var": {json.dumps(name)[:60]}}}]}}'
+    capitals = isinstance(other, str) and other != other.lower()
+    if computed == "lower" and capitals and operator in ("==", "===", "!=", "!=="):
+        return f'"lower" has no capitals, and {shown} has', f"write {shown.lower()}"
+    return None
+
+
+def _outcome(operator: str, number: int, other: Any, here: int) -> bool:
+    pair = [number, other] if here == 0 else [other, number]
+    return test(compile_rule({operator: pair}), {}).holds
+
+
+def _lengths(other: float) -> list[int]:
+    near = int(max(0, min(other, 10**6)))
+    return sorted({0, 1, 2, max(0, near - 1), near, near + 1, 10**7})
+
+
+def _is_text(subject: Subject, name: str) -> bool:
+    values = reasoning(subject).domain(name) & SET
+    return not values.empty and values.within(TEXTS)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:
+    if is_literal(text) and test(compile_rule(part), {}).error is not None:
+        yield RULE.finding(
+            f"{json.dumps(text, ensure_ascii=False)[:60]} is no date, so this never holds",
+            pointer=place + "/date",
+            hint="dates are written as 2026-01-31 or 2026-01-31T09:30:00Z",
+        )
+
+
+RULE = Rule(name="impossible-comparison", code="C217", level="warning", check=check)
