@@ -63,7 +63,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         ),
         [("warning", "/states/s/input/town")],
     ),
-    ("never-asked-for", trip("Bye", TWO, "city", "seat"), [("warning", MOVE)]),
+    ("never-asked-for", trip("Bye", TWO, "city", "seat"), [("info", MOVE)]),
     ("reply-key-may-be-missing", trip("{{ city }}"), [("info", "/states/b/reply")]),
     ("collected-never-read", trip("Bye"), [("info", "/states/a/required_context_keys/0")]),
     ("set-never-used", waiting(approved="$.ok"), [("info", "/states/w/output/approved")]),

@@ -1,4 +1,4 @@
-"""A list of names has the same name twice.
+"""A list has the same name, or a transition the same condition, twice.
 
 Why it is bad:
 It does nothing. Mostly another key, tool or state was meant the second time.
@@ -13,6 +13,7 @@ Name the other one, or remove the second.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
@@ -45,6 +46,21 @@ def check(subject: Subject) -> Iterator[Finding]:
                 message = f"{quoted(name)} stands a second time in {quoted(key)}"
                 yield RULE.finding(message, pointer=pointer, hint="name each once")
             seen.add(name)
+    yield from _conditions(subject)
+
+
+def _conditions(subject: Subject) -> Iterator[Finding]:
+    """Conditions that ask the same twice in one transition."""
+    for _, transition in subject.transitions():
+        said: set[str] = set()
+        for condition in transition.items("conditions"):
+            keys = sorted(key for _, key in condition.texts("requires_context_keys"))
+            asked = [keys, condition.value.get("logic")]
+            text = json.dumps(asked if asked != [[], None] else condition.text("description").casefold())
+            if text in said and text != '""':
+                message = "this condition stands a second time in its transition"
+                yield RULE.finding(message, pointer=condition.pointer, hint="was another one meant?")
+            said.add(text)
 
 
 RULE = Rule(name="repeated-entry", code="S115", level="warning", check=check)

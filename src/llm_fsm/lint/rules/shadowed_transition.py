@@ -24,6 +24,8 @@ from llm_fsm.findings import Finding
 from llm_fsm.lint.cases import both
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rules.repeated_transition import repeated
+from llm_fsm.lint.rules.unjudged_words import unjudged
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Arc, Subject
 
@@ -31,13 +33,14 @@ from llm_fsm.lint.subject import Arc, Subject
 def check(subject: Subject) -> Iterator[Finding]:
     """Report what the reasoning found to be covered, and what other moves to the same target cover."""
     known = reasoning(subject)
+    twice, explained = repeated(subject), unjudged(subject)
     for state, arcs in known.shadowed.items():
         for arc in arcs:
-            if not arc.is_global:
+            if not arc.is_global and state not in explained and arc.placed.pointer not in twice:
                 yield _dead(known, state, arc)
     for state in subject.states:
         if subject.kind_of(state) == "converse":
-            yield from _idle(known, state)
+            yield from (found for found in _idle(known, state) if found.pointer not in twice)
 
 
 def _dead(known: Reasoning, state: str, arc: Arc) -> Finding:

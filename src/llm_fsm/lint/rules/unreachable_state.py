@@ -33,9 +33,9 @@ def _misspelt(subject: Subject) -> set[str | None]:
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Every state that is not reached, with who leads to it."""
+    """Every state that is not reached, with who leads to it; `ends-at-once` says why all are lost."""
     lost = [name for name in subject.states if name not in subject.reached]
-    if not lost:
+    if not lost or (subject.initial is not None and subject.kind_of(subject.initial) == "final"):
         return
     before = reversed_graph(subject.graph)
     misspelt = _misspelt(subject)

@@ -1,0 +1,171 @@
+"""Rules about what stands twice, is blank, says nothing, or leaves no room: each with good ones that look alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from lint_cases import Document, briefly, found_by, machine, to, when
+from llm_fsm import check
+
+A = "/states/a"
+MOVES = A + "/transitions"
+
+
+def one(**more: Any) -> Document:
+    return machine({"a": {"purpose": "Ask", "transitions": [to("b")]}}, **more)
+
+
+def moves(*transitions: Document, **more: Any) -> Document:
+    return machine({"a": {"purpose": "Ask", "transitions": list(transitions), **more}})
+
+
+@pytest.mark.parametrize(
+    ("document", "pointer"),
+    [
+        (one(name=" "), "/name"),
+        (one(model={"name": ""}), "/model/name"),
+        (one(model={"on_failure": " \n"}), "/model/on_failure"),
+        (moves(to("b"), kind="wait", wait_for=""), A + "/wait_for"),
+        (one(tools={"t": {"registered": ""}}), "/tools/t/registered"),
+        (one(tools={" ": {"registered": "f"}}), "/tools/ "),
+    ],
+)
+def test_what_is_blank_is_found(document: Document, pointer: str) -> None:
+    assert briefly(found_by("blank-text", document)) == [("warning", pointer)]
+
+
+def test_what_is_left_away_is_not_blank() -> None:
+    assert found_by("blank-text", one(model={"temperature": 0}, persona="")) == []
+
+
+@pytest.mark.parametrize(
+    ("more", "pointer"),
+    [
+        ({"model": {"temperature": 3}}, "/model/temperature"),
+        ({"model": {"max_tokens": 3}}, "/model/max_tokens"),
+        ({"limits": {"llm_calls": 0}}, "/limits/llm_calls"),
+        ({"limits": {"tokens": 100}}, "/limits/tokens"),
+        ({"limits": {"seconds": 0.01}}, "/limits/seconds"),
+        ({"history": {"max_exchanges": 0}}, "/history/max_exchanges"),
+        ({"history": {"max_message_chars": 1}}, "/history/max_message_chars"),
+        ({"history": {"max_tokens": 1}}, "/history/max_tokens"),
+    ],
+)
+def test_settings_that_leave_no_room_are_found(more: Document, pointer: str) -> None:
+    assert [found.pointer for found in check(one(**more)) if found.name == "hopeless-setting"] == [pointer]
+
+
+def test_no_calls_for_tools_are_found_where_there_are_tools() -> None:
+    document = one(limits={"tool_calls": 0}, tools={"t": {"registered": "f"}})
+    assert found_by("hopeless-setting", document) == []
+    document["states"]["a"]["tools"] = ["t"]
+    assert briefly(found_by("hopeless-setting", document)) == [("warning", "/limits/tool_calls")]
+
+
+def test_settings_with_room_are_not_found() -> None:
+    settings = {"temperature": 2, "max_tokens": 300}
+    limits = {"llm_calls": 1, "tool_calls": 0, "tokens": 20_000, "seconds": 5}
+    history = {"max_exchanges": 1, "max_message_chars": 100, "max_tokens": 200}
+    assert found_by("hopeless-setting", one(model=settings, limits=limits, history=history)) == []
+    silent = machine({"a": {"kind": "decide", "transitions": [to("b")]}}, limits={"llm_calls": 0})
+    assert found_by("hopeless-setting", silent) == []
+
+
+def test_settings_of_the_wrong_form_are_reported_once() -> None:
+    names = [found.name for found in check(one(limits={"seconds": 0})) if found.level != "info"]
+    assert names == ["bad-value"]
+
+
+@pytest.mark.parametrize(
+    "condition", [{}, {"description": " "}, {"requires_context_keys": []}, {"logic": None}]
+)
+def test_conditions_that_say_nothing_are_found(condition: Document) -> None:
+    assert briefly(found_by("empty-condition", moves(to("b", condition)))) == [
+        ("warning", MOVES + "/0/conditions/0")
+    ]
+
+
+def test_conditions_of_words_keys_or_logic_say_something() -> None:
+    conditions = [{"description": "the user agrees"}, when(None, "x"), when(False)]
+    assert found_by("empty-condition", moves(to("b", *conditions))) == []
+
+
+@pytest.mark.parametrize(
+    "condition", [when(None, "x", "y"), when({"==": [{"var": "x"}, 1]}), {"description": "The user agrees"}]
+)
+def test_a_condition_that_stands_twice_is_found(condition: Document) -> None:
+    found = found_by("repeated-entry", moves(to("b", condition, {**condition})))
+    assert briefly(found) == [("warning", MOVES + "/0/conditions/1")]
+    assert found_by("repeated-entry", moves(to("b", condition), to("c", condition))) == []
+
+
+def test_words_in_a_deciding_state_are_judged_by_nobody() -> None:
+    said = {"description": "The user agrees"}
+    states = {
+        "a": {"transitions": [to("d")]},
+        "d": {"kind": "decide", "transitions": [to("b", said), to("c", said)]},
+    }
+    document = machine(states)
+    assert briefly(found_by("unjudged-words", document)) == [
+        ("warning", "/states/d/transitions/0/conditions/0")
+    ]
+    assert found_by("shadowed-transition", document) == []
+    document["states"]["d"]["transitions"][0]["conditions"] = [{**said, **when(None, "x")}]
+    assert found_by("unjudged-words", document) == []
+
+
+def test_words_on_an_automatic_transition_are_judged_by_nobody() -> None:
+    said = {"description": "The user agrees"}
+    assert briefly(found_by("unjudged-words", moves(to("b", said, auto=True), to("c")))) == [
+        ("warning", MOVES + "/0/conditions/0")
+    ]
+    assert found_by("unjudged-words", moves(to("b", said), to("c"))) == []
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "level"),
+    [
+        (to("b"), to("b"), "warning"),
+        (to("b", when(None, "x")), to("b", when(None, "x"), priority=100), "warning"),
+        (to("b", auto=False), to("b"), "warning"),
+    ],
+)
+def test_a_transition_that_stands_twice_is_found_once(first: Document, second: Document, level: str) -> None:
+    document = moves(first, second)
+    assert briefly(found_by("repeated-transition", document)) == [(level, MOVES + "/1")]
+    assert found_by("shadowed-transition", document) == []
+
+
+def test_other_words_or_conditions_make_another_transition() -> None:
+    other = {**to("b"), "description": "The user gives up"}
+    assert found_by("repeated-transition", moves(to("b"), other, to("b", when(None, "x")))) == []
+    states = {
+        "a": {"transitions": [to("c")]},
+        "c": {"transitions": [to("b")]},
+        "d": {"transitions": [to("b")]},
+    }
+    assert found_by("repeated-transition", machine(states)) == []
+
+
+def test_a_conversation_that_ends_where_it_begins_is_one_finding() -> None:
+    document = one(initial_state="b")
+    found = [item for item in check(document) if item.level == "warning"]
+    assert [(item.name, item.pointer, item.hint) for item in found] == [
+        ("ends-at-once", "/initial_state", 'begin in "a"?')
+    ]
+    assert found_by("ends-at-once", one()) == []
+    assert found_by("ends-at-once", machine({"a": {"purpose": "Chat"}})) == []
+
+
+def test_a_key_that_appears_nowhere_else_is_a_note() -> None:
+    keys = {"name": {}, "fax": {}, "tier": {"x-source": "host"}, "home_town": {}}
+    document = machine(
+        {"a": {"instructions": "Ask for the home town", "required_context_keys": ["name"]}}, keys
+    )
+    assert briefly(found_by("unused-key", document)) == [("info", "/context_schema/properties/fax")]
+
+
+def test_one_state_may_run_on_by_itself() -> None:
+    assert found_by("self-only-state", machine({"a": {"purpose": "Chat", "transitions": [to("a")]}})) == []
