@@ -110,6 +110,12 @@ def test_forms_of_transitions(node: dict[str, Any], expected: list[tuple[str, st
     assert moves(machine, "a") == expected
 
 
+@pytest.mark.parametrize(("key", "value"), [("on", 5), ("on", ["b"]), ("after", "soon")])
+def test_transitions_of_the_wrong_shape_are_reported(key: str, value: Any) -> None:
+    machine = {"initial": "a", "states": {"a": {key: value}, "b": {}}}
+    assert f'"{key}" of "a" is no object' in [note.message for note in found_in(machine).notes if note.lost]
+
+
 def test_parallel_states_and_history_are_reported() -> None:
     machine = {
         "initial": "p",

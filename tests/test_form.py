@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from llm_fsm import check
 from llm_fsm.definition import Definition
 from llm_fsm.form import describe, examine
 
@@ -198,3 +199,48 @@ def test_what_fits_is_exactly_what_the_models_accept(document):
         refused = error.error_count()
     assert refused == len([found for found in form.findings if found.level == "error"])
     assert form.sound is (refused == 0)
+
+
+@pytest.mark.parametrize(
+    ("owner", "key", "written"),
+    [
+        (("states", "a"), "transitions", "transistions"),
+        (("states", "a"), "purpose", "porpose"),
+        (("states", "a", "transitions", 0), "conditions", "guards"),
+        (("states", "b"), "kind", "type"),
+        ((), "context_schema", "schema"),
+    ],
+)
+def test_a_misspelt_key_is_one_finding_without_consequences(owner, key, written):
+    document = {
+        "name": "n",
+        "initial_state": "a",
+        "context_schema": {"type": "object", "properties": {"x": {"type": "string"}}},
+        "states": {
+            "a": {
+                "purpose": "Ask for x",
+                "required_context_keys": ["x"],
+                "transitions": [
+                    {"target_state": "b", "description": "x is known", "conditions": [{"requires_context_keys": ["x"]}]}
+                ],
+            },
+            "b": {"kind": "final", "purpose": "End", "reply": "{{ x }}"},
+        },
+    }
+    assert check(document) == []
+    place = document
+    for step in owner:
+        place = place[step]
+    place[written] = place.pop(key)
+    assert [(found.name, found.hint) for found in check(document)] == [("unknown-key", f'did you mean "{key}"?')]
+
+
+def test_what_stands_under_a_misspelt_key_is_not_judged():
+    document = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "x"}}}
+    document["states"]["a"]["transistions"] = [{"target_state": "nowhere"}]
+    assert [found.name for found in check(document) if found.level != "info"] == ["unknown-key"]
+
+
+def test_a_key_whose_value_does_not_fit_is_not_taken_for_another():
+    document = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "x", "type": "question"}}}
+    assert examine(document).renamed == ()

@@ -38,6 +38,8 @@ CASES = [
     ('{"purpose": "x", "purpose": "x"}', '{"purpose": "x"}'),
     ('{"purpose": "x", "purpose": "x", "id": "a"}', '{"purpose": "x", "id": "a"}'),
     ('{"is_terminal": true}', '{"kind": "final"}'),
+    ('{"transitions": [{"target": "a"}]}', '{"transitions": [{"target_state": "a"}]}'),
+    ('{"transitions": [{"to": "a"}]}', '{"transitions": [{"target_state": "a"}]}'),
     ('{"context_scope": {"read_keys": ["x"]}}', '{"context_scope": {"read": ["x"]}}'),
 ]
 

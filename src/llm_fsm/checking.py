@@ -113,13 +113,14 @@ def _judge(value: object, court: Court) -> Judged:
     upgraded = upgrade(written, partial(rewrite, stem=stem))
     formed = form.examine(upgraded.document)
     found = [*upgraded.findings, *_written(formed.findings, upgraded)]
-    subject = Subject(Placed("", formed.document), court.file, court.template, court.token_budget, court.flow)
+    judged = formed.document if court.loading else formed.meant
+    subject = Subject(Placed("", judged), court.file, court.template, court.token_budget, court.flow)
     document = formed.document if formed.sound else None
-    found += _written(_found(subject, formed.sound, blocks=True), upgraded)
+    found += _written(_stated(_found(subject, formed.sound, blocks=True), formed), upgraded)
     ignores = read_ignores(written)
     if court.loading and not any(blocking(one) for one in found):
         return Judged(document, ignores.kept(found))
-    found += _written(_found(subject, formed.sound, blocks=False), upgraded)
+    found += _written(_stated(_found(subject, formed.sound, blocks=False), formed), upgraded)
     return Judged(document, [*ignores.kept(found), *ignores.remarks(found)])
 
 
@@ -133,6 +134,13 @@ def _found(subject: Subject, sound: bool, *, blocks: bool) -> Iterator[Finding]:
     for rule in RULES:
         if (rule.level == "error" and rule.blocks) == blocks and (sound or not rule.needs_form):
             yield from rule.check(subject)
+
+
+def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]:
+    """Findings about what the document says; what stands under a misspelt key is not judged before it is mended."""
+    for found in findings:
+        if not any(f"{found.pointer}/".startswith(place + "/") for place in formed.renamed):
+            yield found
 
 
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:

@@ -97,29 +97,55 @@ def describe(value: object) -> str:
 class Form(NamedTuple):
     """A document held against the schema. `document`: without unknown keys and optional nulls.
 
-    `sound`: it fits, so that the models accept it.
+    `sound`: it fits, so that the models accept it. `meant`: the document with misspelt keys under the names that
+    were probably meant, where what stands there fits; `renamed` are their pointers in it.
     """
 
     document: Mapping[str, Any]
     sound: bool
     findings: tuple[Finding, ...]
+    meant: Mapping[str, Any]
+    renamed: tuple[str, ...] = ()
 
 
 def examine(document: Mapping[str, Any]) -> Form:
     """Hold a document against the schema: every key and every type, all faults at once."""
-    walk = _Walk([], {})
+    walk = _Walk([], {}, {})
     known = walk.known(ROOT, document, "")
     faults: list[_Fault] = []
     _look(Part("object", shape=ROOT), known, (), faults)
     told = [_told(known, fault, walk.misspelt) for fault in faults]
-    return Form(known, not faults, (*walk.findings, *told))
+    meant, renamed = known, tuple[str, ...]()
+    if walk.renames:
+        meant = _Walk([], {}, {}).known(ROOT, _renamed(document, "", walk.renames), "")
+        renamed = tuple(place.rpartition("/")[0] + step(name) for place, name in walk.renames.items())
+    return Form(known, not faults, (*walk.findings, *told), meant, renamed)
+
+
+def _renamed(value: Any, pointer: str, renames: Mapping[str, str]) -> Any:
+    """A document with other keys at these pointers."""
+    if isinstance(value, dict):
+        places = ((pointer + step(name), name, item) for name, item in value.items())
+        return {renames.get(place, name): _renamed(item, place, renames) for place, name, item in places}
+    if isinstance(value, list):
+        return [_renamed(item, f"{pointer}/{index}", renames) for index, item in enumerate(value)]
+    return value
+
+
+def _fits(part: Part, item: Any) -> bool:
+    """True when a value could stand where this part of a document is expected."""
+    known = _Walk([], {}, {}).inner(part, item, "") if part.model else item
+    faults: list[_Fault] = []
+    _look(part, known, (), faults)
+    return not faults
 
 
 class _Walk(NamedTuple):
-    """One pass over a document beside the schema."""
+    """One pass over a document beside the schema. `renames`: pointer of an unknown key to the key that was meant."""
 
     findings: list[Finding]
     misspelt: _Misspelt
+    renames: dict[str, str]
 
     def known(self, shape: str, value: Any, pointer: str) -> Any:
         """The value without unknown keys, and without null for optional keys; unknown keys are noted."""
@@ -149,8 +175,11 @@ class _Walk(NamedTuple):
         hint = 'it is ignored; keys of your own may begin with "x-"'
         if meant is not None:
             hint = f'did you mean "{meant}"?'
-            if meant not in present:
+            if meant not in present and (pointer, meant) not in self.misspelt:
                 self.misspelt[pointer, meant] = shown
+                part = shape_of(shape).keys.get(meant)
+                if part is not None and _fits(part, present[name]):
+                    self.renames[pointer + step(name)] = meant
         message = f"unknown key {shown} in {_NOUNS[shape]}"
         self.findings.append(finding("unknown-key", message, pointer=pointer + step(name), hint=hint))
 

@@ -178,6 +178,9 @@ class _Reader:
 
     def arrows(self, place: _Place) -> None:
         value, pointer = place.value, place.pointer
+        for key in ("on", "after"):
+            if value.get(key) is not None and not isinstance(value[key], dict):
+                self.chart.lost(f'"{key}" of {_shown(place.name)} is no object', self.line(f"{pointer}/{key}"))
         events = value.get("on")
         for event, given in events.items() if isinstance(events, dict) else ():
             self.each(place, given, f"{pointer}/on/{escape(event)}", event=event, auto=event == "")

@@ -25,6 +25,8 @@ Checker = Callable[[str], list[Finding]]
 _HINTED = re.compile(r'did you mean "([^"]+)"\?')
 _UNQUOTED = re.compile(r"write (\S+) without quotes")
 _NEAR = 0.75
+_NEEDED = frozenset({"name", "states", "initial_state", "target_state"})
+"""Keys without which nothing loads, so that what is told to mean one of them can mean nothing else."""
 _ROUNDS = 100
 _RENAMED = {"llm_description": "description", "read_keys": "read"}
 
@@ -116,14 +118,14 @@ _Mended = tuple[Edit, str] | None
 
 
 def _rename_key(draft: Draft, found: Finding) -> _Mended:
-    """A misspelt key, when exactly one absent key is meant and it is near by its letters."""
+    """A misspelt key, when exactly one absent key is meant, and it is near by its letters or cannot be absent."""
     hinted = _HINTED.search(found.hint or "")
     owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
     written = steps(found.pointer)[-1]
     if hinted is None or not isinstance(owner, dict) or hinted[1] in owner or written not in owner:
         return None
     near = SequenceMatcher(None, written.casefold(), hinted[1]).ratio()
-    if near < _NEAR:
+    if near < _NEAR and hinted[1] not in _NEEDED:
         return None
     return draft.rename(found.pointer, hinted[1]), f"key {quoted(written)} renamed to {quoted(hinted[1])}"
 
