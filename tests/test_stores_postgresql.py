@@ -1,15 +1,142 @@
-"""The PostgreSQL store keeps the contract, among processes and while its server is away."""
+"""The PostgreSQL store keeps the contract, and says what is wrong with its server."""
 
 from __future__ import annotations
 
+import asyncio
+
+import psycopg
 import pytest
 
+from llm_fsm.errors import StoreError
+from llm_fsm.stores.base import Commit
 from llm_fsm.stores.postgresql import PostgreSQLStore
 from llm_fsm.testing.stores import store_suite
 
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize("check", store_suite(shared=True), ids=str)
-async def test_postgresql_keeps_the_contract(check, postgresql_url):
-    await check(lambda: PostgreSQLStore(postgresql_url), reopen=lambda: PostgreSQLStore(postgresql_url))
+def turn(number, name="c"):
+    return Commit(conversation_id=name, expected=number - 1, session="{}", record=f'"{number}"')
+
+
+@pytest.fixture
+def admin(postgresql_url):
+    """Runs a statement in the schema of the test, as somebody else."""
+    url, _, schema = postgresql_url.partition("?schema=")
+
+    def run(statement, *values):
+        with psycopg.connect(url, autocommit=True, options=f"-csearch_path={schema}") as db:
+            cursor = db.execute(statement, values)
+            return cursor.fetchall() if cursor.description else []
+
+    run.schema = schema
+    return run
+
+
+END_OF_HOLDER = """SELECT pg_terminate_backend(pid) FROM pg_locks JOIN locks ON objid = holder
+    WHERE locktype = 'advisory' AND classid = 'locks'::regclass AND conversation = %s"""
+
+
+@pytest.mark.parametrize("check", store_suite(shared=True, fenced=True), ids=str)
+async def test_postgresql_keeps_the_contract(check, postgresql_url, admin):
+    async def lose(store, name):
+        assert admin(END_OF_HOLDER, name) == [(True,)]
+
+    def make():
+        return PostgreSQLStore(postgresql_url)
+
+    await check(make, reopen=make, lose=lose)
+
+
+async def message_of(awaitable, retryable=False):
+    with pytest.raises(StoreError) as caught:
+        await awaitable
+    assert caught.value.retryable is retryable
+    return str(caught.value).partition(": ")[2]
+
+
+async def test_a_connection_that_was_closed_meanwhile_is_opened_again(postgresql_url, admin):
+    store = PostgreSQLStore(f"{postgresql_url}&application_name={admin.schema}")
+    end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = %s"
+    for number in (1, 2, 3):
+        async with store.lock("c"):
+            await store.save(turn(number))
+            assert (await store.load("c")).version == number
+        assert admin(end, admin.schema) == [(True,)] * 3
+    await store.close()
+
+
+async def test_a_text_that_postgresql_cannot_hold_fails_alone(postgresql_url):
+    store = PostgreSQLStore(postgresql_url)
+    await store.load("c")
+    saves = [store.save(turn(1, name)) for name in ("a", "\ud800", "b\0", "c")]
+    found = await asyncio.gather(*saves, return_exceptions=True)
+    assert [type(outcome) for outcome in found[1:3]] == [UnicodeEncodeError, StoreError]
+    assert [found[0], found[3]] == [None, None]
+    assert [line.conversation_id for line in await store.list()] == ["a", "c"]
+    await store.close()
+
+
+async def test_a_newer_version_is_refused(postgresql_url, admin):
+    store = PostgreSQLStore(postgresql_url)
+    await store.save(turn(1))
+    await store.close()
+    admin("UPDATE contract SET version = 7")
+    store = PostgreSQLStore(postgresql_url)
+    assert (
+        "written by a newer version (schema 7; this one knows up to 1): upgrade llm-fsm"
+        in await message_of(store.load("c"))
+    )
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("tester@", "stranger@"), "the server refuses this user: check the user's name and pg_hba.conf"),
+        (("/postgres?", "/nowhere?"), "the server has no such database: create it, or name another one"),
+        (("?", "?options=-cdefault_transaction_read_only%3Don&"), "the server is read-only (a standby?)"),
+        (("/postgres?", "/latin1?"), "the database has the encoding LATIN1, which cannot hold every text"),
+        (
+            ("tester@", "guest@"),
+            "the server does not let this user do that: grant it the rights on the schema",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_said_with_a_way_out(postgresql_url, admin, change, message):
+    known = {name for (name,) in admin("SELECT rolname FROM pg_roles UNION SELECT datname FROM pg_database")}
+    if "guest" not in known:
+        admin("CREATE ROLE guest LOGIN")
+    if "latin1" not in known:
+        admin("CREATE DATABASE latin1 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+    store = PostgreSQLStore(postgresql_url.replace(*change, 1))
+    assert message in await message_of(store.load("c"))
+    await store.close()
+
+
+async def test_a_slow_statement_ends_with_the_time_out(postgresql_url, admin):
+    store = PostgreSQLStore(postgresql_url, timeout=1.0)
+    await store.save(turn(1))
+    url, _, schema = postgresql_url.partition("?schema=")
+    with psycopg.connect(url, options=f"-csearch_path={schema}") as other:
+        other.execute("LOCK TABLE conversations")
+        assert "see what keeps it busy" in await message_of(store.save(turn(2)), retryable=True)
+    await store.save(turn(2))
+    await store.close()
+
+
+def test_passwords_do_not_show():
+    store = PostgreSQLStore("postgresql://ada:secret@db.example:5433/bots?schema=mine")
+    assert store.place == "postgresql://ada@db.example:5433/bots"
+
+
+async def test_a_store_serves_one_event_loop_after_the_other(postgresql_url):
+    store = PostgreSQLStore(postgresql_url)
+
+    def in_a_loop_of_its_own(number):
+        asyncio.run(store.save(turn(number)))
+
+    for number in (1, 2, 3):
+        await asyncio.to_thread(in_a_loop_of_its_own, number)
+    assert (await store.load("c")).version == 3
+    await store.close()

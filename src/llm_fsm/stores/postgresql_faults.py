@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from psycopg import Error, conninfo
+from psycopg import Error, conninfo, errors
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.lanes import Unreachable
@@ -56,8 +56,10 @@ def fault(place: str, error: Error) -> StoreError:
     return StoreError(f"{place}: the server {text}", retryable=retryable)
 
 
-def unreachable(place: str, error: Exception) -> Unreachable:
-    """No connection could be had, or it broke."""
+def unreachable(place: str, error: Exception, seconds: float) -> Unreachable:
+    """No connection could be had within `seconds`, or it broke."""
+    if isinstance(error, errors.ConnectionTimeout):
+        return silent(place, seconds)
     reason = " ".join(str(error).split()) or type(error).__name__
     state = getattr(error, "sqlstate", None) or next((s for word, s in _BY_WORDS if word in reason), "")
     if state in _BY_STATE:

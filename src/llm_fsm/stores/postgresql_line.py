@@ -70,7 +70,9 @@ class Line:
         try:
             return await self._once(work)
         except psycopg.Error as error:
-            raise (unreachable if self._lost() else fault)(self._place, error) from error
+            if self._lost():
+                raise unreachable(self._place, error, self._seconds) from error
+            raise fault(self._place, error) from error
 
     async def close(self) -> None:
         """Close the connection, if there is one."""
@@ -101,7 +103,7 @@ class Line:
         try:
             db = await AsyncConnection.connect(self._url, autocommit=True, prepare_threshold=0)
         except psycopg.Error as error:
-            raise unreachable(self._place, error) from error
+            raise unreachable(self._place, error, self._seconds) from error
         try:
             milliseconds = str(max(1, round(self._seconds * 1000)))
             path = f'"{self._schema}"'

@@ -10,6 +10,7 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Loaded, Store
 from llm_fsm.testing.store_checks import expect, turn
 
+Loser = Callable[[Store, str], Awaitable[None]]
 SETTLE = 0.05
 """Seconds after which a task that wants a lock has surely asked for it."""
 
@@ -198,6 +199,40 @@ async def writers_in_two_stores_lose_nothing(store: Store, other: Store) -> None
     expect("the sum", await other.load("c"), Loaded(session="40", version=40))
 
 
+async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Loser) -> None:
+    """The next holder is not disturbed by the one before, neither in the session nor in the journal."""
+    async with store.lock("c", timeout=30):
+        await store.save(turn("c", 1))
+        await lose(store, "c")
+        async with other.lock("c", timeout=30):
+            await _expect_lost("save", store.save(turn("c", 2, '"late"')))
+            await _expect_lost("journal", store.journal("c", 1, '"late"'))
+            expect("the journal", list(await other.journalled("c")), [])
+            await other.save(turn("c", 2, '"new"'))
+    async with store.lock("c", timeout=30):
+        expect("the session", await store.load("c"), Loaded(session='"new"', version=2))
+        await store.save(turn("c", 3))
+
+
+async def who_lost_another_lock_goes_on(store: Store, other: Store, lose: Loser) -> None:
+    """A lock that nobody took meanwhile may be written under, or not; but a later one must be."""
+    async with store.lock("c", timeout=30):
+        await lose(store, "c")
+    async with other.lock("c", timeout=30):
+        await other.save(turn("c", 1))
+    async with store.lock("c", timeout=30):
+        await store.save(turn("c", 2))
+
+
+async def _expect_lost(what: str, attempt: Awaitable[None]) -> None:
+    try:
+        await attempt
+    except StoreError as error:
+        expect(f"{what} without the lock: retryable", error.retryable, True)
+        return
+    raise AssertionError(f"{what} without the lock: expected StoreError, found no error")
+
+
 async def _add_one(store: Store) -> None:
     loaded = await store.load("c")
     version, total = (0, 0) if loaded is None else (loaded.version, json.loads(loaded.session))
@@ -231,4 +266,8 @@ LOCK_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
 SHARED_LOCK_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
     a_lock_holds_between_stores,
     writers_in_two_stores_lose_nothing,
+)
+FENCED_LOCK_CHECKS: tuple[Callable[[Store, Store, Loser], Awaitable[None]], ...] = (
+    who_lost_the_lock_writes_nothing,
+    who_lost_another_lock_goes_on,
 )
