@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -19,6 +19,7 @@ from llm_fsm import source
 from llm_fsm.cli import choice, exits, lines, printing
 from llm_fsm.cli.conversations import unknown
 from llm_fsm.cli.options import data_folder, db_option, open_existing, open_store
+from llm_fsm.cli.output import own_output
 from llm_fsm.cli.prompt_printer import PromptPrinter
 from llm_fsm.cli.talk import Talk
 from llm_fsm.cli.verbosity import Settings, verbose_option
@@ -123,6 +124,7 @@ def is_terminal() -> bool:
 
 def _run(wanted: Wanted, ctx: click.Context) -> int:
     with ExitStack() as stack:
+        out = None if wanted.terminal else stack.enter_context(own_output())
         runner = stack.enter_context(asyncio.Runner())
         store = _store(wanted)
         stack.callback(lambda: runner.run(store.close()))
@@ -130,7 +132,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         if path is None:
             return exits.OK
         definition = choice.opened(path)
-        if all(definition.kind_of(state_id) != "converse" for state_id in definition.states):
+        if all(definition.kind_of(state_id) not in ("converse", "subflow") for state_id in definition.states):
             name = shlex.quote(choice.called(path, definition_paths()))
             raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
         llm = _model(wanted, definition)
@@ -143,7 +145,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         talk = Talk(runner, machine, conversation)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id)
         try:
-            return _converse(talk, wanted, again)
+            return _converse(talk, wanted, again, out)
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
@@ -229,12 +231,12 @@ def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
     return printing.one_line(shlex.join(parts))
 
 
-def _converse(talk: Talk, wanted: Wanted, again: str) -> int:
+def _converse(talk: Talk, wanted: Wanted, again: str, out: TextIO | None) -> int:
     resumed = wanted.resume is not None
     if talk.ended and resumed:
         raise exits.Failure(f"conversation {talk.id!r} has ended; start a new one without --resume")
     if not wanted.terminal:
-        return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting)
+        return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out)
     console = import_module("llm_fsm.cli.console")
     screen = console.Screen()
     name = printing.one_line(talk.definition.name)

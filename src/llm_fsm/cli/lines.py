@@ -5,7 +5,7 @@ from __future__ import annotations
 import select
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, TextIO
 
 from llm_fsm.admission import checked_message
 from llm_fsm.cli import exits, printing
@@ -104,20 +104,24 @@ class Lines:
 class Replies:
     """Standard output as a caller reads it: replies and nothing else, separated by blank lines."""
 
-    def __init__(self) -> None:
+    def __init__(self, stream: TextIO | None = None) -> None:
+        self._stream = stream
         self._first = True
 
     def say(self, text: str) -> None:
         """Print one reply; nothing for silence."""
         if not text:
             return
-        printing.out(("" if self._first else "\n") + printing.words(text))
+        printing.out(("" if self._first else "\n") + printing.words(text), self._stream)
         self._first = False
 
 
-def converse(talk: Talk, stream: IO[bytes], *, greeting: str) -> int:
-    """Hold the conversation until the input or it ends; gives the exit code. Raises what `send` raises."""
-    replies = Replies()
+def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None = None) -> int:
+    """Hold the conversation until the input or it ends; gives the exit code. Raises what `send` raises.
+
+    `out`: where the replies go; None: to standard output.
+    """
+    replies = Replies(out)
     lines = Lines(stream)
     code = exits.OK
     replies.say(greeting)

@@ -66,9 +66,9 @@ def _nowhere(mode: str) -> TextIO:
     return cast(TextIO, open(os.devnull, mode, encoding="utf-8"))
 
 
-def out(text: str) -> None:
-    """Write lines to standard output, at once."""
-    _write(sys.stdout, text)
+def out(text: str, stream: TextIO | None = None) -> None:
+    """Write lines to standard output, or to the stream that stands for it, at once."""
+    _write(sys.stdout if stream is None else stream, text)
 
 
 def err(text: str) -> None:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any, Protocol, TextIO
 
 from llm_fsm import event_json
 from llm_fsm import events as ev
@@ -206,12 +206,13 @@ class View(Protocol):
 class JsonLines:
     """A run on standard output, one JSON object a line."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, stream: TextIO | None = None) -> None:
         self._program = program
+        self._stream = stream
 
     def take(self, event: ev.Event) -> None:
         """Print an event."""
-        printing.out(printing.as_json(data_of(self._program, event), None))
+        self._print(data_of(self._program, event))
 
     def during(self, work: Callable[[], Turn]) -> Turn:
         """Do the work."""
@@ -219,7 +220,7 @@ class JsonLines:
 
     def ended(self, turn: Turn) -> None:
         """Print the outcome; what is waited for is said on standard error, too."""
-        printing.out(printing.as_json(outcome_of(self._program, turn), None))
+        self._print(outcome_of(self._program, turn))
         if turn.paused is not None:
             for line in waiting(turn.paused):
                 printing.note(line)
@@ -227,7 +228,10 @@ class JsonLines:
     def parked(self, conversation_id: str, again: str) -> None:
         """Print that there is no outcome yet."""
         document = {"type": "Outcome", "outcome": "parked", "conversation": conversation_id, "resume": again}
-        printing.out(printing.as_json(document, None))
+        self._print(document)
+
+    def _print(self, document: Mapping[str, Any]) -> None:
+        printing.out(printing.as_json(document, None), self._stream)
 
     def ask(self, pause: Paused) -> Any:
         """Nobody is there to be asked."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import click
 
@@ -20,6 +20,7 @@ from llm_fsm.cli.chat import context_of
 from llm_fsm.cli.conversations import unknown
 from llm_fsm.cli.errand import NOTHING, Errand, Wanted
 from llm_fsm.cli.options import db_option, open_existing, open_store
+from llm_fsm.cli.output import own_output
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition import Definition
 from llm_fsm.flows import gather
@@ -121,6 +122,13 @@ def _check_options(
 
 
 def _run(wanted: Wanted) -> int:
+    if not wanted.json:
+        return _perform(wanted, None)
+    with own_output() as out:
+        return _perform(wanted, out)
+
+
+def _perform(wanted: Wanted, out: TextIO | None) -> int:
     path = choice.located(wanted.file, definition_paths())
     definition = choice.opened(path)
     if definition.kind_of(definition.initial_state) == "converse":
@@ -139,7 +147,7 @@ def _run(wanted: Wanted) -> int:
         machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
         stack.callback(lambda: runner.run(machine.close()))
         name = wanted.resume or wanted.id or uuid.uuid4().hex
-        view = _view(wanted, machine)
+        view = _view(wanted, machine, out)
         stack.callback(observe(lambda who, event: view.take(event) if who == name else None))
         errand = Errand(wanted=wanted, path=path, runner=runner, machine=machine, view=view, id=name)
         return errand.play()
@@ -178,9 +186,9 @@ def _machine(
     return machine
 
 
-def _view(wanted: Wanted, machine: AsyncMachine) -> report.View:
+def _view(wanted: Wanted, machine: AsyncMachine, out: TextIO | None) -> report.View:
     if wanted.json:
-        return report.JsonLines(machine.program)
+        return report.JsonLines(machine.program, out)
     live = import_module("llm_fsm.cli.live")
     view: report.View = live.Screen(machine.definition, asks=sys.stdin.isatty() and wanted.answer is NOTHING)
     return view
