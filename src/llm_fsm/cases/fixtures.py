@@ -58,19 +58,18 @@ class Stage:
     # -- tools
 
     def bound(
-        self, definition: Definition, own: ToolRegistry, played: Mapping[str, ToolFixture]
-    ) -> tuple[Definition, ToolRegistry]:
-        """The definition with its tools bound to those of the test, and these.
-
-        A tool is the host's `own` where no case of the file plays it.
-        """
-        registry, refs = ToolRegistry(), {}
-        for name, ref in definition.tools.items():
-            found = own.get(ref.registered or name) if ref.mcp is None and name not in played else None
-            registry.add(played_tool(self, name, played.get(name)) if found is None else found)
-            here = {"registered": name if found is None else found.name, "mcp": None, "tool": None}
-            refs[name] = ref.model_copy(update=here)
-        return (definition.model_copy(update={"tools": refs}) if refs else definition), registry
+        self, definitions: Sequence[Definition], own: ToolRegistry, played: Mapping[str, ToolFixture]
+    ) -> ToolRegistry:
+        """The tools of these definitions: the host's `own` where no case of the file plays them."""
+        registry = ToolRegistry()
+        for definition in definitions:
+            for name, ref in definition.tools.items():
+                bound = ref.registered or name
+                if bound in registry:
+                    continue
+                found = own.get(bound) if name not in played else None
+                registry.add(played_tool(self, name, bound, played.get(name)) if found is None else found)
+        return registry
 
     async def call(self, name: str, **arguments: Any) -> Any:
         """What a call of the tool gives back. Raises CallFault."""
@@ -161,13 +160,26 @@ def _meant(fixture: HandlerFixture, occasion: Occasion) -> bool:
     return bool(compile_rule(fixture.when)({**occasion.context, **occasion.system}))
 
 
-def played_tool(stage: Stage, name: str, fixture: ToolFixture | None) -> Tool:
-    """The tool of a definition, played."""
+def played_tool(stage: Stage, name: str, registered: str, fixture: ToolFixture | None) -> Tool:
+    """The tool `name` of a definition, played, under the name by which it is bound."""
     schema = {"type": "object", "additionalProperties": True} if fixture is None else fixture.parameters
     parameters = any_parameters(schema or {"type": "object", "additionalProperties": True})
     spec = ToolSpec(
-        name=name, description="" if fixture is None else fixture.description, parameters=parameters.schema
+        name=registered,
+        description="" if fixture is None else fixture.description,
+        parameters=parameters.schema,
     )
-    return Tool(
-        function=partial(stage.call, name), parameters=parameters, terms=Terms(spec=spec, registered=name)
-    )
+    terms = Terms(spec=spec, registered=registered)
+    return Tool(function=partial(stage.call, name), parameters=parameters, terms=terms)
+
+
+def without_servers(definition: Definition) -> Definition:
+    """The definition with the tools of MCP servers bound to functions of the test."""
+    if not any(ref.mcp is not None for ref in definition.tools.values()):
+        return definition
+    here = {"mcp": None, "tool": None}
+    refs = {
+        name: ref if ref.mcp is None else ref.model_copy(update={**here, "registered": name})
+        for name, ref in definition.tools.items()
+    }
+    return definition.model_copy(update={"tools": refs})

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from llm_fsm.cases.fixtures import Stage
+from llm_fsm.cases.fixtures import Stage, without_servers
 from llm_fsm.cases.reading import Loaded, Play
 from llm_fsm.cases.rehearsal import Rehearsal
 from llm_fsm.cases.replies import Model, Scripted
 from llm_fsm.cases.results import Failure, Result
-from llm_fsm.cases.sense import function_names
+from llm_fsm.cases.sense import definitions_of, function_names
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import TIMEOUT, AsyncMachine
+from llm_fsm.machine import AsyncMachine
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.tools import ToolRegistry
 
@@ -35,8 +35,8 @@ class Host:
 class Player:
     """Plays the cases of one file, one after the other, on one machine.
 
-    `choose` gives the model that answers in a case; without it those are the replies of the file. `clock` False
-    lets real time pass, for live models.
+    `choose` gives the model that answers in a case; without it those are the replies of the file. `timeout`:
+    seconds for a turn, for live models.
     """
 
     def __init__(
@@ -45,13 +45,13 @@ class Player:
         choose: Callable[[Play], Model] | None = None,
         host: Host | None = None,
         *,
-        clock: bool = True,
+        timeout: float | None = None,
     ) -> None:
         self.loaded = loaded
         own = Scripted(loaded.definition)
         self._choose = choose or (lambda _: own)
         self.stage = Stage()
-        self._clock = clock
+        self._timeout = timeout
         self._host = host or Host()
         self._machines: dict[bool, AsyncMachine] = {}
 
@@ -65,21 +65,24 @@ class Player:
     def _made(self, *, handlers: bool) -> AsyncMachine:
         loaded, setups = self.loaded, [play.setup for play in self.loaded.plays]
         played = {name: tool for setup in setups for name, tool in setup["tools"].items()}
-        definition, tools = self.stage.bound(loaded.definition, self._host.tools, played)
+        definition = without_servers(loaded.definition)
+        every = [definition, *definitions_of(loaded.flows)[1:]]
         machine = AsyncMachine(
             definition,
             model=ScriptedLLM([]),
             store=MemoryStore(),
-            tools=tools,
+            tools=self.stage.bound(every, self._host.tools, played),
+            file=loaded.file if loaded.definition_file is None else loaded.definition_file,
             handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"])
             if handlers
             else (),
-            clock=self._time if self._clock else None,
-            timeout=None if self._clock else TIMEOUT,
-            file=loaded.definition_file or loaded.file,
+            clock=self._time,
+            timeout=self._timeout,
         )
         functions = {name for setup in setups for name in setup["functions"]}
-        for name, checks in function_names(definition).items():
+        for name, checks in {
+            name: checks for one in every for name, checks in function_names(one).items()
+        }.items():
             played_here = self.stage.check if checks else self.stage.execute
             own = self._host.functions.get(name)
             machine.function(

@@ -17,6 +17,7 @@ from llm_fsm.cases.suite import Case, Suite, User, merged
 from llm_fsm.cases.table import expanded, lacking, named_apart
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
+from llm_fsm.flows import Flows, gather
 from llm_fsm.form import describe
 from llm_fsm.loader import load_dict, load_text
 from llm_fsm.reading import FilePath, beside, name_of, read, stem_of
@@ -57,6 +58,7 @@ class Loaded:
     suite: Suite
     definition: Definition
     definition_file: str | None
+    flows: Flows
     plays: tuple[Play, ...]
 
     @property
@@ -88,12 +90,18 @@ def suite_of(text: str, *, file: str) -> Loaded:
     suite = reader.suite()
     plays = reader.plays(suite or Suite(definition=""))
     definition, place = reader.definition()
-    if suite is not None and definition is not None:
-        reader.sense(definition, suite, plays)
-    if reader.faults or suite is None or definition is None:
+    flows = None if definition is None else reader.flows(definition, place)
+    if suite is not None and flows is not None:
+        reader.sense(flows, suite, plays)
+    if reader.faults or suite is None or definition is None or flows is None:
         raise SuiteError(in_order(reader.faults))
     return Loaded(
-        text=reader.text, suite=suite, definition=definition, definition_file=place, plays=tuple(plays)
+        text=reader.text,
+        suite=suite,
+        definition=definition,
+        definition_file=place,
+        flows=flows,
+        plays=tuple(plays),
     )
 
 
@@ -229,9 +237,9 @@ class _Reader:
         else:
             self.fault(f"{name}: {detail['msg']}", place)
 
-    def sense(self, definition: Definition, suite: Suite, plays: Sequence[Play]) -> None:
-        """Note what the definition makes impossible."""
-        known = sense_of(definition, suite, [play.case for play in plays])
+    def sense(self, flows: Flows, suite: Suite, plays: Sequence[Play]) -> None:
+        """Note what the definition, with those that it calls, makes impossible."""
+        known = sense_of(flows, suite, [play.case for play in plays])
         for setup, pointer in ((suite, ""), *((play.case, play.pointer) for play in plays)):
             for found in nonsense(known, setup, pointer):
                 self.fault(found.message, found.pointer, hint=found.hint, at_key=found.at_key)
@@ -247,22 +255,35 @@ class _Reader:
             if isinstance(given, str):
                 return self.from_file(given)
         except DefinitionError as error:
-            bad = [found for found in error.findings if found.level == "error"]
-            for found in bad:
-                if found.line is not None and isinstance(given, str):
-                    self.faults.append(
-                        Fault(
-                            message=found.message,
-                            hint=found.hint,
-                            file=found.file,
-                            line=found.line,
-                            column=found.column,
-                        )
-                    )
-                else:
-                    inner = f"/definition{found.pointer}" if isinstance(given, dict) else "/definition"
-                    self.fault(f"the definition cannot be used: {found.message}", inner, hint=found.hint)
+            self.refused(error, given)
         return None, None
+
+    def flows(self, definition: Definition, place: str | None) -> Flows | None:
+        """The definition with all that it calls."""
+        try:
+            return gather(definition, file=self.text.file if place is None else place)
+        except DefinitionError as error:
+            self.refused(error, self.document.get("definition"))
+        return None
+
+    def refused(self, error: DefinitionError, given: object) -> None:
+        """Note why a definition cannot be used: where it stands in its own file, or in this one."""
+        for found in error.findings:
+            if found.level != "error":
+                continue
+            if found.line is not None and isinstance(given, str):
+                self.faults.append(
+                    Fault(
+                        message=found.message,
+                        hint=found.hint,
+                        file=found.file,
+                        line=found.line,
+                        column=found.column,
+                    )
+                )
+            else:
+                inner = f"/definition{found.pointer}" if isinstance(given, dict) else "/definition"
+                self.fault(f"the definition cannot be used: {found.message}", inner, hint=found.hint)
 
     def from_file(self, given: str) -> tuple[Definition | None, str | None]:
         path = beside(self.text.file, given)

@@ -131,7 +131,7 @@ class Rehearsal:
             self.said.append(
                 Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state)
             )
-        wrong = self.model.fault()
+        wrong = self.model.done(self.secrets)
         for what in (*([wrong] if wrong else ()), *self.stage.misses):
             self.missed.append((at.name, Miss(at.pointer, what)))
         self.stage.misses.clear()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
 from llm_fsm.cases.reading import Play
@@ -109,8 +109,8 @@ class Model(Protocol):
         """A step begins; 0 is the start."""
         ...
 
-    def fault(self) -> str | None:
-        """What was wrong with the model itself in this step, if anything."""
+    def done(self, secrets: Collection[str]) -> str | None:
+        """A step is over: what was wrong with the model itself in it. `secrets`: values that nobody may keep."""
         ...
 
 
@@ -128,7 +128,7 @@ class Scripted:
         """The replies of this step."""
         self._llm.give(replies)
 
-    def fault(self) -> str | None:
+    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
         """Too few replies, or too many."""
         if self._llm.lacking is not None:
             return self._llm.lacking
@@ -152,6 +152,6 @@ class Plain:
     def step(self, number: int, replies: Sequence[Reply]) -> None:
         """Nothing is to be prepared."""
 
-    def fault(self) -> str | None:
+    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
         """What it says is its own affair."""
         return None

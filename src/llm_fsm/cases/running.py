@@ -1,4 +1,4 @@
-"""Running files of tests: in this process or in several, one after the other, with any model."""
+"""Running files of tests: in this process or in several, with the replies of the file, a recording or a live model."""
 
 from __future__ import annotations
 
@@ -8,29 +8,46 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
+from typing import Literal
 
+from llm_fsm.cases.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.cases.faults import Fault, SuiteError
 from llm_fsm.cases.player import Host, Player
 from llm_fsm.cases.reading import Loaded, Play, read_suite
 from llm_fsm.cases.replies import Model, Plain, Scripted
 from llm_fsm.cases.results import Result
+from llm_fsm.cases.tape import Match, Recorder, Replayed
+from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
+from llm_fsm.machine import TIMEOUT
 
 _LEAST = 20
 """Cases that a process of its own is worth."""
 
+Mode = Literal["scripted", "replay", "record", "live"]
 Chooser = Callable[[Play], Model]
-Chooses = Callable[[Loaded], Chooser]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:
-    """Some cases of one file. `names` None: all of them. `stop`: not further than the first that fails."""
+    """Some cases of one file, and who answers in them.
+
+    `names` None: all of them. `stop`: not further than the first that fails. `keep_turns`: for coverage. `mode`:
+    scripted (a case without replies plays its recording, if there is one), replay, record or live; the last two ask
+    `model` at `base_url`. `match`: how recordings are compared. `times`: how often a case is played live;
+    `threshold`: what part of these must pass.
+    """
 
     file: str
     names: tuple[str, ...] | None = None
     stop: bool = False
     keep_turns: bool = False
+    mode: Mode = "scripted"
+    model: str | None = None
+    base_url: str | None = None
+    match: Match = "exact"
+    times: int = 1
+    threshold: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,28 +64,88 @@ class FileResult:
         return not self.faults and all(result.passed for result in self.results)
 
 
-def scripted(loaded: Loaded) -> Chooser:
-    """The replies of the file, or the model that a case names."""
+def run_job(job: Job, host: Host | None = None) -> FileResult:
+    """Read the file and play the cases of a job. Raises ConfigurationError where no model can be asked."""
+    try:
+        loaded = read_suite(job.file)
+        return FileResult(file=job.file, results=asyncio.run(_played(job, loaded, host)))
+    except SuiteError as error:
+        return FileResult(file=job.file, faults=error.faults)
+
+
+async def _played(job: Job, loaded: Loaded, host: Host | None) -> tuple[Result, ...]:
+    """Play the cases of a job in order. Raises SuiteError for a cassette that cannot be used."""
+    if job.mode in ("live", "record"):
+        llm = resolve(job.model, base_url=job.base_url, environ=os.environ)
+        try:
+            if job.mode == "record":
+                return await _recorded(job, loaded, llm, host)
+            return await play_all(job, loaded, lambda _: Plain(llm), host)
+        finally:
+            close = getattr(llm, "aclose", None)
+            if close is not None:
+                await close()
+    return await play_all(job, loaded, _from_files(job, loaded), host)
+
+
+def _from_files(job: Job, loaded: Loaded) -> Chooser:
+    """The replies of the file, its recording, or the model that a case names."""
+    path = place_of(loaded.file)
+    cassette = (
+        read_cassette(path, loaded.definition) if job.mode == "replay" or _lacks_replies(loaded) else None
+    )
+    if cassette is None and job.mode == "replay":
+        said = "there is no recording of this file"
+        raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
     own = Scripted(loaded.definition)
+    tape = None if cassette is None else Replayed(cassette, loaded.definition.sha256, job.match)
+    recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 
     def choose(play: Play) -> Model:
+        if tape is not None and (job.mode == "replay" or (not _scripted(play) and play.name in recorded)):
+            return tape
         name = play.setup["model"]
         return own if name is None else Plain(resolve(name, environ=os.environ))
 
     return choose
 
 
-async def play_all(
-    job: Job, loaded: Loaded, choose: Chooser, host: Host | None = None, *, clock: bool = True
-) -> tuple[Result, ...]:
-    """Play the cases of a job in order."""
-    player = Player(loaded, choose, host, clock=clock)
+def _scripted(play: Play) -> bool:
+    """True when replies stand in the case."""
+    steps = (*(() if play.case.start is None else (play.case.start,)), *play.case.steps)
+    return any(step.script for step in steps)
+
+
+def _lacks_replies(loaded: Loaded) -> bool:
+    return not all(_scripted(play) for play in loaded.plays)
+
+
+async def _recorded(job: Job, loaded: Loaded, llm: LLM, host: Host | None) -> tuple[Result, ...]:
+    """Play live once, and write the cassette; also when it was interrupted."""
+    path, definition = place_of(loaded.file), loaded.definition
+    empty = Cassette(definition=definition.name, sha256=definition.sha256, file=path)
+    try:
+        old = read_cassette(path, definition) or empty
+    except SuiteError:  # what cannot be replayed is replaced
+        old = empty
+    recorder = Recorder(llm, replace(old, sha256=definition.sha256))
+    try:
+        return await play_all(replace(job, times=1), loaded, lambda _: recorder, host)
+    finally:
+        write_cassette(path, recorder.cassette())
+
+
+async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None = None) -> tuple[Result, ...]:
+    """Play the cases of a job in order, as often as it says."""
+    live = job.mode in ("live", "record")
+    player = Player(loaded, choose, host, timeout=TIMEOUT if live else None)
     found: list[Result] = []
     try:
         for play in loaded.plays:
             if job.names is not None and play.name not in job.names:
                 continue
-            result = await player.play(play)
+            runs = [await player.play(play) for _ in range(job.times if live else 1)]
+            result = runs[0] if len(runs) == 1 else counted(runs, job.threshold)
             found.append(result if job.keep_turns else replace(result, turns=()))
             if job.stop and not result.passed:
                 break
@@ -77,13 +154,18 @@ async def play_all(
     return tuple(found)
 
 
-def run_job(job: Job, host: Host | None = None) -> FileResult:
-    """Read the file and play the cases of a job with the replies of the file."""
-    try:
-        loaded = read_suite(job.file)
-    except SuiteError as error:
-        return FileResult(file=job.file, faults=error.faults)
-    return FileResult(file=job.file, results=asyncio.run(play_all(job, loaded, scripted(loaded), host)))
+def counted(runs: Sequence[Result], threshold: float) -> Result:
+    """Several runs of one case as one result: the misses and words of the last that failed."""
+    failed = [run for run in runs if run.failures]
+    shown = failed[-1] if failed else runs[-1]
+    return replace(
+        shown,
+        seconds=sum(run.seconds for run in runs),
+        turns=tuple(turn for run in runs for turn in run.turns),
+        runs=len(runs),
+        passes=len(runs) - len(failed),
+        threshold=threshold,
+    )
 
 
 def run_jobs(jobs: Sequence[Job], run: Callable[[Job], FileResult], processes: int) -> Iterator[FileResult]:

@@ -13,6 +13,7 @@ from llm_fsm.cases.faults import meant, quoted
 from llm_fsm.cases.suite import Case, Setup, Step, Suite
 from llm_fsm.context import Keys, compile_keys
 from llm_fsm.definition import Definition
+from llm_fsm.flows import Flows
 from llm_fsm.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.source import escape
 
@@ -39,23 +40,29 @@ class Sense(NamedTuple):
     keys: Keys
 
 
-def sense_of(definition: Definition, suite: Suite, cases: Iterable[Case]) -> Sense:
-    """What can be in the conversations of these cases."""
-    nested = any(state.kind == "subflow" for state in definition.states.values())
+def sense_of(flows: Flows, suite: Suite, cases: Iterable[Case]) -> Sense:
+    """What can be in the conversations of these cases, on a definition and those that it calls."""
+    definition, every = flows.root.definition, definitions_of(flows)
     declared = frozenset(definition.key_schemas)
-    outputs = {key for ref in definition.tools.values() for key in ref.output}
-    outputs |= {key for state in definition.states.values() for key in state.output}
+    outputs = {key for one in every for ref in one.tools.values() for key in ref.output}
+    outputs |= {key for one in every for state in one.states.values() for key in state.output}
     for setup in (suite, *cases):
         outputs |= set(setup.context) | {key for item in setup.handlers for key in item.set}
         outputs |= {key for given in setup.functions.values() for item in given for key in item.set}
+    states = frozenset(state_id for one in every for state_id in one.states)
     return Sense(
         definition=definition,
-        states=None if nested else frozenset(definition.states),
-        tools=frozenset(definition.tools) | MEMORY_TOOLS,
-        functions=frozenset(function_names(definition)),
+        states=None if any(one.patterns for one in every) else states,
+        tools=frozenset(name for one in every for name in one.tools) | MEMORY_TOOLS,
+        functions=frozenset(name for one in every for name in function_names(one)),
         written=declared | outputs | frozenset(_OWN_KEYS) if declared else None,
         keys=compile_keys(definition, ()),
     )
+
+
+def definitions_of(flows: Flows) -> list[Definition]:
+    """The definition itself, and all that it calls."""
+    return [flows.root.definition, *(flow.definition for flow in flows.called.values())]
 
 
 def function_names(definition: Definition) -> dict[str, bool]:

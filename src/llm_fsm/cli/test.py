@@ -16,11 +16,13 @@ from llm_fsm.cases import running, selection
 from llm_fsm.cases.faults import SuiteError
 from llm_fsm.cases.player import Host
 from llm_fsm.cases.reading import read_suite
-from llm_fsm.cases.running import FileResult, Job
+from llm_fsm.cases.running import FileResult, Job, Mode
+from llm_fsm.cases.tape import Match
 from llm_fsm.cli import documents, exits, host, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.test_report import FORMATS
 from llm_fsm.cli.verbosity import Settings, verbose_option
+from llm_fsm.errors import ConfigurationError
 
 PASSED, FAILED, INTERRUPTED, INTERNAL, USAGE, NOTHING = range(6)
 """The exit codes, as pytest has them."""
@@ -32,11 +34,11 @@ class Wanted:
 
     paths: tuple[str, ...]
     expression: str | None
-    stop: bool
     processes: int
     form: str
     output: str | None
     tools: tuple[str, ...]
+    job: Job
 
 
 class _Command(click.Command):
@@ -72,7 +74,7 @@ class _Codes:
 @click.command(cls=_Command)
 @click.argument("paths", nargs=-1, metavar="PATH…")
 @click.option(
-    "-k", "expression", metavar="EXPR", help="Only cases whose file::name matches: booking and not slow."
+    "-k", "expression", metavar="EXPR", help="Only cases whose file::name fits, e.g. booking and not slow."
 )
 @click.option("-x", "stop", is_flag=True, help="Stop at the first case that fails.")
 @click.option(
@@ -91,6 +93,28 @@ class _Codes:
     "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
 )
 @click.option("--watch", is_flag=True, help="Run again whenever a file changes, until Ctrl-C.")
+@click.option("--record", is_flag=True, help="Ask a live model and keep its replies beside the file.")
+@click.option("--replay", is_flag=True, help="Play what was recorded, also where replies are scripted.")
+@click.option(
+    "--match",
+    type=click.Choice(["exact", "words"]),
+    default="exact",
+    show_default=True,
+    help="A recording fits by its prompts, or by states and words.",
+)
+@click.option("--live", is_flag=True, help="Ask a live model instead of playing replies.")
+@click.option(
+    "-n", "times", metavar="N", type=click.IntRange(1), default=1, help="Play each case live so often."
+)
+@click.option(
+    "--threshold",
+    metavar="R",
+    type=click.FloatRange(0, 1),
+    default=1.0,
+    help="What part of these must pass, 0 to 1.",
+)
+@click.option("--model", metavar="M", help="For --live and --record: provider/model; else LLM_FSM_MODEL.")
+@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
 @verbose_option
 @click.pass_context
 def test(
@@ -104,23 +128,47 @@ def test(
     output: str | None,
     tools: tuple[str, ...],
     watch: bool,
+    record: bool,
+    replay: bool,
+    match: Match,
+    live: bool,
+    times: int,
+    threshold: float,
+    model: str | None,
+    base_url: str | None,
 ) -> None:
     """Play conversation tests and say what is otherwise than expected.
 
-    PATH is a *.test.json file or a folder with such files; without it the present folder. The replies stand in the
-    files, so that no model is needed.
+    PATH is a *.test.json file or a folder with such files; without it the present folder. Replies stand in the
+    files, or were recorded with --record, so that no model is needed; --live asks one.
 
     Exit codes: 0 passed, 1 failed or a file that cannot be used, 2 interrupted, 3 internal error, 4 usage,
     5 nothing to play.
     """
+    if sum((record, replay, live)) > 1:
+        raise click.UsageError("--record, --replay and --live exclude one another", ctx)
+    if (times > 1 or threshold < 1) and not live:
+        raise click.UsageError("-n and --threshold are for --live", ctx)
+    if (model is not None or base_url is not None) and not (live or record):
+        raise click.UsageError("--model and --base-url are for --live and --record", ctx)
+    mode: Mode = "record" if record else "replay" if replay else "live" if live else "scripted"
     wanted = Wanted(
         paths=paths or (os.curdir,),
         expression=expression,
-        stop=stop,
         processes=processes or os.cpu_count() or 1,
         form=form,
         output=output,
         tools=tools,
+        job=Job(
+            file="",
+            stop=stop,
+            mode=mode,
+            model=model,
+            base_url=base_url,
+            match=match,
+            times=times,
+            threshold=threshold,
+        ),
     )
     if watch:
         _watch(wanted)
@@ -132,7 +180,7 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
     began = time.perf_counter()
     try:
         found = list(_played(wanted))
-    except (selection.NoSuchPathError, selection.ExpressionError) as error:
+    except (selection.NoSuchPathError, selection.ExpressionError, ConfigurationError) as error:
         raise Failure(str(error), USAGE) from error
     except (click.ClickException, KeyboardInterrupt):
         raise
@@ -163,7 +211,7 @@ def _played(wanted: Wanted) -> Iterator[FileResult]:
 
 def _jobs(wanted: Wanted, file: str) -> Sequence[Job]:
     """What is to be played of a file; a file that cannot be used is one job, which says so."""
-    job = Job(file=file, stop=wanted.stop)
+    job = replace(wanted.job, file=file)
     if wanted.expression is None and wanted.processes <= 1:
         return [job]
     fits = selection.wanted(wanted.expression) if wanted.expression is not None else lambda _: True
@@ -173,7 +221,8 @@ def _jobs(wanted: Wanted, file: str) -> Sequence[Job]:
         return [job]
     if not names:
         return []
-    return running.split(replace(job, names=tuple(names)), names, wanted.processes)
+    parts = 1 if job.mode == "record" else wanted.processes
+    return running.split(replace(job, names=tuple(names)), names, parts)
 
 
 def _run_job(tools: tuple[str, ...], job: Job) -> FileResult:

@@ -32,7 +32,7 @@ def status(result: Result) -> str:
 
 def text(files: Sequence[FileResult], seconds: float) -> str:
     """A line a file, then what failed and how the conversation went there, then the count."""
-    lines = [_marks(found) for found in files]
+    lines = [line for found in files for line in (_marks(found), *_rates(found))]
     for found in files:
         lines += [f"\nERROR {_one(found.file)}"] if found.faults else []
         lines += [f"  {_one(str(fault))}" for fault in found.faults]
@@ -45,6 +45,14 @@ def text(files: Sequence[FileResult], seconds: float) -> str:
 def _marks(found: FileResult) -> str:
     marks = "".join(_MARKS[status(result)] for result in found.results)
     return f"{_one(found.file)} {'E' if found.faults else ''}{marks}"
+
+
+def _rates(found: FileResult) -> Iterator[str]:
+    """How often each case passed, where it was played more than once."""
+    for result in found.results:
+        if result.runs != 1:
+            share = f"{result.passes} of {result.runs}"
+            yield f"  {share:>9}  {result.passes / result.runs:>4.0%}  {_one(result.name)}"
 
 
 def _failed(file: str, result: Result) -> Iterator[str]:

@@ -67,7 +67,12 @@ def document(program: Program, session: Session, records: Sequence[TurnRecord]) 
 
 def markdown(program: Program, session: Session, records: Sequence[TurnRecord]) -> str:
     """The whole conversation for a reader."""
-    lines = [f"# {printing.one_line(program.definition.name)}", "", f"Conversation `{session.conversation_id}`", ""]
+    lines = [
+        f"# {printing.one_line(program.definition.name)}",
+        "",
+        f"Conversation `{session.conversation_id}`",
+        "",
+    ]
     for turn in turns(records):
         if turn["user"] is not None:
             lines += _quoted("User", turn["user"])

@@ -1,0 +1,224 @@
+"""Recordings of cases: what is kept, what is not, and what is said when one does not fit any more."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from llm_fsm.cases.cassette import place_of
+from llm_fsm.cases.running import FileResult, Job, run_job
+from llm_fsm.testing import HttpReply, serve_scripted
+
+PIN = "4711-secret"
+DEFINITION: dict[str, Any] = {
+    "name": "desk",
+    "initial_state": "ask",
+    "persona": "A porter",
+    "context_schema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "pin": {"type": "string", "x-secret": True, "pattern": "^[0-9]{4}-[a-z]+$"},
+        },
+    },
+    "states": {
+        "ask": {"purpose": "Learn name and PIN", "transitions": [{"target_state": "done"}]},
+        "done": {"reply": "Thank you, {{ name }}."},
+    },
+}
+CASE = {
+    "name": "enters",
+    "steps": [
+        {"say": "Ada", "expect": {"state": "ask", "context": {"name": "Ada"}}},
+        {"say": f"it is {PIN}", "expect": {"state": "done", "context": {"pin": PIN}}},
+    ],
+}
+REPLIES = [
+    {"transition": {"target_state": "ask", "context_update": {"name": "Ada"}}, "message": "Your PIN?"},
+    {"transition": {"target_state": "done", "context_update": {"pin": PIN}}, "message": ""},
+]
+
+
+def write(folder: Path, *cases: Any, definition: Any = DEFINITION) -> str:
+    (folder / "desk.json").write_text(json.dumps(definition))
+    path = folder / "desk.test.json"
+    path.write_text(json.dumps({"definition": "desk.json", "cases": list(cases or (CASE,))}, indent=1))
+    return str(path)
+
+
+def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch, replies: Any = REPLIES) -> str:
+    """A file with its cassette, recorded over HTTP."""
+    file = write(folder)
+    monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
+    with serve_scripted(replies) as server:
+        done = run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+    assert done.passed, done
+    return file
+
+
+def said(done: FileResult) -> list[str]:
+    return [str(fault) for fault in done.faults] + [
+        f"{found.line}: {found.step}: {found.message}" for result in done.results for found in result.failures
+    ]
+
+
+def test_what_was_recorded_is_played_without_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    for match in ("exact", "words"):
+        done = run_job(Job(file=file, match=match))
+        assert (done.passed, [turn.text for turn in done.results[0].said]) == (
+            True,
+            ["", "Your PIN?", "Thank you, Ada."],
+        )
+
+
+def test_no_secret_and_no_key_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = {**REPLIES[0], "message": "sk-very-secret-key is my key"}
+    file = recorded(tmp_path, monkeypatch, [told, REPLIES[1]])
+    text = Path(place_of(file)).read_text()
+    assert PIN not in text
+    assert "sk-very-secret-key" not in text
+    assert "⟦say 2 6 17⟧" in text
+
+
+def test_a_secret_that_nobody_said_is_masked_in_its_shape(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = write(tmp_path, {"name": "c", "steps": [{"say": "guess"}]})
+    with serve_scripted(
+        [{"transition": {"target_state": "ask", "context_update": {"pin": "1234-abc"}}, "message": ""}]
+    ) as server:
+        run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+    assert "1234-abc" not in Path(place_of(file)).read_text()
+    assert "0000-xxx" in Path(place_of(file)).read_text()
+    assert run_job(Job(file=file)).passed
+
+
+def test_recording_one_case_keeps_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    write(tmp_path, CASE, {"name": "second", "steps": [{"say": "x", "expect": "ask"}]})
+    with serve_scripted([REPLIES[0]]) as server:
+        job = Job(file=file, mode="record", model="any", base_url=server.base_url, names=("second",))
+        assert run_job(job).passed
+    done = run_job(Job(file=file))
+    assert [(result.name, result.passed) for result in done.results] == [("enters", True), ("second", True)]
+
+
+def lines_of(file: str) -> list[str]:
+    return Path(place_of(file)).read_text().splitlines(keepends=True)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (
+            lambda lines: lines[:-1],
+            "desk.cassette.jsonl:3:1: error: the recording was cut off: its end is missing",
+        ),
+        (
+            lambda lines: [*lines[:2], lines[2][:40]],
+            "desk.cassette.jsonl:3:1: error: the recording was cut off or is damaged",
+        ),
+        (lambda lines: [], "desk.cassette.jsonl:1:1: error: this is no cassette"),
+        (
+            lambda lines: ["[1]\n", *lines],
+            "desk.cassette.jsonl:1:1: error: each line of a cassette is one JSON object",
+        ),
+        (
+            lambda lines: [lines[0], '{"case": "x"}\n', '{"end": 1}\n'],
+            "desk.cassette.jsonl:2:1: error: this line is no recorded",
+        ),
+        (
+            lambda lines: [lines[0].replace('"desk"', '"other"'), *lines[1:]],
+            "desk.cassette.jsonl:1:1: error: this cassette was recorded with the definition 'other'",
+        ),
+    ],
+)
+def test_a_cassette_that_cannot_be_used_is_told_with_its_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, change: Any, told: str
+) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    Path(place_of(file)).write_text("".join(change(lines_of(file))))
+    [found] = said(run_job(Job(file=file)))
+    assert told in found
+
+
+def test_a_definition_that_changed_is_told_with_the_turn_and_the_part_of_the_prompt(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    write(tmp_path, definition={**DEFINITION, "persona": "A king"})
+    first, *_ = said(run_job(Job(file=file)))
+    assert first.startswith(
+        "7: step 1: the prompt differs from the recorded one in <persona> (the definition has changed"
+    )
+    assert run_job(Job(file=file, match="words")).passed
+
+
+@pytest.mark.parametrize(
+    ("case", "told"),
+    [
+        (
+            {**CASE, "steps": [{"say": "Bob"}]},
+            "step 1: the user's message is another one than when it was recorded",
+        ),
+        (
+            {**CASE, "steps": [*CASE["steps"], {"end": True}], "greet": True},
+            "start: the model is asked in state 'ask', and the recording has no further",
+        ),
+        ({**CASE, "name": "another"}, "has no recording of this case"),
+    ],
+)
+def test_a_case_that_changed_is_told_with_the_turn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: Any, told: str
+) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    write(tmp_path, case)
+    assert any(told in found for found in said(run_job(Job(file=file, mode="replay", match="words"))))
+
+
+def test_replies_that_are_not_asked_for_any_more_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    first, _ = CASE["steps"]
+    write(tmp_path, {**CASE, "steps": [first, {"end": True}]})
+    assert [found.split(": ", 1)[1] for found in said(run_job(Job(file=file)))] == [
+        "step 2: a recorded reply was never asked for"
+    ]
+
+
+def test_there_is_nothing_to_replay(tmp_path: Path) -> None:
+    assert (
+        "there is no recording of this file; record one with --record"
+        in said(run_job(Job(file=write(tmp_path), mode="replay")))[0]
+    )
+
+
+def test_live_cases_have_a_rate_and_pass_by_the_threshold(tmp_path: Path) -> None:
+    file = write(tmp_path, {"name": "c", "steps": [{"say": "Ada", "expect": {"context": {"name": "Ada"}}}]})
+    wrong = {**REPLIES[0], "transition": {"target_state": "ask", "context_update": {"name": "Bob"}}}
+    for threshold, passed in ((0.5, True), (0.75, False)):
+        with serve_scripted([REPLIES[0], wrong, HttpReply(status=400), REPLIES[0]]) as server:
+            job = Job(
+                file=file, mode="live", model="any", base_url=server.base_url, times=4, threshold=threshold
+            )
+            [result] = run_job(job).results
+        assert (result.passes, result.runs, result.passed) == (2, 4, passed)
+        assert result.failures
+
+
+def test_scripted_replies_come_before_a_recording_unless_it_is_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    scripted = [
+        {"say": "Ada", "reply": {"message": "scripted"}},
+        {"say": f"it is {PIN}", "reply": {"message": "scripted"}},
+    ]
+    write(tmp_path, {**CASE, "steps": scripted})
+    for mode, words in (("scripted", "scripted"), ("replay", "Your PIN?")):
+        assert run_job(Job(file=file, mode=mode)).results[0].said[1].text == words
