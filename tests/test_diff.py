@@ -84,6 +84,23 @@ def rename_item(document: dict[str, Any]) -> None:
     document["states"]["ask"]["transitions"][0]["conditions"] = [{"requires_context_keys": ["article"]}]
 
 
+def redirect(state: str, target: str) -> Edit:
+    """The first transition of a state leads elsewhere."""
+    return lambda document: moves(document, state)[0].update(target_state=target)
+
+
+def bonus(document: dict[str, Any], *, asked_in: str | None = None) -> None:
+    """A new key that the way to the end demands, collected in a state or nowhere."""
+    keys(document)["bonus"] = {"type": "string"}
+    moves(document, "count")[0]["conditions"] = [{"requires_context_keys": ["bonus"]}]
+    if asked_in is not None:
+        document["states"][asked_in]["required_context_keys"].append("bonus")
+
+
+ADDED = ("safe", "key", "added", (), None)
+NEVER = [{"logic": {">": [{"var": "count"}, {"var": "count"}]}}, {"logic": {"<": [{"var": "count"}, 1]}}]
+
+
 def moves(document: dict[str, Any], state: str) -> list[Any]:
     found: list[Any] = document["states"][state]["transitions"]
     return found
@@ -124,6 +141,28 @@ def moves(document: dict[str, Any], state: str) -> list[Any]:
             lambda d: moves(d, "count")[0].update(conditions=[{"requires_context_keys": ["count"]}]),
             [("safe", "condition", "changed", (), None)],
         ),
+        (lambda d: moves(d, "count")[0].update(conditions=NEVER), [
+            ("strands", "condition", "changed", ("count",), None),
+            ("strands", "machine", "changed", ("ask",), None),
+        ]),
+        (redirect("count", "count"), [
+            ("strands", "transition", "removed", ("count",), None),
+            ("strands", "machine", "changed", ("ask",), None),
+            ("safe", "transition", "added", (), None),
+        ]),
+        (bonus, [("needs-map", "condition", "changed", ("count",), "bonus"), ADDED]),
+        (lambda d: bonus(d, asked_in="count"), [
+            ("safe", "setting", "changed", (), None), ("safe", "condition", "changed", (), None), ADDED,
+        ]),
+        (lambda d: bonus(d, asked_in="ask"), [
+            ("needs-map", "condition", "changed", ("count",), "bonus"),
+            ("safe", "setting", "changed", (), None), ADDED,
+        ]),
+        (lambda d: moves(d, "count")[0].update(conditions=[{"requires_context_keys": ["bonus"]}]), [
+            ("needs-map", "condition", "changed", (), "bonus"), ADDED,
+        ]),
+        (lambda d: keys(d).pop("item"), [("needs-map", "key", "changed", (), "item")]),
+        (lambda d: d["context_schema"].update(required=["item"]), [("safe", "setting", "changed", (), None)]),
         (lambda d: keys(d).update(note={"type": "string"}), [("safe", "key", "added", (), None)]),
         (lambda d: keys(d).pop("tier"), [("needs-map", "key", "removed", (), "tier")]),
         (rename_item, [("needs-map", "key", "renamed", (), "item")]),
@@ -199,3 +238,25 @@ def test_which_conversations_a_change_touches(
         **change,
     }
     assert Change(**values).touches(state, context) is touched
+
+
+def test_a_transition_that_never_comes_is_told_as_such() -> None:
+    [found, *_] = diff(definition(), definition(lambda d: moves(d, "count")[0].update(conditions=NEVER)))
+    assert "they can never hold now" in found.reason
+    assert 'from count no end can be reached' in found.reason
+
+
+def test_a_removed_transition_says_what_is_out_of_reach() -> None:
+    [found] = diff(definition(), definition(lambda d: moves(d, "count").pop(1)))
+    assert (found.impact, found.reason) == ("safe", 'from "count" conversations do not come to ask any more')
+
+
+def test_a_machine_without_an_end_strands_where_it_cannot_go_on() -> None:
+    states = {
+        "a": {"purpose": "x", "transitions": [{"target_state": "b"}]},
+        "b": {"purpose": "y", "transitions": [{"target_state": "a"}]},
+    }
+    old = load_dict({"name": "n", "initial_state": "a", "states": states}).definition
+    loop = {**states, "b": {"purpose": "y", "transitions": [{"target_state": "b"}]}}
+    new = load_dict({"name": "n", "initial_state": "a", "states": loop}).definition
+    assert [(one.impact, one.states) for one in diff(old, new)] == [("strands", ("b",)), ("safe", ())]

@@ -11,13 +11,16 @@
 | final state becomes another kind | safe | |
 | transition added | safe | |
 | transition removed, an end can still be reached from there | safe | |
-| transition removed, and with it the last way to an end | strands | those in the states that lost it |
-| condition removed or changed | safe | |
+| transition removed or closed for ever, and with it the last way to an end, or on | strands | those in its states |
+| other condition removed or changed | safe | |
 | condition newly asks for a key that the model cannot write | needs a map | those that lack the key |
+| condition newly asks for a key that no state asked for, nor its own now | needs a map | those there that lack it |
+| key no longer declared, but still collected or demanded | needs a map | those that lack the key |
 | key added; title, description, `x-secret` changed; values widened | safe | |
 | key removed or renamed (guessed) | needs a map | those that have a value for it |
 | key's schema narrowed or its type changed | needs a map | those whose value the new schema refuses |
 | key is no longer written by the model | needs a map | those that lack the key |
+| `required`, `additionalProperties` of `context_schema` | safe: they bind no stored value | |
 | words (purpose, instructions, replies, descriptions, examples, persona) | safe | |
 | settings (history, model, limits, tools, priorities, `auto`, …) | safe | |
 

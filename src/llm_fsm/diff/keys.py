@@ -23,6 +23,7 @@ _LIFTED = {
 
 def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) -> Iterator[Change]:
     was, now = collected(old), collected(new)
+    yield from _frame(old, new)
     for key in was:
         place = "/context_schema/properties" + step(key)
         if key in renames:
@@ -36,6 +37,13 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
                 subject="key", how="removed", impact="needs-map", message=f'key "{key}" removed', pointer=place,
                 key=key, reason="stored values stay in the context, where nothing names them",
             )  # fmt: skip
+        elif _writable(key, old) and not _writable(key, new):
+            states = tuple(sorted(now[key]))
+            yield Change(
+                subject="key", how="changed", impact="needs-map", pointer="/context_schema", key=key, when="unset",
+                message=f'key "{key}" is no longer declared, but still {"collected" if states else "demanded"}',
+                reason='with a "context_schema" only its keys can be written, so what the user says is not stored',
+            )  # fmt: skip
         if key in old.key_schemas and (current := renames.get(key, key)) in new.key_schemas:
             yield from _schema(key, old, new, current)
     for key in now:
@@ -43,6 +51,30 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
             place = "/context_schema/properties" + step(key)
             yield Change(
                 subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place
+            )
+
+
+def _writable(key: str, definition: Definition) -> bool:
+    """True when a reply may write the key, or look into it by its name."""
+    if definition.context_schema is None:
+        return True
+    return key in definition.key_schemas or key.split(".", 1)[0] in definition.key_schemas
+
+
+def _frame(old: Definition, new: Definition) -> Iterator[Change]:
+    """What `context_schema` says apart from its keys; it says nothing about stored values."""
+    was, now = old.context_schema, new.context_schema
+    if was is None or now is None:
+        return
+    for word in dict.fromkeys((*was, *now)):
+        if word not in ("properties", "$defs") and was.get(word) != now.get(word):
+            text = f'"{word}" of "context_schema" changed{from_to(was.get(word), now.get(word))}'
+            yield Change(
+                subject="setting",
+                how="changed",
+                impact="safe",
+                message=text,
+                pointer="/context_schema" + step(word),
             )
 
 

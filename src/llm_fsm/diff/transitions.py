@@ -3,43 +3,92 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 from llm_fsm.codes import listed, step
 from llm_fsm.definition import Definition, Transition
 from llm_fsm.diff.change import Change, from_to
 from llm_fsm.diff.renames import asked
-from llm_fsm.graph import reachable, reversed_graph
+from llm_fsm.diff.ways import Ways, stranded
 
 _EVERYWHERE = "every state that waits"
 
 
 def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]) -> Iterator[Change]:
     """`old` is told in the new one's names, `back` gives the old name of a renamed state."""
-    lost = _stuck(new) - _stuck(old)
+    context = _Context(old, new, back)
     told: set[str] = set()
     for name, was, now in _owners(old, new):
         place = "/global_transitions" if name is None else f"/states{step(name)}/transitions"
         where = f'from "{name}"' if name is not None else f"from {_EVERYWHERE}"
+        here = [one for one in new.states if one in context.lost and name in (None, one)]
         pairs, gone, come = _paired(was, now)
         for index, other in pairs:
-            yield from _transition(was[index], now[other], f"{place}/{other}", where, new)
+            edge = _Edge(was[index], now[other], f"{place}/{other}", where, name)
+            for change in _transition(edge, context):
+                told.update(here if change.impact == "strands" else ())
+                yield change
         for index in gone:
-            stranded = [one for one in new.states if one in lost and name in (None, one)]
-            told.update(stranded)
-            yield _lost(was[index], f"{place}/{index}", where, tuple(back.get(one, one) for one in stranded))
+            told.update(here)
+            yield _lost(was[index], f"{place}/{index}", where, context, name)
         for index in come:
             text = f'transition {where} to "{now[index].target_state}" added'
             yield Change(
                 subject="transition", how="added", impact="safe", message=text, pointer=f"{place}/{index}"
             )
-    late = tuple(back.get(one, one) for one in new.states if one in lost - told and one in old.states)
+    late = context.old_names(one for one in new.states if one in context.lost - told and one in old.states)
     if late:
         yield Change(
             subject="machine", how="changed", impact="strands", pointer="/states", states=late,
             message=f"no end can be reached any more from {listed(late)}",
             reason="conversations there can never come to an end",
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Context:
+    """Both definitions, the old one in the new one's names, and what of their ways matters."""
+
+    old: Definition
+    new: Definition
+    back: Mapping[str, str]
+
+    @cached_property
+    def before(self) -> Ways:
+        return Ways(self.old)
+
+    @cached_property
+    def after(self) -> Ways:
+        return Ways(self.new)
+
+    @cached_property
+    def lost(self) -> frozenset[str]:
+        return stranded(self.before, self.after)
+
+    @cached_property
+    def collected(self) -> frozenset[str]:
+        """Keys that conversations under way may have been asked for."""
+        return frozenset(key for state in self.old.states.values() for key in state.required_context_keys)
+
+    def old_names(self, names: Iterable[str]) -> tuple[str, ...]:
+        return tuple(self.back.get(name, name) for name in names)
+
+
+class _Edge(NamedTuple):
+    """One transition before and after, its place, where it stands in words, and its state (None: everywhere)."""
+
+    old: Transition
+    new: Transition
+    place: str
+    where: str
+    owner: str | None
+
+    @property
+    def what(self) -> str:
+        return f'transition {self.where} to "{self.new.target_state}"'
 
 
 _Owner = tuple[str | None, Sequence[Transition], Sequence[Transition]]
@@ -51,20 +100,6 @@ def _owners(old: Definition, new: Definition) -> Iterator[_Owner]:
         if name in old.states:
             yield name, old.states[name].transitions, state.transitions
     yield None, old.global_transitions, new.global_transitions
-
-
-def _stuck(definition: Definition) -> set[str]:
-    """States from which no end can be reached, which is no fault of a machine that is meant to run on."""
-    graph: dict[str, list[str]] = {}
-    for name, state in definition.states.items():
-        kind = definition.kind_of(name)
-        targets = [] if kind == "final" else [transition.target_state for transition in state.transitions]
-        if kind == "converse":
-            targets += [transition.target_state for transition in definition.global_transitions]
-        extra = (state.on_timeout, state.on_exhausted)
-        graph[name] = [*targets, *(one for one in extra if one in definition.states)]
-    ends = [name for name in graph if definition.kind_of(name) == "final"]
-    return set(graph) - reachable(reversed_graph(graph), ends)
 
 
 def _paired(
@@ -87,24 +122,36 @@ def _paired(
     return pairs, gone, come
 
 
-def _lost(transition: Transition, place: str, where: str, stranded: tuple[str, ...]) -> Change:
+def _lost(transition: Transition, place: str, where: str, context: _Context, owner: str | None) -> Change:
     text = f'transition {where} to "{transition.target_state}" removed'
-    if not stranded:
-        return Change(subject="transition", how="removed", impact="safe", message=text, pointer=place)
+    here = [one for one in context.new.states if one in context.lost and owner in (None, one)]
+    if not here:
+        return Change(
+            subject="transition", how="removed", impact="safe", message=text, pointer=place,
+            reason=_out_of_reach(context, owner),
+        )  # fmt: skip
+    states = context.old_names(here)
     return Change(
-        subject="transition", how="removed", impact="strands", message=text, pointer=place, states=stranded,
-        reason=f"from {listed(stranded)} no end can be reached any more",
+        subject="transition", how="removed", impact="strands", message=text, pointer=place, states=states,
+        reason=f"from {listed(states)} no end can be reached any more",
     )  # fmt: skip
 
 
-def _transition(
-    was: Transition, now: Transition, place: str, where: str, new: Definition
-) -> Iterator[Change]:
-    what = f'transition {where} to "{now.target_state}"'
+def _out_of_reach(context: _Context, owner: str | None) -> str:
+    """The states that could be reached from here and cannot any more."""
+    if owner is None or owner not in context.before.graph:
+        return ""
+    missed = context.before.beyond(owner) - context.after.beyond(owner) - {owner}
+    names = [name for name in context.new.states if name in missed]
+    return f'from "{owner}" conversations do not come to {listed(names)} any more' if names else ""
+
+
+def _transition(edge: _Edge, context: _Context) -> Iterator[Change]:
+    was, now, what = edge.old, edge.new, edge.what
     if was.description != now.description:
         text = f"description of the {what} reworded{from_to(was.description, now.description)}"
         yield Change(
-            subject="words", how="changed", impact="safe", message=text, pointer=place + "/description"
+            subject="words", how="changed", impact="safe", message=text, pointer=edge.place + "/description"
         )
     for name, field in Transition.model_fields.items():
         key = field.alias or name
@@ -113,24 +160,61 @@ def _transition(
         ):
             text = f'"{key}" of the {what} changed{from_to(getattr(was, name), getattr(now, name))}'
             yield Change(
-                subject="setting", how="changed", impact="safe", message=text, pointer=place + step(key)
+                subject="setting", how="changed", impact="safe", message=text, pointer=edge.place + step(key)
             )
     if was.conditions != now.conditions:
-        yield from _conditions(was, now, place + "/conditions", what, new)
+        yield from _conditions(edge, context)
 
 
-def _conditions(was: Transition, now: Transition, place: str, what: str, new: Definition) -> Iterator[Change]:
+def _conditions(edge: _Edge, context: _Context) -> Iterator[Change]:
     """Conditions as a whole: which one became which cannot be told."""
-    texts = [Counter(item.model_dump_json() for item in one.conditions) for one in (was, now)]
+    texts = [Counter(item.model_dump_json() for item in one.conditions) for one in (edge.old, edge.new)]
     more, less = texts[1] - texts[0], texts[0] - texts[1]
-    text = f"conditions of the {what} changed ({sum(more.values())} new, {sum(less.values())} gone)"
-    strangers = sorted(
-        key for key in asked(now.conditions) - asked(was.conditions) if new.source_of(key) != "model"
-    )
-    if not strangers:
+    place = edge.place + "/conditions"
+    text = f"conditions of the {edge.what} changed ({sum(more.values())} new, {sum(less.values())} gone)"
+    if edge.place in context.after.never:
+        yield _closed(edge, context, text, place)
+        return
+    needed = sorted(asked(edge.new.conditions) - asked(edge.old.conditions))
+    missing = {key: found for key in needed if (found := _missing(key, edge, context)) is not None}
+    if not missing:
         yield Change(subject="condition", how="changed", impact="safe", message=text, pointer=place)
-    for key in strangers:
+    for key, (states, reason) in missing.items():
         yield Change(
-            subject="condition", how="changed", impact="needs-map", message=text, pointer=place, key=key, when="unset",
-            reason=f'"{key}" is written by the {new.source_of(key)}, and conversations under way may lack it',
+            subject="condition", how="changed", impact="needs-map", message=text, pointer=place, states=states,
+            key=key, when="unset", reason=reason,
         )  # fmt: skip
+
+
+def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Change:
+    """Conditions that can never hold: the transition is as good as removed."""
+    here = [one for one in context.new.states if one in context.lost and edge.owner in (None, one)]
+    reason = "they can never hold now, so it is never taken"
+    if not here:
+        return Change(
+            subject="condition", how="changed", impact="safe", message=text, pointer=place, reason=reason
+        )
+    states = context.old_names(here)
+    return Change(
+        subject="condition", how="changed", impact="strands", message=text, pointer=place, states=states,
+        reason=f"{reason}, and from {listed(states)} no end can be reached any more",
+    )  # fmt: skip
+
+
+def _missing(key: str, edge: _Edge, context: _Context) -> tuple[tuple[str, ...], str] | None:
+    """(states, reason) when conversations under way may lack a key that is newly demanded, and are not asked."""
+    new = context.new
+    if new.source_of(key) != "model":
+        return (), f'"{key}" is written by the {new.source_of(key)}, and conversations under way may lack it'
+    if new.context_schema is not None and key not in new.key_schemas:
+        return (), f'no reply can write "{key}": "context_schema" does not declare it'
+    here = (
+        [edge.owner]
+        if edge.owner is not None
+        else [name for name in new.states if new.kind_of(name) == "converse"]
+    )
+    silent = [name for name in here if key not in new.states[name].required_context_keys]
+    if key in context.collected or not silent:
+        return None
+    states = context.old_names(silent)
+    return states, f'"{key}" was asked for nowhere before, and {listed(states)} does not ask for it'

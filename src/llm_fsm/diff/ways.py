@@ -1,0 +1,60 @@
+"""Where a conversation can still come from each state, as far as conditions can be reasoned about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+from llm_fsm.definition import Definition
+from llm_fsm.graph import reachable, reversed_graph
+from llm_fsm.lint.reasoning import reasoning
+from llm_fsm.lint.subject import Placed, Subject
+
+
+@dataclass(frozen=True)
+class Ways:
+    """The transitions of one definition that can be taken. What conditions leave open counts as possible."""
+
+    definition: Definition
+
+    @cached_property
+    def _subject(self) -> Subject:
+        return Subject(Placed("", self.definition.model_dump(mode="json", by_alias=True, exclude_none=True)))
+
+    @cached_property
+    def graph(self) -> Mapping[str, tuple[str, ...]]:
+        """State id to the states that it may lead to directly."""
+        return reasoning(self._subject).live
+
+    @cached_property
+    def never(self) -> frozenset[str]:
+        """The pointers of the transitions that are proven to be never taken."""
+        known = reasoning(self._subject)
+        open_ones = {arc.placed.pointer for arc in self._subject.arcs if known.takeable(arc)}
+        return frozenset({arc.placed.pointer for arc in self._subject.arcs} - open_ones)
+
+    @cached_property
+    def stuck(self) -> frozenset[str]:
+        """States from which no end can be reached, which is no fault of a machine that is meant to run on."""
+        ends = [name for name in self.graph if self._subject.kind_of(name) == "final"]
+        return frozenset(set(self.graph) - reachable(reversed_graph(self.graph), ends))
+
+    @cached_property
+    def rest(self) -> frozenset[str]:
+        """States that are no ends and that lead nowhere but to themselves."""
+        return frozenset(
+            name
+            for name, targets in self.graph.items()
+            if set(targets) <= {name} and self._subject.kind_of(name) != "final"
+        )
+
+    def beyond(self, state: str) -> frozenset[str]:
+        """Every state that can be reached from one, itself left out."""
+        return frozenset(reachable(self.graph, [state]) - {state}) if state in self.graph else frozenset()
+
+
+def stranded(before: Ways, after: Ways) -> frozenset[str]:
+    """States that had a way to an end, or on, and have none any more; both told in the new one's names."""
+    lost = (after.stuck - before.stuck) | (after.rest - before.rest)
+    return frozenset(name for name in lost if name in before.graph)
