@@ -119,6 +119,16 @@ def test_an_unknown_id_is_exit_2(desk: Desk, arguments: list[str], exists: bool)
     assert "\x1b" not in done.err
 
 
+def test_what_was_said_is_shown_without_the_values_of_secret_keys(desk: Desk) -> None:
+    early = {"transition": {"target_state": "hello", "context_update": {}}, "message": "4711 is what?"}
+    talk(desk, "x", HELLO, early, TO_BAR, ASKS, said=b"4711\nmy pin is 4711, I am 12\n")
+    for arguments in (["show", "x"], ["show", "x", "--json"]):
+        done = desk.run("conversations", *arguments)
+        assert "my pin is •••, I am 12" in done.out
+        assert "••• is what?" in done.out
+        assert "4711" not in done.out
+
+
 def test_another_store_can_be_named(desk: Desk) -> None:
     url = "sqlite:///other.db"
     desk.run("chat", "greeter.json", "--id", "x", *desk.replies(HELLO), "--db", url)

@@ -92,7 +92,7 @@ def test_save_writes_json_without_secrets(talk: Talk) -> None:
     assert document["context"] == {"age": 12, "pin": "•••"}
     assert [(turn["user"], turn["reply"]) for turn in document["turns"]] == [
         (None, "Hello!"),
-        ("a drink\x1b[2J, my pin is 4711", "Your name?"),
+        ("a drink\x1b[2J, my pin is •••", "Your name?"),
     ]
 
 

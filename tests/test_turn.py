@@ -629,6 +629,47 @@ def test_window_is_trimmed_in_blocks() -> None:
     assert max(sizes) == 10
 
 
+SAFE: dict[str, Any] = {
+    "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
+    "states": {
+        "ask": {"purpose": "Ask", "transitions": [{"target_state": "said"}, {"target_state": "talk"}]},
+        "said": {"reply": "You said {{ _user_input }}", "transitions": [{"target_state": "ask"}]},
+        "talk": {"purpose": "Talk", "transitions": [{"target_state": "ask"}]},
+        "far": {"purpose": "Far", "transitions": [{"target_state": "ask"}]},
+    },
+}
+
+
+def test_a_fixed_reply_does_not_print_the_secret_that_it_answers() -> None:
+    made = machine(SAFE["states"], context_schema=SAFE["context_schema"])
+    done = talk(made, "my pin is PIN<77>", reply("said", "", pin="PIN<77>"))
+    assert done.text.endswith("You said my pin is •••")
+    assert talk(made, "just so", reply("said", "")).text.endswith("You said just so")
+
+
+@pytest.mark.parametrize(("less", "more"), [("<", ">"), ("\\u003c", "\\u003e")])
+def test_the_second_question_does_not_carry_a_secret_that_was_understood(less: str, more: str) -> None:
+    made = machine(SAFE["states"], context_schema=SAFE["context_schema"])
+    refused = reply("far", "Your pin is PIN<77>", pin="PIN<77>").replace("<", less).replace(">", more)
+    done = talk(made, "my pin is PIN<77>", refused, reply("ask", "fine", pin="•••"))
+    first, second = ("".join(message.content for message in asked.messages) for asked in done.requests)
+    assert "PIN" in first
+    assert "PIN" not in second
+    assert done.session.context == {"pin": "PIN<77>"}
+
+
+def test_the_call_for_words_does_not_carry_a_secret_that_was_understood() -> None:
+    states = {
+        "ask": {"purpose": "Ask", "transitions": [{"target_state": "sort"}]},
+        "sort": {"kind": "task", "purpose": "Sort", "transitions": [{"target_state": "talk"}]},
+        "talk": {"purpose": "Talk", "transitions": [{"target_state": "ask"}]},
+    }
+    made = machine(states, context_schema=SAFE["context_schema"])
+    done = talk(made, "PIN77", reply("sort", "", pin="PIN77"), "sorted", json.dumps({"message": "And now?"}))
+    assert "PIN77" in done.requests[0].messages[1].content
+    assert not any("PIN77" in message.content for asked in done.requests[1:] for message in asked.messages)
+
+
 def test_secrets_never_go_aside_and_lists_of_them_are_blotted() -> None:
     schema = {
         "properties": {

@@ -237,6 +237,8 @@ def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, An
     for key, value in update.items():
         if value is None or key in (EXTRA, CLEAR):
             continue
+        if value == BLOT and keys.is_secret(key):  # the model repeats what it was shown instead of the value
+            continue
         if key.startswith("_"):
             sorted_.refuse(key, "names that begin with _ belong to the system")
         elif keys.writable(key):
@@ -357,8 +359,13 @@ def _texts(value: object) -> Iterator[str]:
 
 def secret_texts(keys: Keys, context: Mapping[str, Any]) -> tuple[str, ...]:
     """The values of secret keys as they could stand in somebody's words, longest first."""
-    found = {text for key in keys.secrets for text in _texts(context.get(key))}
-    return tuple(sorted((text for text in found if len(text) >= MIN_SECRET_CHARS), key=len, reverse=True))
+    return texts_in(context.get(key) for key in keys.secrets)
+
+
+def texts_in(values: Iterable[object]) -> tuple[str, ...]:
+    """What of secret values could stand in somebody's words, longest first; the shortest texts stand everywhere."""
+    found = {text for value in values for text in _texts(value) if len(text) >= MIN_SECRET_CHARS}
+    return tuple(sorted(found, key=len, reverse=True))
 
 
 def without(secrets: Iterable[str], text: str) -> str | None:
@@ -367,6 +374,18 @@ def without(secrets: Iterable[str], text: str) -> str | None:
     for secret in secrets:
         blotted = blotted.replace(secret, BLOT)
     return None if blotted == text else blotted
+
+
+def blotted(secrets: Iterable[str], value: Any) -> Any:
+    """A JSON value whose texts have secrets blotted out."""
+    if isinstance(value, str):
+        found = without(secrets, value)
+        return value if found is None else found
+    if isinstance(value, Mapping):
+        return {key: blotted(secrets, item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [blotted(secrets, item) for item in value]
+    return value
 
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.context import initial_context, secret_texts, without
+from llm_fsm.context import initial_context, without
 from llm_fsm.effects import Point
 from llm_fsm.history import surplus
 from llm_fsm.memory import Background
@@ -238,9 +238,7 @@ class Course(Talking):
     def words_said(self, text: str) -> ev.BotSaid:
         """The words of the turn; what the history will show of it holds no value of a secret key."""
         user = self.session.user_input
-        secrets = sorted(
-            {*secret_texts(self.program.keys, self.session.context), *self.hidden}, key=len, reverse=True
-        )
+        secrets = self.secrets()
         return ev.BotSaid(
             text=text,
             kept_chars=self.program.definition.history.max_message_chars,

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.context import missing
+from llm_fsm.context import blotted, missing, secret_texts
 from llm_fsm.messages import Choice, TurnView
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.prompts import escaped, transition_item
@@ -128,7 +128,8 @@ def own_words(program: Program, plan: StatePlan, session: Session) -> str:
     """
     if plan.fixed is not None:
         try:
-            return plan.fixed.render(program.keys.visible(session.context) | session.system_names())
+            system = blotted(secret_texts(program.keys, session.context), session.system_names())
+            return plan.fixed.render(program.keys.visible(session.context) | system)
         except WordingError:
             return ""
     return "" if plan.kind in ("decide", "task", "subflow") else plan.state.purpose or plan.state.description

@@ -10,6 +10,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
+from llm_fsm.context import blotted
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
@@ -151,7 +152,7 @@ class Moving(Nested):
     def left_behind(self) -> Any:
         """What happened in the state that is about to be left, for a summary."""
         state = self.plan.state
-        return {
+        happened = {
             "state": self.plan.id,
             "purpose": state.purpose or state.description,
             "output": shortened(self.session.input),
@@ -159,6 +160,7 @@ class Moving(Nested):
             "events": [found for event in self.events if (found := _told(event)) is not None],
             "conversation": [list(exchange) for exchange in self.session.window[-3:]],
         }
+        return blotted(self.secrets(), happened)
 
     def summarise(self, of: str, happened: Any) -> Run:
         """One call for a summary and a to-do list. A reply that lacks one of them leaves that as it was."""

@@ -9,11 +9,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator, Iterable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any, Literal
 
 from llm_fsm import events as ev
-from llm_fsm.context import accept_host
+from llm_fsm.context import accept_host, blotted, secret_texts
 from llm_fsm.effects import (
     AskedFor,
     AskModel,
@@ -28,8 +29,9 @@ from llm_fsm.effects import (
 from llm_fsm.folding import apply
 from llm_fsm.foresight import Outlook, turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
-from llm_fsm.messages import LLMRequest, ModelReply, Usage
+from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
 from llm_fsm.program import Program, StatePlan
+from llm_fsm.prompts import escaped
 from llm_fsm.session import Frame, Session, cut
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
@@ -126,6 +128,21 @@ class Progress:
     def moment(self) -> float:
         """Seconds since the epoch, as far as a turn can know: when it began and what it waited for."""
         return self.session.time + self.usage.seconds + self.elapsed
+
+    # -- secrets
+
+    def secrets(self) -> tuple[str, ...]:
+        """The values of secret keys that are known now, and of flows that were left in this turn; longest first."""
+        known = secret_texts(self.program.keys, self.session.context)
+        return known if not self.hidden else tuple(sorted({*known, *self.hidden}, key=len, reverse=True))
+
+    def blotted(self, messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:
+        """Messages without the values of secrets, as they stand in words and in JSON."""
+        secrets = self.secrets()
+        if not secrets:
+            return tuple(messages)
+        forms = [form for secret in secrets for form in (secret, escaped(secret)[1:-1])]
+        return tuple(replace(message, content=blotted(forms, message.content)) for message in messages)
 
     # -- limits
 

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
-from llm_fsm.context import accept_reply, missing, without
+from llm_fsm.context import accept_reply, blotted, missing
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
@@ -139,7 +139,7 @@ class Talking(Moving):
             notes=session.notes,
             items=look.items,
             valid=look.valid,
-            user=self.heard(),
+            user=self.heard(words_only=words_only),
             time=session.time,
             words_only=words_only,
             greeting=greeting,
@@ -158,10 +158,11 @@ class Talking(Moving):
             sizes={"system": program.system_tokens, "schema": plan.schema_tokens, **sizes},
         )
 
-    def heard(self) -> str | None:
-        """The user's message, without secrets of flows that were left."""
+    def heard(self, *, words_only: bool) -> str | None:
+        """The user's message: without secrets of flows that were left, and for words alone without any."""
         user = self.session.user_input
-        return user if user is None or not self.hidden else without(sorted(self.hidden), user) or user
+        hidden = self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True)
+        return user if user is None else blotted(hidden, user)
 
     def keys_here(self) -> str:
         """The key list of this state in a large machine: the keys nearby, and those that have values."""
@@ -171,9 +172,9 @@ class Talking(Moving):
 
     def again(self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None) -> LLMRequest:
         """The same question with the refused reply and a line that says why."""
-        line = retry_line(self.program.prompts, reason, valid)
+        line = LLMMessage("user", retry_line(self.program.prompts, reason, valid))
         refused = LLMMessage("assistant", cut(text, _QUOTED_CHARS))
-        return replace(request, messages=(*request.messages, refused, LLMMessage("user", line)))
+        return replace(request, messages=self.blotted((*request.messages, refused, line)))
 
     # -- words
 

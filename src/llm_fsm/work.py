@@ -266,10 +266,9 @@ class Working(Rounds):
         return dict.fromkeys((check.name for check in checks), (False, "the judge gave no usable verdict"))
 
     def once_more(self, request: LLMRequest, text: str, reason: str) -> LLMRequest:
-        line = retry_line(self.program.prompts, reason, None)
+        line = LLMMessage("user", retry_line(self.program.prompts, reason, None))
         refused = LLMMessage("assistant", cut(text, _QUOTED_CHARS))
-        messages = (*request.messages[:2], refused, LLMMessage("user", line))
-        return replace(request, messages=messages)
+        return replace(request, messages=self.blotted((*request.messages[:2], refused, line)))
 
     # -- where it leads
 

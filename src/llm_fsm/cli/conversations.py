@@ -14,6 +14,7 @@ from llm_fsm.cli import printing, transcript
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, open_existing
 from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.flows import read_document
 from llm_fsm.records import TurnRecord, parse
 from llm_fsm.stores.base import Listed, Store
 
@@ -55,10 +56,10 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
 def show(conversation_id: str, db: str | None, as_json: bool) -> None:
     """Show a conversation turn by turn: message, reply, moves, tokens."""
     store = open_existing(db)
-    records = () if store is None else asyncio.run(_records(store, conversation_id))
+    records, secret = ((), frozenset()) if store is None else asyncio.run(_records(store, conversation_id))
     if not records:
         raise unknown(conversation_id)
-    turns = transcript.turns(records)
+    turns = transcript.turns(records, secret.__contains__)
     if as_json:
         printing.out(printing.as_json({"conversation": conversation_id, "turns": turns}))
     else:
@@ -107,11 +108,22 @@ async def _listed(store: Store) -> Sequence[Listed]:
     return found
 
 
-async def _records(store: Store, conversation_id: str) -> Sequence[TurnRecord]:
+async def _records(store: Store, conversation_id: str) -> tuple[Sequence[TurnRecord], frozenset[str]]:
+    """The records of a conversation, and the secret keys of the definition that it is pinned to."""
     try:
-        return [parse(text) for text in await store.records(conversation_id)]
+        records = [parse(text) for text in await store.records(conversation_id)]
+        loaded = await store.load(conversation_id)
+        pinned = None if loaded is None or loaded.definition_sha is None else loaded.definition_sha
+        text = None if pinned is None else await store.definition(pinned)
     finally:
         await store.close()
+    return records, frozenset() if text is None else _secret_keys(text)
+
+
+def _secret_keys(text: str) -> frozenset[str]:
+    flows = read_document(text)
+    definitions = [flow.definition for flow in (flows.root, *flows.called.values())]
+    return frozenset(key for item in definitions for key in item.key_schemas if item.is_secret(key))
 
 
 async def _delete(store: Store, conversation_id: str) -> bool:

@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.cli import printing
+from llm_fsm.context import blotted, texts_in
+from llm_fsm.flow_events import FlowPushed
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
 from llm_fsm.session import Session
 from llm_fsm.why import SECRET
 
 
-def turns(records: Iterable[TurnRecord]) -> list[dict[str, Any]]:
-    """Turn by turn, without those that were taken back: message, reply, moves, keys set, usage."""
-    return [_turn(record) for _, record in standing(records)]
+def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[dict[str, Any]]:
+    """Turn by turn, without those that were taken back: message, reply, moves, keys set, usage.
+
+    Values that secret keys ever had are blotted out of what was said.
+    """
+    secrets = texts_in(
+        value
+        for record in records
+        for event in record.events
+        for key, value in _values(event).items()
+        if is_secret(key)
+    )
+    return [blotted(secrets, _turn(record)) for _, record in standing(records)]
+
+
+def _values(event: ev.Event) -> Mapping[str, Any]:
+    if isinstance(event, ev.ContextSet):
+        return event.values
+    return event.context if isinstance(event, ev.Started | FlowPushed) else {}
 
 
 def _turn(record: TurnRecord) -> dict[str, Any]:
@@ -61,7 +79,7 @@ def document(program: Program, session: Session, records: Sequence[TurnRecord]) 
         "state": session.state,
         "ended": session.ended,
         "context": masked(program.is_secret, session.root_context()),
-        "turns": turns(records),
+        "turns": turns(records, program.is_secret),
     }
 
 
@@ -73,7 +91,7 @@ def markdown(program: Program, session: Session, records: Sequence[TurnRecord]) 
         f"Conversation `{session.conversation_id}`",
         "",
     ]
-    for turn in turns(records):
+    for turn in turns(records, program.is_secret):
         if turn["user"] is not None:
             lines += _quoted("User", turn["user"])
         if turn["reply"]:
