@@ -10,11 +10,12 @@ MODEL = offline
 # More arguments for the program behind `chat`, `test` and `bench`, e.g. make test ARGS="-k journal".
 ARGS =
 
-.PHONY: help chat test services lint bench clean
+.PHONY: help chat test crash services lint bench clean
 
 help:
 	@echo 'make chat      talk to $(FSM) with the model `$(MODEL)`; FSM=… and MODEL=… choose others'
 	@echo 'make test      run the tests'
+	@echo 'make crash     kill workers 1,000 times on SQLite and on PostgreSQL, and audit what is left'
 	@echo 'make services  install what the tests of stores start for themselves: PostgreSQL and Redis (Debian, as root)'
 	@echo 'make lint      ruff, mypy --strict, and our own checker on our own definitions'
 	@echo 'make bench     measure what start-up and a turn cost, and the same beside other systems; ARGS=--quick: ours alone'
@@ -25,6 +26,11 @@ chat: $(VENV)/.run
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --maxprocesses 4 $(ARGS)
+
+# A few minutes each. The second needs PostgreSQL (make services).
+crash: $(VENV)/.dev
+	$(BIN)/python tests/crash --store sqlite $(ARGS)
+	$(BIN)/python tests/crash --store postgresql $(ARGS)
 
 # The tests start servers of their own, on free loopback ports and in temporary folders, and end them.
 services:

@@ -1,0 +1,68 @@
+"""`python tests/crash --store sqlite --kills 1000`: the long run; `--store postgresql` starts a server of its own.
+
+Exit code 1 when anything was lost, done twice or out of order.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+sys.path.append(str(Path(__file__).parent.parent))
+
+from harness import Killing
+from probes import POINTS, SQLITE_POINTS, Probe, Probed, ProbedSQLite
+
+from llm_fsm.stores.resolve import resolve
+from services import own_server
+
+
+def opener(url: str) -> Any:
+    """What opens the store of a URL in a worker."""
+
+    def opens(probe: Probe) -> Any:
+        if url.startswith("sqlite:///"):
+            store = ProbedSQLite(url.removeprefix("sqlite:///"))
+            store.probe = probe
+            return Probed(store, probe)
+        return Probed(resolve(url), probe)
+
+    return opens
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--store", default="sqlite", help="sqlite, postgresql, or the URL of an empty store")
+    parser.add_argument("--kills", type=int, default=1000, help="kills at random moments")
+    parser.add_argument("--each", type=int, default=5, help="kills at every named point")
+    parser.add_argument(
+        "--latest", type=int, default=12, help="the pass of a point at which to kill at the latest"
+    )
+    parser.add_argument("--seed", type=int, default=0)
+    given = parser.parse_args()
+    failed = False
+    with ExitStack() as stack:
+        place = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+        url = given.store
+        if url == "sqlite":
+            url = f"sqlite:///{place}/bots.db"
+        elif url == "postgresql":
+            url = stack.enter_context(own_server("postgresql")).url
+        points = (*POINTS, *(SQLITE_POINTS if url.startswith("sqlite") else ()))
+        killing = Killing(opener(url), place / "ledger", seed=given.seed)
+        for what, report in (
+            ("at named points", lambda: killing.at_points(points, given.each, given.latest)),
+            ("at random", lambda: killing.at_random(given.kills)),
+        ):
+            found = report()
+            failed = failed or bool(found.faults)
+            print(f"{url.partition(':')[0]}, {what}: {found}", flush=True)
+    return int(failed)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
