@@ -36,11 +36,11 @@ def typo(word: str, chance: Random) -> str:
     return word[: at + 1] + word[at] + word[at + 1 :]
 
 
-def _pick(items: Sequence[Item], chance: Random) -> Item | None:
+def pick(items: Sequence[Item], chance: Random) -> Item | None:
     return chance.choice(items) if items else None
 
 
-def _moves(document: Document) -> list[tuple[str, Document]]:
+def moves(document: Document) -> list[tuple[str, Document]]:
     """(place, transition) of every transition of a state."""
     return [
         (f"{name}/{index}", move)
@@ -49,13 +49,13 @@ def _moves(document: Document) -> list[tuple[str, Document]]:
     ]
 
 
-def _asking(document: Document) -> list[str]:
+def asking(document: Document) -> list[str]:
     """States with transitions in which the user is asked."""
     states = document["states"].items()
     return [name for name, state in states if state.get("transitions") and state.get("kind") != "decide"]
 
 
-def _comparisons(document: Document) -> list[tuple[str, list[Any]]]:
+def comparisons(document: Document) -> list[tuple[str, list[Any]]]:
     """(place, arguments) of every `{"==": [{"var": key}, value]}`."""
 
     def inside(value: Any) -> Iterator[list[Any]]:
@@ -75,12 +75,12 @@ def _comparisons(document: Document) -> list[tuple[str, list[Any]]]:
 
     return [
         (place, arguments)
-        for place, move in _moves(document)
+        for place, move in moves(document)
         for arguments in inside([condition.get("logic") for condition in move.get("conditions", ())])
     ]
 
 
-def _schemas(document: Document) -> dict[str, Document]:
+def schemas(document: Document) -> dict[str, Document]:
     found: dict[str, Document] = document["context_schema"]["properties"]
     return found
 
@@ -89,13 +89,13 @@ def _list_of_keys(document: Document, key: str) -> list[tuple[str, list[str]]]:
     """(place, names) of every list of keys that states collect, or that conditions require."""
     if key == "required_context_keys":
         return [(name, state[key]) for name, state in document["states"].items() if state.get(key)]
-    conditions = ((place, one) for place, move in _moves(document) for one in move.get("conditions", ()))
+    conditions = ((place, one) for place, move in moves(document) for one in move.get("conditions", ()))
     return [(place, one[key]) for place, one in conditions if one.get(key)]
 
 
 def misspelt_target(document: Document, chance: Random) -> str | None:
     """A transition to a state whose name has a typo."""
-    place, move = chance.choice(_moves(document))
+    place, move = chance.choice(moves(document))
     move["target_state"] = typo(move["target_state"], chance)
     return f"{place} {move['target_state']}"
 
@@ -110,7 +110,7 @@ def misspelt_key(document: Document, chance: Random) -> str | None:
     """A key of a state with a typo."""
     name = chance.choice(list(document["states"]))
     state = document["states"][name]
-    key = _pick([key for key in state if len(key) > 3], chance)
+    key = pick([key for key in state if len(key) > 3], chance)
     if key is None:
         return None
     wrong = typo(key, chance)
@@ -120,7 +120,7 @@ def misspelt_key(document: Document, chance: Random) -> str | None:
 
 def wrong_type(document: Document, chance: Random) -> str | None:
     """A value in quotes, or a text where a list belongs."""
-    place, move = chance.choice(_moves(document))
+    place, move = chance.choice(moves(document))
     key, value = chance.choice([("priority", "10"), ("auto", "yes"), ("conditions", 3), ("description", 7)])
     move[key] = value
     return f"{place} {key}"
@@ -128,7 +128,7 @@ def wrong_type(document: Document, chance: Random) -> str | None:
 
 def missing_target(document: Document, chance: Random) -> str | None:
     """A transition without a target."""
-    place, move = chance.choice(_moves(document))
+    place, move = chance.choice(moves(document))
     del move["target_state"]
     return place
 
@@ -149,7 +149,7 @@ def copied_id(document: Document, chance: Random) -> str | None:
 
 def unknown_operator(document: Document, chance: Random) -> str | None:
     """An operator that JsonLogic does not have."""
-    place, move = chance.choice(_moves(document))
+    place, move = chance.choice(moves(document))
     operator = chance.choice(["equals", "has_contex", "containz", "=>", "is", "gt", "AND"])
     move.setdefault("conditions", []).append({"description": "x", "logic": {operator: [{"var": "x"}, 1]}})
     return f"{place} {operator}"
@@ -157,7 +157,7 @@ def unknown_operator(document: Document, chance: Random) -> str | None:
 
 def misspelt_condition_key(document: Document, chance: Random) -> str | None:
     """A condition that compares a key with a typo."""
-    found = _pick(_comparisons(document), chance)
+    found = pick(comparisons(document), chance)
     if found is None:
         return None
     found[1][0] = {"var": typo(found[1][0]["var"], chance)}
@@ -166,7 +166,7 @@ def misspelt_condition_key(document: Document, chance: Random) -> str | None:
 
 def misspelt_collected_key(document: Document, chance: Random) -> str | None:
     """A state that collects a key with a typo."""
-    found = _pick(_list_of_keys(document, "required_context_keys"), chance)
+    found = pick(_list_of_keys(document, "required_context_keys"), chance)
     if found is None:
         return None
     at = chance.randrange(len(found[1]))
@@ -176,7 +176,7 @@ def misspelt_collected_key(document: Document, chance: Random) -> str | None:
 
 def misspelt_demanded_key(document: Document, chance: Random) -> str | None:
     """A condition that demands a key with a typo."""
-    found = _pick(_list_of_keys(document, "requires_context_keys"), chance)
+    found = pick(_list_of_keys(document, "requires_context_keys"), chance)
     if found is None:
         return None
     at = chance.randrange(len(found[1]))
@@ -186,11 +186,11 @@ def misspelt_demanded_key(document: Document, chance: Random) -> str | None:
 
 def value_outside_enum(document: Document, chance: Random) -> str | None:
     """A comparison with a value that the key can never have."""
-    schemas = _schemas(document)
+    declared = schemas(document)
     places = [
-        (place, one) for place, one in _comparisons(document) if "enum" in schemas.get(one[0]["var"], {})
+        (place, one) for place, one in comparisons(document) if "enum" in declared.get(one[0]["var"], {})
     ]
-    found = _pick(places, chance)
+    found = pick(places, chance)
     if found is None:
         return None
     found[1][1] = typo(str(found[1][1]), chance)
@@ -199,7 +199,7 @@ def value_outside_enum(document: Document, chance: Random) -> str | None:
 
 def other_type(document: Document, chance: Random) -> str | None:
     """A comparison with a value of another type."""
-    found = _pick(_comparisons(document), chance)
+    found = pick(comparisons(document), chance)
     if found is None:
         return None
     found[1][1] = {"true": 1} if isinstance(found[1][1], str) else "perhaps"
@@ -210,11 +210,11 @@ def other_type(document: Document, chance: Random) -> str | None:
 
 def contradiction(document: Document, chance: Random) -> str | None:
     """A condition that demands two values of one key at once."""
-    place, move = chance.choice(_moves(document))
+    place, move = chance.choice(moves(document))
     enums = {
-        key: schema["enum"] for key, schema in _schemas(document).items() if len(schema.get("enum", ())) > 1
+        key: schema["enum"] for key, schema in schemas(document).items() if len(schema.get("enum", ())) > 1
     }
-    key = _pick(list(enums), chance)
+    key = pick(list(enums), chance)
     if key is None:
         return None
     both = [{"==": [{"var": key}, value]} for value in enums[key][:2]]
@@ -225,7 +225,7 @@ def contradiction(document: Document, chance: Random) -> str | None:
 def broken_template(document: Document, chance: Random) -> str | None:
     """A fixed reply in which a delimiter is not closed."""
     names = [name for name, state in document["states"].items() if "}}" in str(state.get("reply", ""))]
-    name = _pick(names, chance)
+    name = pick(names, chance)
     if name is None:
         return None
     reply = document["states"][name]["reply"]
@@ -238,14 +238,14 @@ def broken_template(document: Document, chance: Random) -> str | None:
 
 def misspelt_reply_key(document: Document, chance: Random) -> str | None:
     """A fixed reply that names a key with a typo."""
-    keys = _schemas(document)
+    keys = schemas(document)
     places = [
         (name, key)
         for name, state in document["states"].items()
         for key in keys
         if f"{{{{ {key} }}}}" in str(state.get("reply", ""))
     ]
-    found = _pick(places, chance)
+    found = pick(places, chance)
     if found is None:
         return None
     state, wrong = document["states"][found[0]], typo(found[1], chance)
@@ -257,10 +257,10 @@ def misspelt_reply_key(document: Document, chance: Random) -> str | None:
 def secret_reply(document: Document, chance: Random) -> str | None:
     """A fixed reply that shows a key which is now a secret."""
     said = str([state.get("reply", "") for state in document["states"].values()])
-    key = _pick([key for key in _schemas(document) if f"{{{{ {key} }}}}" in said], chance)
+    key = pick([key for key in schemas(document) if f"{{{{ {key} }}}}" in said], chance)
     if key is None:
         return None
-    _schemas(document)[key]["x-secret"] = True
+    schemas(document)[key]["x-secret"] = True
     return key
 
 
@@ -278,8 +278,8 @@ def lost_state(document: Document, chance: Random) -> str | None:
 
 def forgotten_transitions(document: Document, chance: Random) -> str | None:
     """A state that asks for something and has lost its transitions."""
-    names = [name for name in _asking(document) if document["states"][name].get("required_context_keys")]
-    name = _pick(names, chance)
+    names = [name for name in asking(document) if document["states"][name].get("required_context_keys")]
+    name = pick(names, chance)
     if name is not None:
         del document["states"][name]["transitions"]
     return name
@@ -289,10 +289,10 @@ def silent_transition(document: Document, chance: Random) -> str | None:
     """A transition that does not say when it is to be taken, beside others that do."""
     names = [
         name
-        for name in _asking(document)
+        for name in asking(document)
         if len({m["target_state"] for m in document["states"][name]["transitions"]}) > 1
     ]
-    name = _pick(names, chance)
+    name = pick(names, chance)
     if name is None:
         return None
     at = chance.randrange(len(document["states"][name]["transitions"]))
@@ -306,12 +306,12 @@ def copied_description(document: Document, chance: Random) -> str | None:
     """Two transitions of a state with the same description."""
     pairs = [
         (name, first, second)
-        for name in _asking(document)
+        for name in asking(document)
         for first in document["states"][name]["transitions"]
         for second in document["states"][name]["transitions"]
         if first["target_state"] != second["target_state"]
     ]
-    found = _pick(pairs, chance)
+    found = pick(pairs, chance)
     if found is None:
         return None
     found[2]["description"] = found[1]["description"]
@@ -322,7 +322,7 @@ def copied_description(document: Document, chance: Random) -> str | None:
 
 def silent_state(document: Document, chance: Random) -> str | None:
     """A state that says neither what it is for nor how to go about it."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     for key in ("purpose", "description", "instructions", "reply"):
         document["states"][name].pop(key, None)
     return name
@@ -330,7 +330,7 @@ def silent_state(document: Document, chance: Random) -> str | None:
 
 def closed_circle(document: Document, chance: Random) -> str | None:
     """Two states that lead only to each other."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     document.pop("global_transitions", None)
     for one, other in (("more", "even_more"), ("even_more", "more")):
         document["states"][one] = {"purpose": "Tell more", "transitions": [_to(other, "The user wants more")]}
@@ -340,7 +340,7 @@ def closed_circle(document: Document, chance: Random) -> str | None:
 
 def endless_decision(document: Document, chance: Random) -> str | None:
     """Two deciding states that go on to each other."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     for one, other in (("sort", "sort_again"), ("sort_again", "sort")):
         document["states"][one] = {"kind": "decide", "transitions": [_to(other, "in any case")]}
     document["states"][name]["transitions"].append(_to("sort", "The user wants it sorted"))
@@ -353,29 +353,29 @@ def _to(target: str, description: str) -> Document:
 
 def host_key_collected(document: Document, chance: Random) -> str | None:
     """A state that collects a key which only the host may write."""
-    found = _pick(_list_of_keys(document, "required_context_keys"), chance)
+    found = pick(_list_of_keys(document, "required_context_keys"), chance)
     if found is None:
         return None
     key = chance.choice(found[1])
-    _schemas(document)[key]["x-source"] = "host"
+    schemas(document)[key]["x-source"] = "host"
     return f"{found[0]} {key}"
 
 
 def gap(document: Document, chance: Random) -> str | None:
     """A deciding state that has lost the transition for everything else."""
     names = [name for name, state in document["states"].items() if state.get("kind") == "decide"]
-    name = _pick(names, chance)
+    name = pick(names, chance)
     if name is None:
         return None
-    moves = document["states"][name]["transitions"]
-    kept = [move for move in moves if move.get("conditions")]
-    document["states"][name]["transitions"] = kept if len(kept) < len(moves) else kept[:-1]
+    own = document["states"][name]["transitions"]
+    kept = [move for move in own if move.get("conditions")]
+    document["states"][name]["transitions"] = kept if len(kept) < len(own) else kept[:-1]
     return name
 
 
 def empty_decision(document: Document, chance: Random) -> str | None:
     """A deciding state without transitions."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     document["states"]["sort"] = {"kind": "decide"}
     document["states"][name]["transitions"].append(_to("sort", "The user wants it sorted"))
     return name
@@ -383,36 +383,36 @@ def empty_decision(document: Document, chance: Random) -> str | None:
 
 def misspelt_schema_type(document: Document, chance: Random) -> str | None:
     """A type that JSON Schema does not have."""
-    key = chance.choice([key for key, schema in _schemas(document).items() if "type" in schema])
-    _schemas(document)[key]["type"] = typo(_schemas(document)[key]["type"], chance)
-    return f"{key} {_schemas(document)[key]['type']}"
+    key = chance.choice([key for key, schema in schemas(document).items() if "type" in schema])
+    schemas(document)[key]["type"] = typo(schemas(document)[key]["type"], chance)
+    return f"{key} {schemas(document)[key]['type']}"
 
 
 def twin_key(document: Document, chance: Random) -> str | None:
     """A second context key that differs by its spelling only."""
-    key = chance.choice(list(_schemas(document)))
+    key = chance.choice(list(schemas(document)))
     twin = key.replace("_", "") if "_" in key else key[0].upper() + key[1:]
-    _schemas(document)[twin] = dict(_schemas(document)[key])
+    schemas(document)[twin] = dict(schemas(document)[key])
     return twin
 
 
 def final_with_transitions(document: Document, chance: Random) -> str | None:
     """A state that is called final and leads on."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     document["states"][name]["kind"] = "final"
     return name
 
 
 def self_transition(document: Document, chance: Random) -> str | None:
     """A transition back to the same state."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     document["states"][name]["transitions"].append(_to(name, "The user is not sure"))
     return name
 
 
 def unknown_tool(document: Document, chance: Random) -> str | None:
     """A state that uses a tool under a misspelt name."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     document["tools"] = {"catalogue": {"registered": "catalogue"}}
     document["states"][name]["tools"] = [typo("catalogue", chance)]
     return f"{name} {document['states'][name]['tools']}"
@@ -420,7 +420,7 @@ def unknown_tool(document: Document, chance: Random) -> str | None:
 
 def endless_wait(document: Document, chance: Random) -> str | None:
     """A wait that nothing ends."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     document["states"]["approval"] = {"kind": "wait", "wait_for": "manager"}
     document["states"][name]["transitions"].append(_to("approval", "The user wants it approved"))
     return name
@@ -428,7 +428,7 @@ def endless_wait(document: Document, chance: Random) -> str | None:
 
 def missing_kind(document: Document, chance: Random) -> str | None:
     """Key results in a state that is no task."""
-    name = chance.choice(_asking(document))
+    name = chance.choice(asking(document))
     document["states"][name]["key_results"] = [{"name": "done", "check": {"has_context": "output.done"}}]
     return name
 
@@ -444,12 +444,12 @@ def broken_promise(document: Document, chance: Random) -> str | None:
 def repeated_transition(document: Document, chance: Random) -> str | None:
     """A deciding state in which a transition comes too late: the one before it takes everything."""
     names = [name for name, state in document["states"].items() if state.get("kind") == "decide"]
-    name = _pick(names, chance)
+    name = pick(names, chance)
     if name is None:
         return None
-    moves = document["states"][name]["transitions"]
-    at = chance.randrange(len(moves) - 1)
-    moves[at] = {**moves[at], "conditions": [], "priority": 1}
+    own = document["states"][name]["transitions"]
+    at = chance.randrange(len(own) - 1)
+    own[at] = {**own[at], "conditions": [], "priority": 1}
     return f"{name}/{at}"
 
 
@@ -471,7 +471,7 @@ KINDS: tuple[Fault, ...] = (
     Fault("template not closed", broken_template, ("bad-template",)),
     Fault("key of a reply with a typo", misspelt_reply_key, ("unknown-key-in-reply",)),
     Fault("secret in a reply", secret_reply, ("secret-in-reply",)),
-    Fault("state that nothing leads to", lost_state, ("unreachable-state", "no-way-to-an-end")),
+    Fault("state that nothing leads to", lost_state, ("unreachable-state", "no-way-to-an-end", "ends-at-once")),
     Fault("transitions forgotten", forgotten_transitions, ("collects-at-the-end",)),
     Fault("transition without words", silent_transition, ("missing-description",)),
     Fault("description copied", copied_description, ("identical-descriptions",)),

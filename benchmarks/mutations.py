@@ -19,12 +19,15 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-from benchmarks.faults import KINDS, Document, Fault
+from benchmarks import faults, slips
+from benchmarks.faults import Document, Fault
 from llm_fsm.checking import check, check_data
 from llm_fsm.findings import Finding
 
 FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"
 BAR = 0.95
+KINDS = (*faults.KINDS, *slips.KINDS)
+"""Every kind that is planted into documents; two more are planted into their text."""
 _ATTEMPTS = 40
 _TEXT_KINDS: Mapping[str, str] = {
     "text that is no JSON": "bad-json",

@@ -53,6 +53,7 @@ BAD: list[tuple[str, Document, str, str]] = [
     ("idle-schema-word", key(type="string", format="e-mail"), "/format", '"email"'),
     ("idle-schema-word", key(type="string", format="DateTime"), "/format", '"date-time"'),
     ("idle-schema-word", key(**{"type": "string", "x-sorce": "host"}), "/x-sorce", '"x-source"'),
+    ("idle-schema-word", key(**{"type": "string", "xs-ource": "host"}), "/xs-ource", '"x-source"'),
     ("idle-schema-word", key(type="string", minimum=3), "/minimum", '"minLength"'),
     ("idle-schema-word", key(type="integer", pattern="^a$"), "/pattern", ""),
     ("idle-schema-word", key(type="object", properties={"a": {}}, required=["aa"]), "/required/0", '"a"'),

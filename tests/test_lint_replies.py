@@ -38,6 +38,7 @@ FAILING = [
     ("{{ '%s' % size }}", "formatting by %"),
     ("{{ size() }}", "'size'"),
     ("{{ qty / 0 }}", "division by zero"),
+    ("Please call us: {{ 'a' + 1 }}", "~ joins them"),
     ("{{ qty > 'a' }}", "not supported"),
     ("{{ qty | length }}", "has no len()"),
 ]

@@ -64,10 +64,11 @@ def _all_trials(subject: Subject) -> Mapping[str, Trial]:
 
 
 def _tried(ways: Flow, state: str, text: str) -> Trial | None:
-    if len(text) > _LONGEST or _COSTLY.search(text) or text.count("{%") > 40 or text.count(" for ") > 2:
+    code = " ".join(tag[0] for tag in _TAGS.finditer(text))
+    if len(text) > _LONGEST or _COSTLY.search(code) or code.count("{%") > 40 or code.count(" for ") > 2:
         return None
     names = list(dict.fromkeys(root_of(mention.name) for mention in ways.replies.get(state, ())))
-    literals = _literals(text)
+    literals = _literals(code)
     offered = {name: _values(ways, name, literals) for name in names}
     typed = all(ways.declared(name) or ways.is_system(name) for name in names)
     complete = len(names) <= 2 or typed
@@ -85,9 +86,8 @@ def _tried(ways: Flow, state: str, text: str) -> Trial | None:
     return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
 
 
-def _literals(text: str) -> list[Any]:
+def _literals(code: str) -> list[Any]:
     """The values that the template itself compares with, and the numbers beside them."""
-    code = " ".join(tag[0] for tag in _TAGS.finditer(text))
     texts = [first or second for first, second in _TEXT.findall(code)]
     numbers = [int(digits) + shift for digits in _NUMBER.findall(_TEXT.sub("", code)) for shift in (0, 1, -1)]
     return list(dict.fromkeys([*texts, *numbers]))[:_LITERALS]

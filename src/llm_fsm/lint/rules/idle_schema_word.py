@@ -57,9 +57,6 @@ _MEANT: Mapping[str, str] = {
     **dict.fromkeys(("values", "choices", "options", "allowed", "allowed_values", "allowedvalues"), "enum"),
     **dict.fromkeys(("regex", "regexp"), "pattern"),
     **dict.fromkeys(("min", "max", "minvalue", "maxvalue"), "minimum, maximum, minLength or maxLength"),
-    **dict.fromkeys(("secret", "sensitive"), "x-secret"),
-    **dict.fromkeys(("source", "xsource"), "x-source"),
-    **dict.fromkeys(("xsecret",), "x-secret"),
 }
 """What other systems call a word."""
 _FORMATS = (
@@ -90,10 +87,11 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _unknown(part: Part, word: str, value: Any) -> Iterator[Finding]:
     place = part.pointer + step(word)
+    own = nearest(word, _OWN)
+    if own is not None and _ratio(word, own) >= _NEAR and _is_setting(value):
+        yield _finding(f"{quoted(word)} is none of the settings of a key", place, own)
+        return
     if word.startswith(("x-", "X-", "x_")):
-        near = nearest(word, _OWN)
-        if near is not None and _ratio(word, near) >= _NEAR:
-            yield _finding(f"{quoted(word)} is none of the settings of a key", place, near)
         return
     if part.pointer == "/context_schema" and looks_like_key(word, value):
         if not isinstance(part.schema.get("properties"), dict) and nearest(word, ["properties"]) is None:
@@ -110,6 +108,10 @@ def _unknown(part: Part, word: str, value: Any) -> Iterator[Finding]:
         yield _finding(
             f"{quoted(word)} is no word of JSON Schema and does nothing in {part.name}", place, near
         )
+
+
+def _is_setting(value: Any) -> bool:
+    return isinstance(value, bool) or value in ("model", "host", "tool", "answer")
 
 
 def _ratio(word: str, other: str) -> float:
