@@ -1,0 +1,218 @@
+"""Digressions: global transitions that come back, and whose words are said then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
+from llm_fsm import records
+from llm_fsm.flows import MAX_DEPTH
+from machines import Played, machine, nested, reply, say, talk
+
+STATES: dict[str, Any] = {
+    "name": {
+        "purpose": "Ask for the name",
+        "required_context_keys": ["name"],
+        "transitions": [{"target_state": "size", "conditions": [{"requires_context_keys": ["name"]}]}],
+    },
+    "size": {"reply": "Which size, {{ name }}?", "transitions": [{"target_state": "done"}]},
+    "done": {"reply": "Goodbye."},
+    "hours": {"purpose": "Tell the opening hours"},
+    "sign": {"reply": "We never sleep."},
+    "help": {
+        "purpose": "Find out what the question is",
+        "transitions": [{"target_state": "answered", "description": "The question is known"}],
+    },
+    "answered": {"purpose": "Answer the question"},
+    "other": {"purpose": "Ask about the other thing", "transitions": [{"target_state": "answered"}]},
+}
+ASIDE = [{"target_state": name, "return": True} for name in ("hours", "sign", "help", "other")]
+SHOP = machine(STATES, global_transitions=ASIDE)
+
+
+def asked(*replies: str) -> Played:
+    """A conversation in which the name was asked for, and then these replies came."""
+    done = talk(SHOP, "hello", reply("name", "Welcome! What is your name?"))
+    for one in replies:
+        done = say(SHOP, done.session, "…", one)
+    return done
+
+
+def open_states(done: Played) -> list[str]:
+    return [frame.kept["state"] for frame in done.session.stack]
+
+
+def test_a_digression_that_leads_nowhere_answers_and_comes_back_in_the_same_turn() -> None:
+    done = asked(reply("hours", "From nine to five. So, what is your name?"))
+    assert (done.session.state, done.session.stack, done.usage.calls) == ("name", (), 1)
+    assert done.text == "From nine to five. So, what is your name?"
+    assert [
+        type(event)
+        for event in done.events
+        if isinstance(event, fe.FlowPushed | fe.FlowReturned | ev.StateEntered)
+    ] == [
+        fe.FlowPushed,
+        ev.StateEntered,
+        fe.FlowReturned,
+    ]
+    assert not done.session.ended
+
+
+def test_where_the_words_ask_nothing_the_open_question_is_asked_again() -> None:
+    assert asked(reply("hours", "From nine to five.")).text == "From nine to five.\n\nWhat is your name?"
+    done = say(
+        SHOP, talk(SHOP, "hello", reply("name", "Your name, please.")).session, "?", reply("hours", "Nine.")
+    )
+    assert done.text == "Nine.\n\nAsk for the name. Still needed: name."
+
+
+def test_a_fixed_reply_of_the_state_left_asks_again() -> None:
+    done = asked(reply("size", "Hello Ada.", name="Ada"), reply("hours", "From nine."))
+    assert (done.session.state, done.text) == ("size", "From nine.\n\nWhich size, Ada?")
+    done = asked(reply("size", "Hello Ada.", name="Ada"), reply("sign", "Look!"))
+    assert (done.session.state, done.text) == ("size", "We never sleep.\n\nWhich size, Ada?")
+
+
+def test_a_longer_digression_keeps_its_place_until_it_ends() -> None:
+    begun = asked(reply("help", "What would you like to know?"))
+    assert (begun.session.state, open_states(begun)) == ("help", ["name"])
+    assert begun.text == "What would you like to know?"
+    ended = say(SHOP, begun.session, "prices", reply("answered", "Ten euros.", name="Ada"))
+    assert (ended.session.state, ended.session.stack, ended.session.ended) == ("name", (), False)
+    assert ended.text == "Ten euros.\n\nWhat is your name?"
+    assert ended.session.context == {"name": "Ada"}
+    assert ended.usage.calls == 1
+
+
+def test_the_prompt_says_what_a_digression_comes_back_to() -> None:
+    begun = asked(reply("help", "What?"))
+    done = say(SHOP, begun.session, "prices", reply("help", "Which?"))
+    assert '"then_back_to":{"state":"name","purpose":"Ask for the name"' in done.prompt
+    assert '{"to":"name","desc":"back to what was left open"' in done.prompt
+
+
+def test_an_end_ends_the_digression_and_not_the_conversation() -> None:
+    states = {**STATES, "help": {**STATES["help"], "transitions": [{"target_state": "done"}]}}
+    program = machine(states, global_transitions=ASIDE)
+    done = talk(program, "?", reply("help", "What?"))
+    done = say(program, done.session, "x", reply("done", "Fine."))
+    assert (done.session.state, done.session.ended) == ("name", False)
+    done = say(program, done.session, "Ada", reply("size", "Ok", name="Ada"))
+    assert say(program, done.session, "L", reply("done", "ok")).session.outcome == "final"
+
+
+def test_a_second_digression_stacks_and_both_come_back_in_turn() -> None:
+    done = asked(reply("help", "What about?"), reply("other", "Which other thing?"))
+    assert (done.session.state, open_states(done)) == ("other", ["name", "help"])
+    done = say(SHOP, done.session, "that", reply("answered", "So it is."))
+    assert (done.session.state, open_states(done), done.text) == (
+        "help",
+        ["name"],
+        "So it is.\n\nWhat about?",
+    )
+    done = say(SHOP, done.session, "that", reply("answered", "Like this."))
+    assert (done.session.state, done.text) == ("name", "Like this.\n\nWhat is your name?")
+
+
+def test_open_states_are_resumed_in_the_order_that_the_user_chooses() -> None:
+    both = asked(reply("help", "What about?"), reply("other", "Which other thing?"))
+    first = say(SHOP, both.session, "my name first", reply("name", "Sure: your name?"))
+    assert (first.session.state, open_states(first), first.text) == ("name", ["help"], "Sure: your name?")
+    assert first.of(fe.FlowReturned)[0].how == "resumed"
+    done = say(SHOP, first.session, "now the help", reply("help", "About what?"))
+    assert (done.session.state, open_states(done)) == ("help", [])
+
+
+def test_what_is_still_open_is_come_back_to_before_the_end() -> None:
+    both = asked(reply("help", "What about?"), reply("other", "Which other thing?"))
+    done = say(SHOP, both.session, "my name", reply("name", "Your name?"))
+    done = say(SHOP, done.session, "Ada", reply("size", "Ok.", name="Ada"))
+    done = say(SHOP, done.session, "L", reply("done", "Ok."))
+    assert (done.session.state, done.session.ended) == ("help", False)
+    assert done.text.endswith("What about?")
+
+
+def test_naming_what_was_left_open_is_no_transition_of_the_definition_and_still_stands() -> None:
+    done = say(SHOP, asked(reply("help", "What?")).session, "back", reply("name", "Your name, then?"))
+    assert (done.session.state, done.session.stack, done.usage.calls) == ("name", (), 1)
+    assert done.requests[0].schema is not None
+    assert (
+        "name"
+        in done.requests[0].schema.schema["properties"]["transition"]["properties"]["target_state"]["enum"]
+    )
+
+
+def test_no_more_is_left_open_than_can_be_kept_in_mind() -> None:
+    done = talk(SHOP, "hello", reply("name", "Your name?"))
+    session = done.session
+    states = {
+        f"s{n}": {"purpose": f"Topic {n}", "transitions": [{"target_state": "answered"}]} for n in range(12)
+    }
+    program = machine(
+        {**STATES, **states}, global_transitions=[{"target_state": name, "return": True} for name in states]
+    )
+    for number in range(MAX_DEPTH):
+        session = say(program, session, "and", reply(f"s{number}", "And?")).session
+    assert len(session.stack) == MAX_DEPTH
+    done = say(program, session, "and", reply("s9", "And?"), reply("s7", "Well?"))
+    assert len(done.session.stack) == MAX_DEPTH
+    assert "too much is left open" in done.of(ev.MoveRefused)[0].reason
+
+
+def test_a_digression_may_be_a_subflow() -> None:
+    quiz: dict[str, Any] = {
+        "name": "quiz",
+        "initial_state": "q",
+        "states": {
+            "q": {"reply": "Two and two?", "transitions": [{"target_state": "right"}]},
+            "right": {"reply": "Right!"},
+        },
+    }
+    document = {
+        "name": "shop",
+        "initial_state": "name",
+        "states": {"name": STATES["name"], "size": STATES["size"], "done": STATES["done"],
+                   "quiz": {"kind": "subflow", "flow": "quiz"}},
+        "global_transitions": [{"target_state": "quiz", "return": True}],
+    }  # fmt: skip
+    program = nested(document, quiz=quiz)
+    done = talk(program, "hello", reply("name", "What is your name?"))
+    done = say(program, done.session, "a quiz", reply("quiz", "With pleasure."))
+    assert (done.session.flow, done.session.state, done.text) == (
+        "quiz",
+        "q",
+        "With pleasure.\n\nTwo and two?",
+    )
+    done = say(program, done.session, "four", reply("right", "Four!"))
+    assert (done.session.flow, done.session.state, done.session.stack) == ("", "name", ())
+    assert done.text == "Right!\n\nWhat is your name?"
+    assert done.usage.calls == 1
+
+
+def test_subflows_do_not_offer_what_their_caller_left_open() -> None:
+    inner: dict[str, Any] = {
+        "name": "inner",
+        "initial_state": "q",
+        "states": {"q": {"purpose": "Ask", "transitions": [{"target_state": "end"}]}, "end": {}},
+    }
+    document = {
+        "name": "outer",
+        "initial_state": "a",
+        "states": {"a": {"purpose": "A", "transitions": [{"target_state": "end"}]}, "end": {},
+                   "call": {"kind": "subflow", "flow": "inner"}},
+        "global_transitions": [{"target_state": "call", "return": True}],
+    }  # fmt: skip
+    program = nested(document, inner=inner)
+    done = talk(program, "x", reply("call", "Ok."), reply("q", "Q?"))
+    assert done.session.open_places() == {}
+    refused = say(program, done.session, "back", reply("a", "Back!"), reply("q", "Q?"))
+    assert (refused.session.flow, refused.text) == ("inner", "Q?")
+
+
+@pytest.mark.parametrize("target", ["help", "hours"])
+def test_a_session_with_open_digressions_survives_its_json_form(target: str) -> None:
+    session = asked(reply(target, "What?")).session
+    assert records.parse_session(records.dump_session(session)) == session
