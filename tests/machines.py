@@ -32,7 +32,7 @@ from llm_fsm.program import Program
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import dump_session, parse_session
 from llm_fsm.session import Session
-from llm_fsm.shipped import prompt_sources
+from llm_fsm.shipped import pattern_piece, prompt_sources
 from llm_fsm.terms import Terms, planned
 from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
 
@@ -60,13 +60,13 @@ GREETER: dict[str, Any] = {
 
 def program(document: dict[str, Any], **changes: Any) -> Program:
     """A compiled machine; `changes` are further top-level keys."""
-    return compile_program(Definition.model_validate({**document, **changes}), PROMPTS)
+    return compile_program(Definition.model_validate({**document, **changes}), PROMPTS, pattern_piece)
 
 
 def nested(document: dict[str, Any], **flows: dict[str, Any]) -> Program:
     """A compiled machine that calls these definitions by their names."""
     found = gather(Definition.model_validate(document), registered=flows)
-    return compile_flows(found, PROMPTS)
+    return compile_flows(found, PROMPTS, pattern_piece)
 
 
 def machine(states: dict[str, Any], initial: str | None = None, **keys: Any) -> Program:

@@ -44,6 +44,7 @@ DOCUMENTS = [
 COPIED = (
     "src",
     "prompts",
+    "patterns",
     "fsm_definitions",
     "examples",
     "pyproject.toml",

@@ -14,7 +14,6 @@ from llm_fsm.errors import (
     ConversationConflict,
     ConversationEnded,
     ConversationNotFound,
-    DefinitionError,
     HandlerError,
     ModelError,
     StoreError,
@@ -178,13 +177,6 @@ async def test_empty_and_overlong_messages_are_value_errors(text: str) -> None:
 async def test_ids_that_no_store_could_keep_are_value_errors(bad: Any) -> None:
     with pytest.raises(ValueError, match="conversation id"):
         await scripted().start(conversation_id=bad, greet=False)
-
-
-async def test_machine_of_unfinished_kinds_says_so_at_start() -> None:
-    document = {**GREETER, "patterns": ["cancel"]}
-    with pytest.raises(DefinitionError, match='"patterns" can be checked but not run') as caught:
-        await scripted(definition=document).start()
-    assert [finding.pointer for finding in caught.value.findings] == ["/patterns"]
 
 
 async def test_conversation_can_be_resumed_by_another_machine_on_the_same_store() -> None:

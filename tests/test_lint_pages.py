@@ -17,7 +17,7 @@ from llm_fsm.lint.rulebook import MODULES, RULES
 
 HANDBOOK = Path(__file__).parent.parent / "docs" / "rules.md"
 # What only a text can show, or only starting the machine.
-NOT_IN_A_MAPPING = {"duplicate-key", "not-runnable-yet", "flow-nesting", "flow-mapping"}
+NOT_IN_A_MAPPING = {"duplicate-key", "flow-nesting", "flow-mapping"}
 
 
 def document_of(page: Page) -> Any:

@@ -47,7 +47,9 @@ def files(folder: str, pattern: str) -> dict[str, str]:
     return {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / folder).glob(pattern))}
 
 
-@pytest.mark.parametrize(("folder", "pattern"), [("prompts", "*.j2"), ("fsm_definitions", "*.json")])
+@pytest.mark.parametrize(
+    ("folder", "pattern"), [("prompts", "*.j2"), ("fsm_definitions", "*.json"), ("patterns", "*.json")]
+)
 def test_the_wheel_brings_prompts_and_definitions(wheel: Path, folder: str, pattern: str) -> None:
     with zipfile.ZipFile(wheel) as archive:
         place = f"llm_fsm/_data/{folder}/"
@@ -66,7 +68,7 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
     assert modules | {"llm_fsm/py.typed", *SCHEMAS} <= names
-    places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")
+    places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")
     assert not [name for name in names - modules - {"llm_fsm/py.typed", *SCHEMAS} if not name.startswith(places)]
 
 

@@ -22,6 +22,10 @@ _ENDED = {
     "host": "This conversation has been closed; please start a new one.",
     "stuck": "This conversation could not be continued; please start a new one.",
     "exhausted": "This run could not be finished; please start a new one.",
+    "cancelled": "This conversation was stopped, as you wished; please start a new one.",
+    "handover": "A person goes on with this conversation.",
+    "given_up": "This conversation could not be continued; please start a new one.",
+    "silent": "This conversation was closed, because nobody answered; please start a new one.",
     "limited": "This run was stopped at one of its limits; please start a new one.",
     "expired": "This conversation waited too long for an answer; please start a new one.",
 }

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.conditions import ConditionError, compile_rule
@@ -14,17 +14,17 @@ from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.flows import Flow, Flows, document_of
 from llm_fsm.messages import ReplySchema
-from llm_fsm.names import Kind
+from llm_fsm.names import PATTERNS, Kind
+from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
+from llm_fsm.patterns import lines as pattern_lines
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, glimpse, key_line, state_words, system_prompt, transition_item
-from llm_fsm.reply_schema import reply_schema
+from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
 from llm_fsm.vicinity import Vicinity
 from llm_fsm.wording import WordingError, compile_reply
-
-RUNNABLE: frozenset[Kind] = frozenset({"converse", "decide", "final", "task", "wait", "subflow"})
 
 
 def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
@@ -103,19 +103,25 @@ def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Mo
         _move(transition, f"/states/{state_id}/transitions/{number}")
         for number, transition in enumerate(definition.states[state_id].transitions)
     ]
-    offered = [move for move in shared if move.target != state_id] if kind == "converse" else []
+    known = {move.target for move in own}
+    offered = [
+        move
+        for move in (shared if kind == "converse" else ())
+        if move.target != state_id and not (move.pointer.startswith("/patterns/") and move.target in known)
+    ]
     return tuple(sorted([*own, *offered], key=lambda move: move.priority))
 
 
 def _plan(
-    flow: Flow, state_id: str, keys: Keys, shared: Sequence[Move], *, vicinity: Vicinity, caller: ModelSettings
+    flow: Flow, state_id: str, keys: Keys, shared: Sequence[Move], *, vicinity: Vicinity, caller: ModelSettings,
+    patterns: tuple[str, ...],
 ) -> StatePlan:
     definition = flow.definition
     state = definition.states[state_id]
     kind = definition.kind_of(state_id)
     moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
     model = merged_model(caller, definition.model, state.model)
-    schema = _schema(state_id, moves, keys, vicinity, model)
+    schema = with_targets(_schema(state_id, moves, keys, vicinity, model), patterns)
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
     except WordingError as error:
@@ -203,17 +209,25 @@ def _answer(state_id: str, state: State) -> Shape | None:
         raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
 
 
-def compile_program(definition: Definition, prompts: Prompts) -> Program:
+def compile_program(definition: Definition, prompts: Prompts, pieces: Pieces = no_pieces) -> Program:
     """Make a definition that calls no other one ready to run; errors as of `compile_flows`."""
-    return compile_flows(Flows(root=Flow(definition=definition)), prompts)
+    return compile_flows(Flows(root=Flow(definition=definition)), prompts, pieces)
 
 
-def compile_flows(flows: Flows, prompts: Prompts) -> Program:
-    """Make a machine ready to run. Raises DefinitionError for what the loader let pass."""
+def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) -> Program:
+    """Make a machine ready to run. `pieces`: where repair patterns come from.
+
+    Raises DefinitionError for what the loader let pass.
+    """
     root = flows.root.definition
     caller = root.model.model_copy(update={"reasoning": None})
-    called = {name: _compiled(flow, prompts, root.persona, caller) for name, flow in flows.called.items()}
-    main = _compiled(flows.root, prompts, root.persona, ModelSettings())
+    used = {name for flow in (flows.root, *flows.called.values()) for name in flow.definition.patterns}
+    compiled: dict[str, Program] = {
+        name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
+    }
+    above = _Caller(persona=root.persona, model=caller, patterns=tuple(root.patterns), pieces=compiled)
+    called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
+    main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
     plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
     bounds = [(name, getattr(root.limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
     whole: dict[str, Any] = {
@@ -222,7 +236,9 @@ def compile_flows(flows: Flows, prompts: Prompts) -> Program:
         "alone": not any(plan.kind == "converse" for plan in plans),
         "waits": any(
             plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind) for plan in plans
-        ),
+        )
+        or "silence" in used,
+        "pieces": pieces,
         "works": any(
             plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize
             for plan in plans
@@ -238,9 +254,39 @@ def compile_flows(flows: Flows, prompts: Prompts) -> Program:
     )
 
 
-def _compiled(flow: Flow, prompts: Prompts, persona: str, caller: ModelSettings) -> Program:
-    """One definition. `persona` and `caller` are of the one that is started, for what this one does not say."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Caller:
+    """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns."""
+
+    persona: str = ""
+    model: ModelSettings = field(default_factory=ModelSettings)
+    patterns: tuple[str, ...] = ()
+    pieces: Mapping[str, Program] = field(default_factory=dict)
+
+
+def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]:
+    """The moves to a definition's own states for patterns, except where it has global ones there."""
+    known = {transition.target_state for transition in definition.global_transitions}
+    for name in names:
+        if name in definition.states and name not in known:
+            state = definition.states[name]
+            yield Move(
+                pointer=f"/patterns/{name}",
+                target=name,
+                description=state.description or state.purpose,
+                guards=(),
+                priority=1000,
+                auto=False,
+                returns=name in COMES_BACK,
+            )
+
+
+def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
+    """One definition."""
     definition = flow.definition
+    on = {*above.patterns, *definition.patterns}
+    patterns = {name: above.pieces[name] for name in PATTERNS if name in on and name not in definition.states}
+    own = frozenset(on & definition.states.keys())
     try:
         keys = compile_keys(definition, mentioned_keys(definition))
     except ShapeError as error:
@@ -249,15 +295,21 @@ def _compiled(flow: Flow, prompts: Prompts, persona: str, caller: ModelSettings)
         _move(transition, f"/global_transitions/{number}")
         for number, transition in enumerate(definition.global_transitions)
     )
+    shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
     vicinity = Vicinity(definition, tuple(keys.offered))
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
     shown = ("\n" if keys.declared else ", ").join(lines.values()) if vicinity.few_keys else ""
-    spoken = definition if definition.persona else definition.model_copy(update={"persona": persona})
-    system = system_prompt(prompts, spoken, keys, shown)
+    spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
+    system = system_prompt(prompts, spoken, keys, shown, pattern_lines(patterns))
+    on_here = [name for name in PATTERNS if name in on]
     return Program(
         definition=definition,
+        patterns=patterns,
+        own_patterns=own,
         states={
-            state_id: _plan(flow, state_id, keys, shared, vicinity=vicinity, caller=caller)
+            state_id: _plan(
+                flow, state_id, keys, shared, vicinity=vicinity, caller=above.model, patterns=named(on_here)
+            )
             for state_id in definition.states
         },
         keys=keys,
@@ -271,26 +323,3 @@ def _compiled(flow: Flow, prompts: Prompts, persona: str, caller: ModelSettings)
         works=False,
         waits=False,
     )
-
-
-def not_yet_runnable(definition: Definition) -> Iterable[Finding]:
-    """What this version reads and checks but cannot run yet, with its place in the definition."""
-
-    def found(pointer: str, what: str) -> Finding:
-        return Finding(
-            code="R901",
-            name="not-runnable-yet",
-            level="error",
-            message=f"{what} can be checked but not run by this version of llm_fsm",
-            hint=None,
-            file=None,
-            line=None,
-            column=None,
-            pointer=pointer,
-        )
-
-    for state_id, state in definition.states.items():
-        if state.kind not in RUNNABLE:
-            yield found(f"/states/{state_id}/kind", f'state "{state_id}" is of kind {state.kind}, which')
-    if definition.patterns:
-        yield found("/patterns", '"patterns"')

@@ -44,7 +44,6 @@ CODES: Mapping[str, Code] = {
     "older-form": Code("M701", "info"),
     "not-mapped": Code("M702", "warning", at_key=True),
     "no-effect": Code("M703", "info", at_key=True),
-    "not-runnable-yet": Code("R901", "error"),
     "flow-nesting": Code("R902", "error"),
     "flow-mapping": Code("R903", "error"),
 }

@@ -53,6 +53,10 @@ _OUTCOMES = {
     "stuck": "failed",
     "expired": "failed",
     "host": "closed",
+    "cancelled": "cancelled",
+    "handover": "handover",
+    "given_up": "failed",
+    "silent": "closed",
 }
 
 

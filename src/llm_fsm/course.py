@@ -12,15 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.context import initial_context, without
 from llm_fsm.effects import Point
 from llm_fsm.history import surplus
 from llm_fsm.memory import Background
 from llm_fsm.messages import Paused
 from llm_fsm.outputs import accept_output, masked
+from llm_fsm.patterns import words_of
 from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
 from llm_fsm.rounds import Loop
-from llm_fsm.talk import CANNOT_GO_ON, Talking
+from llm_fsm.session import Silence
+from llm_fsm.speech import CANNOT_GO_ON
+from llm_fsm.talk import Talking
 from llm_fsm.transition import Move
 
 __all__ = ["MAX_MESSAGE_CHARS", "Answer", "Course", "Heard", "Opening", "Run"]
@@ -62,7 +66,11 @@ class Answer:
     request_id: str | None = None
 
 
-_OUTCOMES = {"stuck": "stuck", "passed": "passed", "exhausted": "exhausted", "expired": "expired"}
+_OUTCOMES = frozenset(
+    {"stuck", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"}
+)
+_OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "handover"}
+"""The outcome of ending in a definition's own state for a pattern."""
 
 
 class Course(Talking):
@@ -178,6 +186,9 @@ class Course(Talking):
         """What a pause has due at `time`: its expiry, or else its reminders."""
         pause, state = self.session.pause, self.plan.state
         if pause is None:
+            if self.session.silence is not None:
+                self.hush(self.session.silence, time)
+                yield from self.finish()
             return
         self.base = self.session.spent
         if pause.expires is not None and pause.expires <= time:
@@ -205,6 +216,36 @@ class Course(Talking):
                 self.said.append(self.own_question(sorry=False))
         yield from self.finish()
 
+    def hush(self, silence: Silence, time: float) -> None:
+        """Nobody says anything: remind, or close."""
+        closes = silence.closes is not None and silence.closes <= time
+        program = self.program
+        piece = program.patterns.get("silence", program)
+        plan = piece.states["silence"]
+        asked = self.last_words()
+        for due in silence.reminders:
+            if due <= time:
+                self.note(ev.Reminded(id="silence", due=due, time=time))
+        state = plan.id
+        if closes:
+            self.stopped = "silent"
+            state = plan.state.on_timeout or ""
+        words = words_of(piece, state, {**self.session.context, "question": self.open_question(asked)})
+        self.said.append(words or ("" if closes else self.open_question(asked)))
+
+    def watch(self) -> None:
+        """See to it that something happens if the user does not answer."""
+        if not self.has("silence") or self.paused or self.program.alone or self.plan.kind != "converse":
+            return
+        piece = self.program.patterns.get("silence", self.program)
+        state, now = piece.states["silence"].state, self.moment
+        self.note(
+            fe.SilenceWatched(
+                reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),
+                closes=None if state.timeout is None else now + state.timeout,
+            )
+        )
+
     def arrived(self) -> Run:
         """Say what is still to be said where the run has come to by itself."""
         if self.stopped:
@@ -229,11 +270,14 @@ class Course(Talking):
                     yield from self.summarise("history", {"conversation": gone})
                 self.note(ev.HistoryTrimmed(dropped=dropped))
         if self.plan.kind == "final" and not self.session.stack:
-            self.note(ev.Ended(outcome="final"))
+            own = self.plan.id if self.has("cancel" if self.plan.id == "cancelled" else self.plan.id) else ""
+            self.note(ev.Ended(outcome=_OF_PATTERNS.get(own, "final")))
         elif self.stopped in _OUTCOMES:
-            self.note(ev.Ended(outcome=_OUTCOMES[self.stopped]))
+            self.note(ev.Ended(outcome=self.stopped))
         elif self.stopped == "limit" and self.program.alone:
             self.note(ev.Ended(outcome="limited"))
+        elif self.session.silence is None:
+            self.watch()
 
     def words_said(self, text: str) -> ev.BotSaid:
         """The words of the turn; what the history will show of it holds no value of a secret key."""

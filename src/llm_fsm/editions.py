@@ -20,6 +20,7 @@ from llm_fsm.edition import Edition, Services
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
 from llm_fsm.flows import read_document
 from llm_fsm.migration import Change, carried, check_change, read_change
+from llm_fsm.patterns import no_pieces
 from llm_fsm.program import Program
 from llm_fsm.session import Session
 
@@ -108,7 +109,7 @@ class Editions:
 
 def _compiled(identity: str, text: str, like: Program) -> Program:
     try:
-        return compile_flows(read_document(text), like.prompts)
+        return compile_flows(read_document(text), like.prompts, like.pieces or no_pieces)
     except (ValidationError, DefinitionError) as error:
         raise StoreError(
             f"the definition {identity[:12]} that the store keeps for its conversations cannot be used: {error}"

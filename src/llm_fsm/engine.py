@@ -13,7 +13,6 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, checked_id, checked_message, expected, fitting
-from llm_fsm.assembly import not_yet_runnable
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy
@@ -21,7 +20,6 @@ from llm_fsm.effects import Point, RunHandlers
 from llm_fsm.errors import (
     ConversationConflict,
     ConversationNotFound,
-    DefinitionError,
     HandlerError,
     LLMFSMError,
     ModelError,
@@ -67,8 +65,6 @@ class Engine:
 
     async def start(self, opening: Opening) -> Outcome:
         """Begin a conversation. Raises ConversationConflict for an id that exists."""
-        if refused := list(not_yet_runnable(self.program.definition)):
-            raise DefinitionError(refused)
         edition = await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
         if opening.state is not None and opening.state not in self.program.states:
@@ -296,7 +292,7 @@ class Engine:
             if first is not None and is_same(first, turn):
                 return edition, held
             held = _after_turn(held, await self._finished(edition, held, turn))
-        if is_due(held.session, now) and edition.program.knows(held.session):
+        if held.session.pause is not None and is_due(held.session, now) and edition.program.knows(held.session):
             held = _after_turn(held, await self._fire(edition, held, now))
         if self.editions.policy.name == "migrate" and not held.session.ended:
             change = await self.editions.carried(held.session)

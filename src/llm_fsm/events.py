@@ -126,13 +126,15 @@ class ConditionFailed(Event):
 class StateEntered(Event):
     """The machine moved; `transition` is its place in the definition, if one was taken.
 
-    `by`: model, auto, decide, host, task, answer, timeout or exhausted.
+    `by`: model, auto, decide, host, task, answer, timeout, exhausted, flow, or the repair pattern that moved.
+    `on_path`: kept, as a correction may have to go back on it.
     """
 
     state: str
     previous: str
     by: str
     transition: str = ""
+    on_path: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,7 +185,8 @@ class HistoryTrimmed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ended(Event):
-    """The conversation is over. `outcome`: final, stuck, host, passed, exhausted, limited or expired."""
+    """The conversation is over. `outcome`: final, stuck, host, passed, exhausted, limited, expired, or of a pattern:
+    cancelled, handover, given_up, silent."""
 
     outcome: str
 

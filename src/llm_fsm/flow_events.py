@@ -40,3 +40,55 @@ class FlowReturned(Event):
     flow: str = ""
     how: str = "final"
     frame: int = -1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected(Event):
+    """Answers were changed that had been given before. `named`: the model said so itself.
+
+    `back_to`: the state from which the way is decided again, "" where it stays; `dropped`: the keys that were
+    collected on the way that is no longer taken.
+    """
+
+    keys: tuple[str, ...]
+    named: bool = False
+    back_to: str = ""
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repaired(Event):
+    """A repair pattern did what it is there for. `how`: what exactly, where there are several possibilities."""
+
+    pattern: str
+    how: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeysSkipped(Event):
+    """The user will not answer these; they are not asked for any more, unless they come by themselves."""
+
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Missed(Event):
+    """The user was not understood. `count`: how many times in a row."""
+
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Restarted(Event):
+    """Everything begins again in `state`, with `context`: what the caller and the host had given."""
+
+    state: str
+    context: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SilenceWatched(Event):
+    """If nobody says anything until then (seconds since the epoch): when to remind, and when to close."""
+
+    reminders: tuple[float, ...] = ()
+    closes: float | None = None

@@ -10,7 +10,10 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.messages import Paused
-from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Work, cut, from_dict
+from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, cut, from_dict
+
+MAX_PATH = 64
+"""The most steps of its way that a session keeps."""
 
 
 def _started(_: Session, event: ev.Started) -> Session:
@@ -37,6 +40,7 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
         time=event.time,
         turn=session.turn + 1,
         turns_in_state=session.turns_in_state + 1,
+        silence=None,
         spent=session.spent and {},
     )
 
@@ -52,7 +56,8 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
     for key in event.removed:
         context.pop(key, None)
         origins.pop(key, None)
-    return replace(session, context=context, origins=origins)
+    skipped = tuple(key for key in session.skipped if key not in event.values) if session.skipped else ()
+    return replace(session, context=context, origins=origins, skipped=skipped)
 
 
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
@@ -62,7 +67,20 @@ def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
 
 
 def _state_entered(session: Session, event: ev.StateEntered) -> Session:
-    return replace(session, state=event.state, previous_state=event.previous, turns_in_state=0)
+    return replace(
+        session,
+        state=event.state,
+        previous_state=event.previous,
+        turns_in_state=0,
+        path=_way(session, event) if event.on_path else session.path,
+    )
+
+
+def _way(session: Session, event: ev.StateEntered) -> tuple[tuple[str, str], ...]:
+    """The path with one more step, without the round that it closes."""
+    path = (*session.path, (event.previous, event.transition)) if event.transition else session.path
+    again = next((number for number, (state, _) in enumerate(path) if state == event.state), len(path))
+    return path[:again][-MAX_PATH:]
 
 
 def _bot_said(session: Session, event: ev.BotSaid) -> Session:
@@ -85,6 +103,7 @@ def _ended(session: Session, event: ev.Ended) -> Session:
         pause=None,
         reminders=(),
         spent=session.spent and {},
+        silence=None,
     )
 
 
@@ -165,6 +184,9 @@ def _timed_out(session: Session, event: ev.TimedOut) -> Session:
 
 
 def _reminded(session: Session, event: ev.Reminded) -> Session:
+    if session.silence is not None:
+        left = tuple(due for due in session.silence.reminders if due != event.due)
+        session = replace(session, silence=replace(session.silence, reminders=left))
     return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
 
 
@@ -215,6 +237,39 @@ def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
     return replace(session, stack=tuple(frames), **frame.kept)
 
 
+def _keys_skipped(session: Session, event: fe.KeysSkipped) -> Session:
+    return replace(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
+
+
+def _missed(session: Session, event: fe.Missed) -> Session:
+    return replace(session, misses=(event.count, session.turn))
+
+
+def _restarted(session: Session, event: fe.Restarted) -> Session:
+    kept = session.memory.get("background")
+    outermost = session.stack[0].kept if session.flow else {}
+    origins = next(
+        (dict(frame.kept["origins"]) for frame in session.stack if frame.kind == "subflow"), session.origins
+    )
+    return Session(
+        conversation_id=session.conversation_id,
+        definition=session.definition,
+        state=event.state,
+        previous_state=outermost.get("state", session.state),
+        turn=session.turn,
+        context=event.context,
+        origins={key: origin for key, origin in origins.items() if key in event.context},
+        user_input=session.user_input,
+        time=session.time,
+        memory={} if kept is None else {"background": kept},
+        spent=session.spent,
+    )
+
+
+def _silence_watched(session: Session, event: fe.SilenceWatched) -> Session:
+    return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))
+
+
 def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
     return from_dict(event.session)
 
@@ -245,6 +300,10 @@ _APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Reminded: _reminded,
     fe.FlowPushed: _flow_pushed,
     fe.FlowReturned: _flow_returned,
+    fe.KeysSkipped: _keys_skipped,
+    fe.Missed: _missed,
+    fe.Restarted: _restarted,
+    fe.SilenceWatched: _silence_watched,
 }
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from llm_fsm.context import blotted, missing, secret_texts
 from llm_fsm.messages import Choice, TurnView
+from llm_fsm.patterns import named
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.prompts import escaped, transition_item
 from llm_fsm.session import Session
@@ -116,6 +117,7 @@ def outlook(program: Program, session: Session) -> Outlook:
         arrivals[state] = frozenset((state,))
     valid.update(dict.fromkeys(further))
     valid[plan.id] = None
+    valid.update(dict.fromkeys(named(program.patterns)))
     return Outlook(
         items=tuple(items), valid=tuple(valid), open=frozenset(open_), arrivals=arrivals, further=further
     )
@@ -149,7 +151,8 @@ def turn_view(
     schemas = program.keys.offered
 
     def wanted(state: StatePlan) -> dict[str, Mapping[str, Any]]:
-        return {key: schemas.get(key, {}) for key in missing(session.context, state.collects)}
+        wanted = missing(session.context, state.collects)
+        return {key: schemas.get(key, {}) for key in wanted if key not in session.skipped}
 
     choices = tuple(
         Choice(

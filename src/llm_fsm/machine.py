@@ -35,7 +35,7 @@ from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, publish
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import parse
-from llm_fsm.shipped import prompt_sources
+from llm_fsm.shipped import pattern_piece, prompt_sources
 from llm_fsm.stores.base import Listed, Store, storable
 from llm_fsm.stores.resolve import resolve as resolve_store
 from llm_fsm.toolbox import Toolbox
@@ -88,7 +88,7 @@ class AsyncMachine:
             model = definition.model.name
         self.definition = definition
         called = gather(definition, file=file, registered=flows)
-        self.program = compile_flows(called, compile_prompts(prompt_sources()))
+        self.program = compile_flows(called, compile_prompts(prompt_sources()), pattern_piece)
         self.llm = self._models(model, fallbacks, base_url, api_key)
         self.store = resolve_store(store)
         self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)

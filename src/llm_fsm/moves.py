@@ -106,6 +106,7 @@ class Moving(Nested):
                     previous=self.session.state,
                     by="exhausted" if exhausted else by,
                     transition=move.pointer,
+                    on_path=self.has("correct") and not move.returns and not self.session.open_places(),
                 )
             )
         yield from self.run(Point.POST_TRANSITION)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Literal, get_args
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
@@ -22,6 +22,9 @@ PatternName = Literal[
     "cannot_handle",
     "silence",
 ]
+
+PATTERNS: tuple[str, ...] = get_args(PatternName)
+"""All repair patterns, in the order in which prompts show them."""
 
 ALIASES: Mapping[str, Mapping[str, str]] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"},

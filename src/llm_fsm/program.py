@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -89,6 +89,12 @@ class Program:
     flows: Mapping[str, Program] = field(default_factory=dict)
     """The definitions that are called, by name; only in the one that is started."""
 
+    patterns: Mapping[str, Program] = field(default_factory=dict)
+    """The repair patterns that are switched on, without those for which the definition has a state of its own."""
+    pieces: Callable[[str], Definition] | None = None
+    """Where patterns come from: name to definition."""
+    own_patterns: frozenset[str] = frozenset()
+    """Those for which it has one."""
     document: str = ""
     """The definition with all that it calls as canonical JSON."""
     identity: str = ""

@@ -41,7 +41,7 @@ TICK = 0.001
 """Seconds: less than that is no time, so that what is cut off at a limit has reached it, however clocks round."""
 
 Run = Generator[Effect, Result, None]
-Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired"]
+Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired", "cancelled", "handover", "given_up", "silent"]
 
 
 class Progress:
@@ -109,6 +109,10 @@ class Progress:
     def program(self) -> Program:
         """The definition that is at work now."""
         return self.root.of(self.session)
+
+    def has(self, pattern: str) -> bool:
+        """True when a repair pattern is switched on, whoever brings its words."""
+        return pattern in self.program.patterns or pattern in self.program.own_patterns
 
     @property
     def here(self) -> tuple[str, str]:

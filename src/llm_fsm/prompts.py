@@ -166,8 +166,8 @@ def _plain(value: object) -> str:
     return clean(value) if isinstance(value, str) else escaped(value)
 
 
-def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, shown: str) -> str:
-    """The system message of a machine. `shown`: its key list; "" where states show their own."""
+def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, shown: str, patterns: str = "") -> str:
+    """The system message of a machine. `shown`: its key list; "" where states show their own. `patterns`: one line."""
     reasoning = definition.model.reasoning or "none"
     form = _FORM
     if reasoning == "first":
@@ -182,6 +182,7 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, shown: s
         declared=keys.declared,
         form=form,
         reasoning=reasoning != "none",
+        patterns=clean(patterns),
     )
 
 

@@ -321,7 +321,10 @@ class Running:
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
     """What is to happen by itself in a conversation, for the due table."""
-    pause = session.pause
+    pause, silence = session.pause, session.silence
+    if pause is None and silence is not None:
+        quiet = tuple((due, "remind") for due in silence.reminders)
+        return quiet if silence.closes is None else ((silence.closes, "expire"), *quiet)
     if pause is None:
         return ()
     reminders = tuple((due, "remind") for due in session.reminders)
@@ -330,4 +333,4 @@ def due_rows(session: Session) -> tuple[tuple[float, str], ...]:
 
 def is_due(session: Session, now: float) -> bool:
     """True when something of `due_rows` has its time."""
-    return session.pause is not None and any(at <= now for at, _ in due_rows(session))
+    return any(at <= now for at, _ in due_rows(session))

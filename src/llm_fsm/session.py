@@ -26,10 +26,14 @@ _OF_WORK: Mapping[str, Any] = {
     "spent": {},
     "flow": "",
     "stack": (),
+    "skipped": (),
+    "path": (),
+    "misses": None,
+    "silence": None,
 }
 """Fields that stand in the JSON form only where they differ from these."""
 OF_PLACE = ("state", "previous_state", "turns_in_state")
-OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary")
+OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path")
 """What a digression comes back to, and what a subflow does: what each definition has of its own."""
 
 
@@ -66,6 +70,14 @@ class Frame:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Silence:
+    """When to remind of an open question, and when to close (None: never), in seconds since the epoch."""
+
+    reminders: tuple[float, ...] = ()
+    closes: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
     """One conversation. `window` holds (user or None, system) exchanges; `origins` key to (turn, source).
 
@@ -73,7 +85,9 @@ class Session:
     that states share (as JSON), the summary of what happened so far, the task under way, what is waited for and
     when to remind of it, how the pause before ended (id, answered or expired), and what the run has used of its
     limits. `flow` names the definition that is at work, "" the one that was started; `stack` holds what it comes
-    back to, the outermost first.
+    back to, the outermost first. The fields from `skipped` on belong to repair patterns: keys that the user will
+    not give; the way so far as (state, transition) pairs without rounds; how often in a row the user was not
+    understood, and in which turn last; what happens if nobody says anything.
     """
 
     conversation_id: str
@@ -102,6 +116,10 @@ class Session:
     spent: Mapping[str, float] = field(default_factory=dict)
     flow: str = ""
     stack: tuple[Frame, ...] = ()
+    skipped: tuple[str, ...] = ()
+    path: tuple[tuple[str, str], ...] = ()
+    misses: tuple[int, int] | None = None
+    silence: Silence | None = None
 
     def root_context(self) -> Mapping[str, Any]:
         """The context of the definition that was started."""
@@ -161,7 +179,7 @@ def to_dict(session: Session) -> dict[str, Any]:
 
 
 def _plain(name: str, value: Any) -> Any:
-    if name in ("work", "pause"):
+    if name in ("work", "pause", "silence"):
         return asdict(value)
     return [asdict(frame) for frame in value] if name == "stack" else value
 
@@ -179,7 +197,9 @@ def from_dict(document: Mapping[str, Any]) -> Session:
         values["work"] = _work(work)
     if (pause := values.get("pause")) is not None:
         values["pause"] = Paused(**pause)
-    for name in ("reminders", "settled"):
+    if (silence := values.get("silence")) is not None:
+        values["silence"] = Silence(reminders=tuple(silence["reminders"]), closes=silence["closes"])
+    for name in ("reminders", "settled", "misses"):
         if name in values:
             values[name] = tuple(values[name])
     if "stack" in values:
@@ -191,7 +211,9 @@ def from_dict(document: Mapping[str, Any]) -> Session:
 
 def _fields(values: dict[str, Any]) -> dict[str, Any]:
     """Fields of a session whose JSON form has lists where they have tuples."""
-    for name in ("window", "notes"):
+    if "skipped" in values:
+        values["skipped"] = tuple(values["skipped"])
+    for name in ("window", "notes", "path"):
         if name in values:
             values[name] = tuple((first, second) for first, second in values[name])
     if "origins" in values:

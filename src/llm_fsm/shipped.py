@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from llm_fsm.definition import Definition
+from llm_fsm.loader import load
+
 
 def _folder(name: str) -> Path:
     package = Path(__file__).resolve().parent
@@ -18,6 +21,11 @@ def _folder(name: str) -> Path:
 def prompt_sources() -> Mapping[str, str]:
     """Prompt file name without ending to its text."""
     return {path.stem: path.read_text(encoding="utf-8") for path in sorted(_folder("prompts").glob("*.j2"))}
+
+
+def pattern_piece(name: str) -> Definition:
+    """The definition that a repair pattern is."""
+    return load(_folder("patterns") / f"{name}.json")
 
 
 def definition_paths() -> Mapping[str, Path]:

@@ -27,6 +27,8 @@ CODES: Mapping[str, int] = {
     "limited": FAILED,
     "failed": FAILED,
     "closed": FAILED,
+    "cancelled": FAILED,
+    "handover": FAILED,
 }
 """Outcome to exit code; "" is a run that has come to a state which talks and waits for a user."""
 

@@ -65,7 +65,6 @@ from llm_fsm.lint.rules import (
     not_a_definition,
     not_json,
     not_mapped,
-    not_runnable_yet,
     not_utf8,
     older_form,
     on_timeout_without_timeout,
@@ -275,7 +274,6 @@ MODULES: tuple[ModuleType, ...] = (
     not_mapped,
     no_effect,
     # R: running
-    not_runnable_yet,
     flow_nesting,
     flow_mapping,
 )

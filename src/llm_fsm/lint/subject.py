@@ -212,7 +212,18 @@ class Subject:
         """State id to the known states it may lead to directly, time-outs and exhaustion included."""
         return {name: tuple(dict.fromkeys(self._targets(name))) for name in self.states}
 
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """The states that take the place of repair patterns which a model may name."""
+        listed = self.root.value.get("patterns")
+        names = listed if isinstance(listed, list) else []
+        return tuple(name for name in names if isinstance(name, str) and name in self.states)
+
     def _targets(self, name: str) -> Iterator[str]:
+        if self.kind_of(name) == "converse":
+            yield from (pattern for pattern in self.patterns if pattern != name)
+            if "cancel" in (self.root.value.get("patterns") or ()) and "cancelled" in self.states:
+                yield "cancelled"
         for arc in self.arcs_from[name]:
             if arc.target in self.states:
                 yield arc.target

@@ -1,0 +1,108 @@
+"""What a corrected answer changes of the way that a conversation took: where it must be decided again.
+
+The way is the session's `path`: (state, transition) pairs of the current definition, without rounds. A step of it
+is decided again when its conditions read the corrected key and would now decide otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.context import missing
+from llm_fsm.graph import reachable
+from llm_fsm.program import Program, StatePlan
+from llm_fsm.session import Session
+from llm_fsm.transition import Move, verdict
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """A way back. `past`: the states up to and with `state`, where it is decided again; `dropped`: keys since.
+
+    `on`: the one move that follows there now, where the answers that are known leave no other.
+    """
+
+    state: str
+    past: frozenset[str]
+    dropped: tuple[str, ...]
+    on: Move | None = None
+
+
+def reads(move: Move, changed: Collection[str]) -> bool:
+    """True when a condition of the move looks at one of the keys."""
+    names = {name for guard in move.guards for name in guard.keys}
+    names |= {name for guard in move.guards if guard.rule is not None for name in guard.rule.reads}
+    return any(name in changed or name.split(".", 1)[0] in changed for name in names)
+
+
+def correction(
+    program: Program, before: Session, after: Session, changed: Collection[str]
+) -> Correction | None:
+    """The way back that new values ask for; None where every step of the path would be taken again."""
+    path, old, new = after.path, before.data(), after.data()
+    for number, (state, pointer) in enumerate(path):
+        plan = program.states.get(state)
+        taken = None if plan is None else next((move for move in plan.moves if move.pointer == pointer), None)
+        if plan is None or taken is None:
+            continue
+        starts = _otherwise(plan, taken, old, new, changed)
+        if starts is not None:
+            past = frozenset(name for name, _ in path[: number + 1])
+            left = [name for name, _ in path[number + 1 :]] + [after.state]
+            return Correction(
+                state=state,
+                past=past,
+                dropped=_dropped(program, past, left, starts, changed),
+                on=_onward(plan, starts, new),
+            )
+    return None
+
+
+def _otherwise(
+    plan: StatePlan, taken: Move, old: Mapping[str, Any], new: Mapping[str, Any], changed: Collection[str]
+) -> tuple[Move, ...] | None:
+    """The moves that could be taken instead; None where the same one would be taken again."""
+    if plan.kind == "decide" or taken.auto:
+        moves = plan.moves if plan.kind == "decide" else plan.autos
+        if not any(reads(move, changed) for move in moves):
+            return None
+        before = next((move for move in moves if verdict(move, old).holds), None)
+        after = next((move for move in moves if verdict(move, new).holds), None)
+        if after is not None and (before is None or before.target != after.target):
+            return (after,)
+    elif reads(taken, changed) and verdict(taken, old).holds and not verdict(taken, new).holds:
+        same = [move for move in plan.moves if move.target == taken.target and verdict(move, new).holds]
+        if not same:
+            return tuple(move for move in own_moves(plan) if verdict(move, new).holds)
+    return None
+
+
+def own_moves(plan: StatePlan) -> tuple[Move, ...]:
+    """The moves of the state itself to other states, without global ones and patterns."""
+    return tuple(
+        move for move in plan.moves if move.pointer.startswith("/states/") and move.target != plan.id
+    )
+
+
+def _onward(plan: StatePlan, starts: Sequence[Move], new: Mapping[str, Any]) -> Move | None:
+    """The move that is left where all is known that the state collects, and it is said by conditions."""
+    guarded = [move for move in starts if not move.judged]
+    if plan.kind != "converse" or missing(new, plan.collects) or len({move.target for move in guarded}) != 1:
+        return None
+    return guarded[0]
+
+
+def _dropped(
+    program: Program, past: frozenset[str], left: Iterable[str], starts: Iterable[Move], changed: Collection[str]
+) -> tuple[str, ...]:
+    """The keys that only states collect which the new way does not come to."""
+    graph = {
+        name: [move.target for move in own_moves(plan) if move.target not in past]
+        for name, plan in program.states.items()
+    }
+    ahead = reachable(graph, [move.target for move in starts if move.target not in past])
+    kept = {key for name in (ahead | past) & program.states.keys() for key in program.states[name].collects}
+    gone = [key for name in left if name not in ahead for key in program.states[name].collects]
+    return tuple(key for key in dict.fromkeys(gone) if key not in kept and key not in changed)

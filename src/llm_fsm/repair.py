@@ -1,0 +1,267 @@
+"""What repair patterns do: to the place where a conversation is, to its answers, and which words say so.
+
+The words come from the pattern's definition (see `llm_fsm.patterns`). None of them needs a further model call,
+unless it comes back into another definition, whose questions the model has not seen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
+from llm_fsm.corrections import Correction, correction, own_moves
+from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.foresight import Outlook
+from llm_fsm.patterns import end_of, words_of
+from llm_fsm.progress import Run, Stopped
+from llm_fsm.reply import Reply
+from llm_fsm.session import TRUNCATED, Session
+from llm_fsm.speech import Speaking
+from llm_fsm.transition import Move, verdict
+
+_ENDS = ("cancel", "restart", "handover")
+"""Patterns after which it does not matter what was corrected."""
+
+
+class Repairing(Speaking):
+    """The part of a turn that repairs."""
+
+    __slots__ = ()
+
+    def repair(self, reply: Reply, look: Outlook) -> Run:
+        """Do what the pattern that a reply names is there for."""
+        name = reply.target
+        if name == "cancel":
+            yield from self.cancel(reply.message)
+        elif name == "restart":
+            yield from self.restart(reply.message)
+        elif name == "skip":
+            yield from self.skip(reply.message, look)
+        elif name == "cannot_handle":
+            yield from self.miss(reply.message)
+        elif name == "handover":
+            self.stop("handover", reply.message)
+        else:
+            self.answer_aside(name, reply.message)
+
+    def answer_aside(self, name: str, message: str) -> None:
+        """Patterns that change nothing: words, and what is open stays so."""
+        self.note(fe.Repaired(pattern=name))
+        asked = self.last_words()
+        if name == "repeat":
+            self.say(name, question=self.open_question() if not asked or asked.endswith(TRUNCATED) else asked)
+            return
+        self.say(name, words=message, question=self.open_question(asked))
+        self.say_fixed()
+        if name == "digress":
+            self.ask_again(asked)
+
+    # -- words
+
+    def say(self, name: str, state: str | None = None, **data: Any) -> None:
+        """What a pattern says in one of its states, the first one if none is named."""
+        piece = self.program.patterns[name]
+        self.said.append(words_of(piece, state or end_of(piece, data), data))
+
+    # -- ends
+
+    def stop(self, outcome: Stopped, message: str, *, pattern: str = "") -> None:
+        """End the conversation with these words."""
+        name = pattern or outcome
+        self.note(fe.Repaired(pattern=name))
+        self.stopped = outcome
+        self.say(name, words=message)
+
+    def cancel(self, message: str) -> Run:
+        """End what is going on: a digression, a subflow, or the conversation."""
+        self.note(fe.Repaired(pattern="cancel", how=self.session.stack[-1].kind if self.session.stack else ""))
+        self.say("cancel", words=message)
+        while self.session.stack:
+            frame = self.session.stack[-1]
+            going = yield from self.returns("cancelled")
+            if self.stopped == "limit":
+                return
+            if frame.kind == "digression":
+                self.ask_again(frame.asked)
+                return
+            before = frame.kept["previous_state"]
+            if self.stopped == "stuck" and before is not None and self.leads_back(before):
+                self.stopped = ""
+                going = True
+                self.note(ev.StateEntered(state=before, previous=self.session.state, by="cancel"))
+                self.say_fixed()
+            if going:
+                yield from self.settle()
+                yield from self.complete_words(frozenset())
+                return
+            self.stopped = ""
+        if "cancelled" in self.program.states:
+            move = Move(
+                pointer="/patterns", target="cancelled", description="", guards=(), priority=0, auto=False
+            )
+            yield from self.enter(move, "cancel")
+            yield from self.settle()
+            yield from self.complete_words(frozenset((self.here,)))
+        else:
+            self.stopped = "cancelled"
+
+    def leads_back(self, state: str) -> bool:
+        plan = self.program.states.get(state)
+        return plan is not None and plan.kind == "converse"
+
+    def restart(self, message: str) -> Run:
+        """Begin again, with what the caller and the host have given."""
+        session = self.session
+        left, origins = session.state, _root_origins(session)
+        context = session.root_context()
+        kept = {key: value for key, value in context.items() if origins.get(key, (0, ""))[1] == "host"}
+        flow, initial = session.flow, self.root.definition.initial_state
+        self.conceal()
+        self.note(fe.Repaired(pattern="restart"))
+        self.note(fe.Restarted(state=initial, context=kept))
+        self.note(ev.StateEntered(state=initial, previous=left, by="restart"))
+        yield from self.run(Point.POST_TRANSITION)
+        self.said.append(words_of(self.root.patterns["restart"], "restart", {"words": message}))
+        self.say_fixed()
+        yield from self.settle()
+        if self.here == ("", initial) and flow == "":
+            self.ask_again("")
+        else:
+            yield from self.complete_words(frozenset())
+
+    # -- keys that are not given
+
+    def skip(self, message: str, look: Outlook) -> Run:
+        """Leave out what is asked here, and go on where one way is open without it."""
+        keys, data, flow = self.lacking(), self.session.data(), self.session.flow
+        moves = [move for move in own_moves(self.plan) if not move.returns and verdict(move, data).holds]
+        targets = list(dict.fromkeys(move.target for move in moves))
+        going_on = [name for name in targets if self.program.states[name].kind != "final"]
+        closed = {move.target for move in own_moves(self.plan)} - set(targets)
+        if len(targets) > 1 or closed:
+            targets = going_on  # nobody ends a conversation by leaving an answer out
+        if not targets:
+            self.note(fe.Repaired(pattern="skip", how="needed"))
+            self.say("skip", needed=", ".join(keys) or "it", question=self.open_question(self.last_words()))
+            return
+        if keys:
+            self.note(fe.KeysSkipped(keys=keys))
+        if len(targets) > 1:
+            self.note(fe.Repaired(pattern="skip", how="stayed"))
+            self.say("skip", words=message)
+            self.say_fixed()
+            self.ask_again("")
+            return
+        self.note(fe.Repaired(pattern="skip", how="moved"))
+        self.say("skip", words=message)
+        yield from self.enter(next(move for move in moves if move.target == targets[0]), "skip")
+        yield from self.settle()
+        foreseen = look.arrivals.get(targets[0], frozenset())
+        yield from self.complete_words(frozenset((flow, state) for state in foreseen))
+
+    # -- misses
+
+    def miss(self, message: str = "", *, fallback: bool = False) -> Run:
+        """Not understood: rephrase, then offer what is possible, then give up."""
+        session = self.session
+        in_row = session.misses is not None and session.misses[1] >= session.turn - 1
+        count = session.misses[0] + 1 if session.misses is not None and in_row else 1
+        self.note(fe.Missed(count=count))
+        if "cannot_handle" in self.program.own_patterns:
+            if count > 2:
+                yield from self.go_to("cannot_handle")
+            else:
+                self.last_resort()
+            return
+        data = {"misses": count, "choices": self.choices(), "question": self.open_question(self.last_words())}
+        end = end_of(self.program.patterns["cannot_handle"], data)
+        self.note(fe.Repaired(pattern="cannot_handle", how=end))
+        if end == "give_up":
+            if "handover" in self.program.own_patterns:
+                yield from self.go_to("handover")
+            elif "handover" in self.program.patterns:
+                self.stop("handover", "")
+            else:
+                self.stopped = "given_up"
+                self.say("cannot_handle", end)
+        elif fallback and end == "rephrase":
+            self.last_resort()
+        else:
+            self.say("cannot_handle", end, words=message, **data)
+
+    def go_to(self, pattern: str) -> Run:
+        """Enter the definition's own state of a pattern."""
+        move = next((move for move in self.plan.moves if move.target == pattern), None)
+        if move is None:
+            self.last_resort()
+            return
+        yield from self.enter(move, pattern)
+        yield from self.settle()
+        yield from self.complete_words(frozenset())
+
+    def choices(self) -> str:
+        """What is possible here, in the words of the definition."""
+        data = self.session.data()
+        open_moves = [move for move in own_moves(self.plan) if verdict(move, data).holds]
+        said = (
+            move.description or self.program.states[move.target].state.purpose or move.target for move in open_moves
+        )
+        return "; ".join(dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said))
+
+    # -- corrections
+
+    def corrected(self, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
+        """Note which earlier answers a reply changed, and go back where the way depends on them; True when it did."""
+        session = self.session
+        changed = tuple(
+            key
+            for key, value in before.context.items()
+            if session.context.get(key) != value
+            and before.origins.get(key, (session.turn, ""))[0] < session.turn
+            and (key not in session.context or session.origins[key] == (session.turn, "model"))
+            and not key.startswith("_")
+        )
+        named = reply.target == "correct"
+        if not changed or reply.target in _ENDS or not self.has("correct"):
+            return False
+        found = None
+        if not session.open_places():
+            found = correction(self.program, before, session, changed)
+        if found is None or reply.target in found.past:
+            self.note(fe.Corrected(keys=changed, named=named))
+            return False
+        yield from self.go_back(found, reply, changed)
+        return True
+
+    def go_back(self, found: Correction, reply: Reply, changed: tuple[str, ...]) -> Run:
+        """To where the way is decided again, without what was collected on the way that is no longer taken."""
+        named, here = reply.target == "correct", self.session.state
+        context = self.session.context
+        dropped = tuple(key for key in found.dropped if key in context)
+        self.note(fe.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped))
+        if dropped:
+            self.note(ev.ContextSet(source="model", removed=dropped))
+        self.note(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
+        yield from self.run(Point.POST_TRANSITION)
+        spoken = reply.message if named or reply.target == here else ""
+        piece = self.program.patterns.get("correct")
+        self.said.append(spoken if piece is None else words_of(piece, "correct", {"words": spoken}))
+        flow = self.session.flow
+        if found.on is not None:
+            yield from self.enter(found.on, "correct")
+        yield from self.settle()
+        if self.plan.id == found.state:
+            self.say_fixed()
+        if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":
+            yield from self.complete_words(frozenset())
+        elif named:
+            self.ask_again("")
+        elif self.plan.fixed is None:
+            self.said.append(self.own_question(sorry=False))
+
+
+def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
+    called = next((frame for frame in session.stack if frame.kind == "subflow"), None)
+    return session.origins if called is None else called.kept["origins"]

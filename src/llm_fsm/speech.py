@@ -1,0 +1,171 @@
+"""What is said in a turn: by a model that is asked for words, by the definition where no model's words will do."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Literal
+
+from llm_fsm import events as ev
+from llm_fsm.briefs import buckets_of
+from llm_fsm.context import blotted, missing
+from llm_fsm.errors import ReplyError
+from llm_fsm.foresight import Outlook, own_words
+from llm_fsm.messages import LLMMessage, LLMRequest
+from llm_fsm.moves import Moving
+from llm_fsm.progress import Run
+from llm_fsm.prompts import retry_line, turn_prompt
+from llm_fsm.reply import parse_words
+from llm_fsm.session import cut
+from llm_fsm.wording import asks, own_question, question_in, sentence
+
+CANNOT_GO_ON = "Sorry, I cannot continue with this."
+_QUOTED_CHARS = 4000
+_SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
+"""Ends that need no apology."""
+
+
+class Speaking(Moving):
+    """The part of a turn that speaks."""
+
+    __slots__ = ()
+
+    def request(self, look: Outlook, *, words_only: bool, greeting: bool = False) -> LLMRequest:
+        program, session, plan = self.program, self.session, self.plan
+        scope = plan.state.context_scope
+        user, sizes = turn_prompt(
+            program.prompts,
+            words=plan.words,
+            window=session.window,
+            keys=self.keys_here() if program.key_lines else "",
+            context=program.keys.visible(session.context, None if scope is None else scope.read),
+            missing=self.lacking(),
+            notes=session.notes,
+            items=look.items,
+            valid=look.valid,
+            user=self.heard(words_only=words_only),
+            time=session.time,
+            words_only=words_only,
+            greeting=greeting,
+            summary=session.summary,
+            memory=buckets_of(session) if plan.state.memory else None,
+        )
+        return LLMRequest(
+            messages=(LLMMessage("system", program.system), LLMMessage("user", user)),
+            schema=program.schema_of(plan, look.further),
+            model=plan.model.name,
+            temperature=plan.model.temperature,
+            max_tokens=plan.model.max_tokens,
+            conversation_id=session.conversation_id,
+            state=plan.id,
+            tools=() if words_only else self.offered(),
+            sizes={"system": program.system_tokens, "schema": plan.schema_tokens, **sizes},
+        )
+
+    def heard(self, *, words_only: bool) -> str | None:
+        """The user's message: without secrets of flows that were left, and for words alone without any."""
+        user = self.session.user_input
+        hidden = self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True)
+        return user if user is None else blotted(hidden, user)
+
+    def keys_here(self) -> str:
+        """The key list of this state in a large machine: the keys nearby, and those that have values."""
+        lines = self.program.key_lines
+        names = dict.fromkeys((*self.plan.near, *self.session.context))
+        return "\n".join(lines[name] for name in names if name in lines)
+
+    def again(self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None) -> LLMRequest:
+        """The same question with the refused reply and a line that says why."""
+        line = LLMMessage("user", retry_line(self.program.prompts, reason, valid))
+        refused = LLMMessage("assistant", cut(text, _QUOTED_CHARS))
+        return replace(request, messages=self.blotted((*request.messages, refused, line)))
+
+    # -- words
+
+    def say_cannot_go_on(self) -> None:
+        self.fallback = True
+        self.said = [self.plan.model.on_failure or CANNOT_GO_ON]
+
+    def say_stopped(self) -> None:
+        """Nothing where a run has done its work, an apology where it cannot go on."""
+        if self.stopped not in _SPOKEN and not self.program.alone:
+            self.say_cannot_go_on()
+
+    def say_paused(self) -> None:
+        """What a user is told who waits with the run, where nothing was said yet."""
+        pause = self.session.pause
+        if pause is None or self.program.alone or any(self.said):
+            return
+        if pause.kind == "wait":
+            self.said.append(self.own_question(sorry=False))
+        else:
+            self.said.append("Before I can go on, somebody has to answer a question about this.")
+
+    def complete_words(self, spoken_for: frozenset[tuple[str, str]]) -> Run:
+        """Add what is still to be said; `spoken_for` are the arrivals that the message was written for."""
+        if self.stopped:
+            self.say_stopped()
+        elif self.paused:
+            self.say_paused()
+        elif self.reopened is not None and self.plan.id == self.reopened.kept["state"]:
+            self.ask_again(self.reopened.asked)
+        elif self.here not in spoken_for and self.plan.fixed is None:
+            yield from self.words("words")
+        elif not any(self.said):
+            self.said.append(self.own_question(sorry=False))
+
+    def words(self, asked_for: Literal["greeting", "words"]) -> Run:
+        """One call for words alone: nothing else in its reply counts."""
+        look = Outlook(items=(), valid=(self.plan.id,), open=frozenset(), arrivals={})
+        request = self.request(look, words_only=True, greeting=asked_for == "greeting")
+        for _ in range(2):
+            reply = yield from self.call(asked_for, request, look)
+            if reply is None:
+                break
+            try:
+                words = parse_words(reply.text)
+            except ReplyError as error:
+                self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
+                request = self.again(request, reply.text, str(error), None)
+            else:
+                self.said.append(words)
+                return
+        self.fallback = True
+        self.said.append(self.plan.model.on_failure or self.own_question(sorry=False))
+
+    def lacking(self) -> tuple[str, ...]:
+        """The keys to collect here that are not set, without those that the user will not give."""
+        session = self.session
+        return tuple(key for key in missing(session.context, self.plan.collects) if key not in session.skipped)
+
+    def own_question(self, *, sorry: bool) -> str:
+        state = self.plan.state
+        wanted = {key: self.program.keys.offered.get(key, {}) for key in self.lacking()}
+        question = own_question(state.purpose or state.description, wanted)
+        return f"Sorry, I did not get that. {question}" if sorry else question
+
+    def open_question(self, asked: str = "") -> str:
+        """What is asked here: the fixed reply, the question in what was said last, else a plain sentence."""
+        if self.plan.fixed is not None:
+            return own_words(self.program, self.plan, self.session)
+        return question_in(asked) or self.own_question(sorry=False)
+
+    def ask_again(self, asked: str) -> None:
+        """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
+        if self.plan.fixed is None and not any(asks(words) for words in self.said):
+            self.said.append(self.open_question(asked))
+
+    def complain(self) -> None:
+        """Say which values were refused, and why, where no model's words will."""
+        for key, reason in self.session.notes:
+            schema = self.program.keys.offered.get(key, {})
+            label = str(schema.get("title") or key.replace("_", " "))
+            self.said.append(sentence(f"That does not fit ({label}): {reason}"))
+
+    def last_resort(self) -> None:
+        """What the definition says when nothing was understood, or its own question."""
+        self.fallback = True
+        self.complain()
+        words = self.plan.model.on_failure
+        if words is None and self.plan.fixed is not None:
+            words = own_words(self.program, self.plan, self.session)
+        self.said.append(words or self.own_question(sorry=True))

@@ -1,0 +1,536 @@
+"""Repair patterns: what each does when a model names it, and what happens without a model naming it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
+from llm_fsm import records
+from llm_fsm.names import PATTERNS
+from llm_fsm.program import Program
+from llm_fsm.running import due_rows
+from llm_fsm.session import Session
+from llm_fsm.tokens import estimate
+from machines import Played, machine, nested, play, reply, say, start, talk
+
+ALL = list(PATTERNS)
+
+
+def needs(*keys: str) -> list[dict[str, Any]]:
+    return [{"requires_context_keys": list(keys)}]
+
+
+STATES: dict[str, Any] = {
+    "name": {
+        "purpose": "Ask for the name",
+        "required_context_keys": ["name"],
+        "transitions": [{"target_state": "mail", "conditions": needs("name")}],
+    },
+    "mail": {
+        "purpose": "Ask for the address",
+        "required_context_keys": ["mail"],
+        "transitions": [
+            {"target_state": "check", "conditions": needs("mail")},
+            {"target_state": "phone", "description": "There is no address"},
+        ],
+    },
+    "phone": {
+        "reply": "Which number?",
+        "required_context_keys": ["phone"],
+        "transitions": [{"target_state": "check"}],
+    },
+    "check": {"purpose": "Ask whether all is right", "transitions": [{"target_state": "done"}]},
+    "done": {"purpose": "Say goodbye"},
+}
+SCHEMA = {
+    "properties": {
+        "name": {"type": "string"},
+        "mail": {"type": "string", "pattern": "@"},
+        "phone": {"type": "string", "title": "telephone number", "maxLength": 5},
+        "tier": {"type": "string", "x-source": "host"},
+    }
+}
+FORM = machine(STATES, context_schema=SCHEMA, patterns=ALL)
+
+
+def at(state: str, program: Program = FORM, **context: Any) -> Session:
+    """A conversation in a state in which this was said last: "Welcome. What now?"."""
+    begun = start(program, state=state, context=context).session
+    return say(program, begun, "hello", reply(state, "Welcome. What now?")).session
+
+
+# -- ends
+
+
+def test_cancel_says_goodbye_and_ends_the_conversation() -> None:
+    done = say(FORM, at("mail"), "stop it", reply("cancel", "I stopped. Bye."))
+    assert (done.session.ended, done.session.outcome, done.text) == (True, "cancelled", "I stopped. Bye.")
+    assert (done.session.state, done.usage.calls) == ("mail", 1)
+    assert say(FORM, at("mail"), "stop", reply("cancel", "")).text == "All right, I have stopped here."
+
+
+def test_cancel_goes_to_a_state_cancelled_where_there_is_one() -> None:
+    program = machine({**STATES, "cancelled": {"reply": "Nothing was ordered."}}, patterns=["cancel"])
+    done = say(program, at("mail", program), "stop", reply("cancel", "As you wish."))
+    assert (done.session.state, done.session.outcome) == ("cancelled", "cancelled")
+    assert done.text == "As you wish.\n\nNothing was ordered."
+
+
+def test_cancel_in_a_digression_ends_the_digression() -> None:
+    states = {**STATES, "help": {"purpose": "Help", "transitions": [{"target_state": "done"}]}}
+    program = machine(
+        states, patterns=["cancel"], global_transitions=[{"target_state": "help", "return": True}]
+    )
+    begun = say(program, at("mail", program), "?", reply("help", "What about?")).session
+    done = say(program, begun, "forget it", reply("cancel", "Fine."))
+    assert (done.session.state, done.session.ended, done.text) == ("mail", False, "Fine.\n\nWhat now?")
+
+
+SUB: dict[str, Any] = {
+    "name": "sub",
+    "initial_state": "ask",
+    "states": {"ask": {"reply": "Which day?", "required_context_keys": ["day"],
+                       "transitions": [{"target_state": "ok"}]},
+               "ok": {"reply": "Noted."}},
+}  # fmt: skip
+
+
+def booking(*transitions: dict[str, Any], **keys: Any) -> Program:
+    document = {
+        "name": "booking",
+        "initial_state": "menu",
+        "states": {
+            "menu": {"reply": "What can I do?", "transitions": [{"target_state": "book"}]},
+            "book": {
+                "kind": "subflow",
+                "flow": "sub",
+                "output": {"day": "day"},
+                "transitions": list(transitions),
+            },
+            "booked": {"reply": "Booked."},
+            "sorry": {"reply": "No booking then. What else?", "transitions": [{"target_state": "booked"}]},
+        },
+        "patterns": ALL,
+        **keys,
+    }
+    return nested(document, sub=SUB)
+
+
+@pytest.mark.parametrize(
+    ("transitions", "state", "text"),
+    [
+        (
+            [{"target_state": "booked", "on": "ok"}, {"target_state": "sorry", "on": "cancelled"}],
+            "sorry",
+            "No booking",
+        ),
+        (
+            [{"target_state": "booked", "on": "ok"}, {"target_state": "sorry", "on": "default"}],
+            "sorry",
+            "No booking",
+        ),
+        (
+            [{"target_state": "booked", "conditions": needs("day")}, {"target_state": "sorry"}],
+            "sorry",
+            "No booking",
+        ),
+        ([{"target_state": "booked", "conditions": needs("day")}], "menu", "What can I do?"),
+    ],
+)
+def test_cancel_in_a_subflow_comes_back_without_what_was_collected(
+    transitions: list[dict[str, Any]], state: str, text: str
+) -> None:
+    program = booking(*transitions)
+    begun = say(program, start(program).session, "book", reply("book", "Sure.")).session
+    half = say(program, begun, "Monday", reply("ask", "Monday?", day="Monday")).session
+    done = say(program, half, "cancel", reply("cancel", "Cancelled."))
+    assert (done.session.flow, done.session.state, done.session.ended) == ("", state, False)
+    assert "day" not in done.session.context
+    assert done.text.startswith(f"Cancelled.\n\n{text}")
+
+
+def test_cancel_ends_all_where_nothing_is_left_to_go_back_to() -> None:
+    document = {
+        "name": "only",
+        "initial_state": "book",
+        "states": {"book": {"kind": "subflow", "flow": "sub", "transitions": []}},
+        "patterns": ["cancel"],
+    }
+    program = nested(document, sub=SUB)
+    done = say(program, start(program).session, "stop", reply("cancel", "Bye."))
+    assert (done.session.outcome, done.text) == ("cancelled", "Bye.")
+
+
+def test_handover_ends_with_an_outcome_that_a_host_can_see() -> None:
+    done = say(FORM, at("mail"), "a person!", reply("handover", ""))
+    assert (done.session.outcome, done.text) == ("handover", "I am handing you over to a person.")
+
+
+def test_restart_goes_back_to_the_beginning_and_keeps_what_the_host_gave() -> None:
+    begun = at("name", tier="gold")
+    half = say(FORM, begun, "Ada", reply("mail", "Your address?", name="Ada", _extra={"x": 1})).session
+    done = say(FORM, half, "again", reply("restart", "From the start: your name?"))
+    assert (done.session.state, done.session.context, done.session.ended) == ("name", {"tier": "gold"}, False)
+    assert (done.text, done.usage.calls) == ("From the start: your name?", 1)
+    assert done.session.window == (("again", "From the start: your name?"),)
+    silent = say(FORM, half, "again", reply("restart", ""))
+    assert silent.text == "All right, from the beginning.\n\nAsk for the name. Still needed: name."
+
+
+def test_restart_in_a_subflow_begins_the_whole_again() -> None:
+    program = booking({"target_state": "booked"})
+    begun = say(
+        program, start(program, context={"tier": "gold"}).session, "book", reply("book", "Sure.")
+    ).session
+    done = say(program, begun, "from the start", reply("restart", "Again."))
+    assert (done.session.flow, done.session.state, done.session.stack) == ("", "menu", ())
+    assert (done.session.context, done.text) == ({"tier": "gold"}, "Again.\n\nWhat can I do?")
+
+
+# -- what stays where it is
+
+
+def test_repeat_says_the_last_words_again_and_changes_nothing() -> None:
+    before = at("mail")
+    done = say(FORM, before, "what?", reply("repeat", "I said:"))
+    assert done.text == "Welcome. What now?"
+    assert (done.session.state, done.session.context) == (before.state, before.context)
+    assert say(FORM, done.session, "what?", reply("repeat", "")).text == "Welcome. What now?"
+    fixed = say(FORM, start(FORM, state="phone").session, "what?", reply("repeat", ""))
+    assert fixed.text == "Which number?"
+
+
+def test_clarify_explains_and_stays() -> None:
+    done = say(FORM, at("mail"), "which address?", reply("clarify", "Where mail reaches you."))
+    assert (done.session.state, done.text, done.usage.calls) == ("mail", "Where mail reaches you.", 1)
+    fixed = say(FORM, at("phone"), "which?", reply("clarify", "Any will do."))
+    assert fixed.text == "Any will do.\n\nWhich number?"
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("It is sunny.", "It is sunny.\n\nWhat now?"),
+        ("It is sunny. And your address?", "It is sunny. And your address?"),
+        ("", "Let us go on.\n\nWhat now?"),
+    ],
+)
+def test_a_digression_is_answered_and_the_open_question_asked_again(message: str, text: str) -> None:
+    done = say(FORM, at("mail"), "how is the weather?", reply("digress", message))
+    assert (done.session.state, done.text, done.usage.calls) == ("mail", text, 1)
+    assert say(FORM, at("phone"), "?", reply("digress", "Sunny.")).text == "Sunny.\n\nWhich number?"
+
+
+def test_values_that_come_with_a_pattern_are_kept() -> None:
+    done = say(FORM, at("name"), "Ada. Nice weather!", reply("digress", "It is.", name="Ada"))
+    assert done.session.context == {"name": "Ada"}
+
+
+# -- skip
+
+
+def test_skip_goes_the_one_way_that_is_open_without_the_answer() -> None:
+    done = say(FORM, at("mail"), "I would rather not", reply("skip", "Then your telephone."))
+    assert (done.session.state, done.text) == ("phone", "Then your telephone.\n\nWhich number?")
+    assert done.of(fe.KeysSkipped) == [fe.KeysSkipped(keys=("mail",))]
+    assert done.of(ev.StateEntered)[0].by == "skip"
+
+
+def test_what_was_skipped_is_not_asked_for_again_until_it_comes_by_itself() -> None:
+    states = {
+        "a": {"purpose": "Ask", "required_context_keys": ["x", "y"],
+              "transitions": [{"target_state": "b"}, {"target_state": "c"}]},
+        "b": {"purpose": "B", "required_context_keys": ["x"], "transitions": [{"target_state": "a"}]},
+        "c": {"purpose": "C", "transitions": [{"target_state": "a"}]},
+    }  # fmt: skip
+    program = machine(states, patterns=["skip"])
+    done = say(program, at("a", program), "no", reply("skip", "Fine."))
+    assert (done.session.state, done.session.skipped) == ("a", ("x", "y"))
+    assert done.text == "Fine.\n\nAsk."
+    later = say(program, done.session, "b", reply("b", "B?"))
+    assert "information_to_collect" not in say(program, later.session, "x", reply("b", "?")).prompt
+    given = say(program, later.session, "x is 3", reply("b", "?", x=3))
+    assert given.session.skipped == ("y",)
+
+
+def test_what_everything_needs_cannot_be_skipped_and_no_words_say_otherwise() -> None:
+    done = say(FORM, at("name"), "no", reply("skip", "We leave your name out!"))
+    assert (done.session.state, done.session.skipped) == ("name", ())
+    assert done.text == "I am sorry, I cannot go on without that. What now?"
+
+
+def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way() -> None:
+    states = {**STATES, "name": {**STATES["name"], "transitions": [*STATES["name"]["transitions"],
+              {"target_state": "done", "description": "The user wants to leave"}]}}  # fmt: skip
+    program = machine(states, patterns=["skip"])
+    assert say(program, at("name", program), "no", reply("skip", "ok")).session.state == "name"
+
+
+# -- not understood
+
+
+def test_misses_in_a_row_rephrase_then_offer_then_hand_over() -> None:
+    session = at("mail")
+    texts = []
+    for _ in range(3):
+        done = say(FORM, session, "xyzzy", "nonsense", "nonsense")
+        session = done.session
+        texts.append(done.text)
+    assert texts[0] == "Sorry, I did not get that. Ask for the address. Still needed: mail."
+    assert texts[1].startswith(
+        "Sorry, I still do not understand. This is possible here: There is no address."
+    )
+    assert texts[2] == "I am handing you over to a person."
+    assert (session.ended, session.outcome) == (True, "handover")
+
+
+def test_without_handover_the_third_miss_is_an_apology() -> None:
+    program = machine(STATES, patterns=["cannot_handle"])
+    session = at("mail", program)
+    for _ in range(3):
+        done = say(
+            program, session, "xyzzy", reply("cannot_handle", "I cannot do that. What is your address?")
+        )
+        session = done.session
+    assert (session.outcome, done.text) == ("given_up", "I am sorry, I cannot help you with this.")
+
+
+def test_what_is_understood_in_between_begins_the_count_again() -> None:
+    session = at("mail")
+    for _ in range(3):
+        session = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon?")).session
+        session = say(FORM, session, "ok", reply("mail", "Your address?")).session
+    assert not session.ended
+    first = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon?"))
+    assert first.text == "Pardon?"
+    assert first.of(fe.Missed) == [fe.Missed(count=1)]
+
+
+# -- silence
+
+
+def due(program: Program, session: Session, time: float) -> Played:
+    from llm_fsm.turn import begin_due
+
+    return play(begin_due(program, session, time), ())
+
+
+def test_silence_reminds_and_closes_at_last() -> None:
+    session = at("mail")
+    now = session.time
+    assert due_rows(session) == ((now + 1800, "expire"), (now + 300, "remind"), (now + 900, "remind"))
+    first = due(FORM, session, now + 301)
+    assert first.text == "Are you still there? What now?"
+    assert due_rows(first.session) == ((now + 1800, "expire"), (now + 900, "remind"))
+    last = due(FORM, first.session, now + 2000)
+    assert (last.session.ended, last.session.outcome) == (True, "silent")
+    assert last.text == "I have not heard from you, so I close our conversation."
+
+
+def test_a_message_ends_the_silence() -> None:
+    session = due(FORM, at("mail"), 4000).session
+    again = say(FORM, session, "here I am", reply("mail", "Good. Your address?")).session
+    assert due_rows(again)[0][0] == again.time + 1800
+    assert due_rows(say(FORM, again, "stop", reply("cancel", "Bye")).session) == ()
+
+
+def test_a_state_of_the_definition_says_when_to_remind() -> None:
+    states = {
+        **STATES,
+        "silence": {"kind": "wait", "reply": "Hello?", "remind": [5], "timeout": 9, "on_timeout": "gone"},
+        "gone": {"reply": "Bye then."},
+    }
+    program = machine(states, patterns=["silence"])
+    session = at("mail", program)
+    assert [at - session.time for at, _ in due_rows(session)] == [9, 5]
+    assert due(program, session, session.time + 6).text == "Hello?"
+    closed = due(program, session, session.time + 10)
+    assert (closed.text, closed.session.outcome) == ("Bye then.", "silent")
+
+
+# -- corrections
+
+TRIP: dict[str, Any] = {
+    "kind": {
+        "purpose": "Ask whether private or business",
+        "required_context_keys": ["kind"],
+        "transitions": [{"target_state": "route", "conditions": needs("kind")}],
+    },
+    "route": {
+        "kind": "decide",
+        "transitions": [
+            {"target_state": "firm", "conditions": [{"logic": {"==": [{"var": "kind"}, "business"]}}]},
+            {"target_state": "birth"},
+        ],
+    },
+    "firm": {"purpose": "Ask for the firm", "required_context_keys": ["firm"],
+             "transitions": [{"target_state": "city", "conditions": needs("firm")}]},
+    "birth": {"reply": "When were you born?", "required_context_keys": ["born"],
+              "transitions": [{"target_state": "city", "conditions": needs("born")}]},
+    "city": {"purpose": "Ask for the city", "required_context_keys": ["city"],
+             "transitions": [{"target_state": "sure", "conditions": needs("city")}]},
+    "sure": {"purpose": "Ask whether all is right", "transitions": [{"target_state": "end"}, {"target_state": "kind"}]},
+    "end": {"purpose": "Say goodbye"},
+}  # fmt: skip
+TRAVEL = machine(TRIP, patterns=ALL)
+
+
+def travelled(program: Program = TRAVEL) -> Session:
+    done = talk(program, "business", reply("route", "Which firm?", kind="business"))
+    done = say(program, done.session, "Acme", reply("city", "Which city?", firm="Acme"))
+    return say(program, done.session, "Rome", reply("sure", "Business, Acme, Rome?", city="Rome")).session
+
+
+@pytest.mark.parametrize("target", ["correct", "sure", "end"])
+def test_a_correction_goes_back_to_where_the_way_is_decided_again(target: str) -> None:
+    done = say(TRAVEL, travelled(), "no, private", reply(target, "Private, then.", kind="private"))
+    assert done.session.state == "birth"
+    assert done.session.context == {"kind": "private", "city": "Rome"}
+    [found] = done.of(fe.Corrected)
+    assert (found.keys, found.back_to, found.dropped) == (("kind",), "route", ("firm",))
+    assert found.named is (target == "correct")
+    assert done.text.endswith("When were you born?")
+    assert ("Private, then." in done.text) is (target != "end")
+    assert done.usage.calls == 1
+
+
+def test_a_correction_that_decides_nothing_otherwise_stays() -> None:
+    done = say(TRAVEL, travelled(), "in Milan", reply("correct", "Milan. All right now?", city="Milan"))
+    assert (done.session.state, done.session.context["city"]) == ("sure", "Milan")
+    assert done.text == "Milan. All right now?"
+    assert done.of(fe.Corrected) == [fe.Corrected(keys=("city",), named=True)]
+    unnamed = say(TRAVEL, travelled(), "in Milan", reply("sure", "Milan?", city="Milan"))
+    assert (unnamed.text, unnamed.of(fe.Corrected)) == ("Milan?", [fe.Corrected(keys=("city",))])
+
+
+def test_the_same_value_again_is_no_correction() -> None:
+    done = say(TRAVEL, travelled(), "business", reply("sure", "Right?", kind="business"))
+    assert (done.session.state, done.of(fe.Corrected)) == ("sure", [])
+
+
+def test_a_pick_that_goes_back_by_itself_is_followed() -> None:
+    done = say(TRAVEL, travelled(), "private", reply("kind", "So private?", kind="private"))
+    assert (done.session.state, done.text) == ("kind", "So private?")
+    assert done.session.path == ()
+
+
+def test_the_way_is_kept_without_rounds_and_after_a_jump() -> None:
+    session = travelled()
+    assert [state for state, _ in session.path] == ["kind", "route", "firm", "city"]
+    done = say(TRAVEL, session, "private", reply("correct", "Ok.", kind="private"))
+    assert [state for state, _ in done.session.path] == ["kind", "route"]
+    assert records.parse_session(records.dump_session(done.session)) == done.session
+
+
+GUARDED: dict[str, Any] = {
+    "size": {"purpose": "Ask for the size", "required_context_keys": ["size"], "transitions": [
+        {"target_state": "big", "conditions": [{"logic": {">": [{"var": "size"}, 10]}}]},
+        {"target_state": "small", "conditions": [{"logic": {"<=": [{"var": "size"}, 10]}}]}]},
+    "big": {"purpose": "Ask for the lorry", "required_context_keys": ["lorry"],
+            "transitions": [{"target_state": "end", "conditions": needs("lorry")}]},
+    "small": {"purpose": "Ask for the bicycle", "transitions": [{"target_state": "end"}]},
+    "end": {},
+}  # fmt: skip
+
+
+def test_where_the_model_had_picked_the_one_way_that_is_left_is_gone() -> None:
+    program = machine(GUARDED, patterns=["correct"])
+    session = talk(program, "20", reply("big", "Which lorry?", size=20)).session
+    done = say(program, session, "no, 3", reply("correct", "Three.", size=3))
+    assert (done.session.state, done.text) == ("small", "Three.\n\nAsk for the bicycle.")
+    assert done.of(fe.Corrected)[0].back_to == "size"
+    still = say(program, session, "no, 30", reply("correct", "Thirty. Which lorry?", size=30))
+    assert (still.session.state, still.text) == ("big", "Thirty. Which lorry?")
+
+
+def test_a_value_that_is_taken_back_leads_back_to_its_question() -> None:
+    session = talk(TRAVEL, "business", reply("route", "Which firm?", kind="business")).session
+    done = say(TRAVEL, session, "forget that", reply("correct", "Gone.", _clear=["kind"]))
+    assert (done.session.state, "kind" in done.session.context) == ("kind", False)
+    assert done.text == "Gone.\n\nAsk whether private or business. Still needed: kind."
+
+
+# -- refused values
+
+
+def test_a_refused_value_is_asked_for_again_with_the_reason() -> None:
+    done = say(FORM, at("phone"), "0123456", reply("phone", "Thank you.", phone="0123456"))
+    assert done.text == (
+        'Thank you.\n\nThat does not fit (telephone number): "0123456" is longer than 5 characters.\n\nWhich number?'
+    )
+    lost = say(FORM, at("mail"), "x", reply("check", "Ok", mail="x"), reply("check", "Ok", mail="x"))
+    assert lost.text.startswith('That does not fit (mail): "x" does not match')
+
+
+# -- overrides
+
+
+def test_a_state_of_that_name_is_used_instead() -> None:
+    states = {
+        **STATES,
+        "cancel": {
+            "reply": "Really stop?",
+            "transitions": [{"target_state": "done"}, {"target_state": "name"}],
+        },
+        "clarify": {"reply": "It is written on the card."},
+        "handover": {
+            "kind": "wait",
+            "reply": "Somebody will come.",
+            "transitions": [{"target_state": "name"}],
+        },
+    }
+    program = machine(states, patterns=ALL)
+    done = say(program, at("mail", program), "stop", reply("cancel", "Well."))
+    assert (done.session.state, done.session.ended, done.text) == ("cancel", False, "Well.\n\nReally stop?")
+    done = say(program, at("mail", program), "?", reply("clarify", "Look."))
+    assert (done.session.state, done.text) == ("mail", "Look.\n\nIt is written on the card.\n\nWhat now?")
+    done = say(program, at("mail", program), "?", reply("handover", "One moment."))
+    assert (done.session.state, done.session.pause is not None) == ("handover", True)
+
+
+def test_an_own_final_state_ends_with_the_patterns_outcome() -> None:
+    program = machine({**STATES, "handover": {"reply": "Somebody calls you."}}, patterns=["handover"])
+    done = say(program, at("mail", program), "a person", reply("handover", ""))
+    assert (done.session.outcome, done.text) == ("handover", "Somebody calls you.")
+
+
+# -- prompts
+
+
+def enum(done: Played) -> list[str]:
+    schema = done.requests[0].schema
+    assert schema is not None
+    found: list[str] = schema.schema["properties"]["transition"]["properties"]["target_state"]["enum"]
+    return found
+
+
+def test_patterns_are_offered_by_name_in_prompt_and_schema() -> None:
+    done = say(FORM, at("mail"), "x", reply("mail", "?"))
+    for name in PATTERNS:
+        assert (name in enum(done)) is (name != "silence")
+    assert "cancel: wants to stop this" in done.requests[0].messages[0].content
+    off = say(machine(STATES), at("mail", machine(STATES)), "x", reply("cancel", "?"), reply("mail", "?"))
+    assert off.of(ev.MoveRefused)[0].by == "unknown"
+
+
+def test_all_patterns_together_take_at_most_120_tokens() -> None:
+    plain = machine(STATES, context_schema=SCHEMA)
+    sizes = [
+        sum(
+            estimate(message.content)
+            for message in say(program, at("mail", program), "x", reply("mail")).requests[0].messages
+        )
+        for program in (FORM, plain)
+    ]
+    assert sizes[0] - sizes[1] <= 120
+
+
+def test_patterns_of_the_caller_work_in_a_subflow() -> None:
+    program = booking({"target_state": "booked"})
+    begun = say(program, start(program).session, "book", reply("book", "Sure."))
+    done = say(program, begun.session, "what?", reply("repeat", ""))
+    assert done.text == "Which day?"
+    assert "cancel" in enum(done)
