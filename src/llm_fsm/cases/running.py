@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Literal
 
 from llm_fsm.cases.cassette import Cassette, place_of, read_cassette, write_cassette
+from llm_fsm.cases.coverage import KINDS, Coverage, coverage_of, ways
 from llm_fsm.cases.faults import Fault, SuiteError
 from llm_fsm.cases.player import Host, Player
 from llm_fsm.cases.reading import Loaded, Play, read_suite
@@ -32,7 +33,7 @@ Chooser = Callable[[Play], Model]
 class Job:
     """Some cases of one file, and who answers in them.
 
-    `names` None: all of them. `stop`: not further than the first that fails. `keep_turns`: for coverage. `mode`:
+    `names` None: all of them. `stop`: not further than the first that fails. `cover`: say what was touched. `mode`:
     scripted (a case without replies plays its recording, if there is one), replay, record or live; the last two ask
     `model` at `base_url`. `match`: how recordings are compared. `times`: how often a case is played live;
     `threshold`: what part of these must pass.
@@ -41,7 +42,7 @@ class Job:
     file: str
     names: tuple[str, ...] | None = None
     stop: bool = False
-    keep_turns: bool = False
+    cover: bool = False
     mode: Mode = "scripted"
     model: str | None = None
     base_url: str | None = None
@@ -51,12 +52,25 @@ class Job:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Covered:
+    """What the cases of a file touched of its definition. `file`: that of the definition, or of the tests."""
+
+    file: str
+    name: str
+    sha256: str
+    coverage: Coverage
+    ways: Mapping[str, tuple[str, ...]]
+    """What was missed, to the states of a shortest way there; for called definitions there is none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class FileResult:
     """How the cases of a file went, or what keeps it from being used."""
 
     file: str
     results: tuple[Result, ...] = ()
     faults: tuple[Fault, ...] = ()
+    covered: Covered | None = None
 
     @property
     def passed(self) -> bool:
@@ -68,12 +82,12 @@ def run_job(job: Job, host: Host | None = None) -> FileResult:
     """Read the file and play the cases of a job. Raises ConfigurationError where no model can be asked."""
     try:
         loaded = read_suite(job.file)
-        return FileResult(file=job.file, results=asyncio.run(_played(job, loaded, host)))
+        return asyncio.run(_played(job, loaded, host))
     except SuiteError as error:
         return FileResult(file=job.file, faults=error.faults)
 
 
-async def _played(job: Job, loaded: Loaded, host: Host | None) -> tuple[Result, ...]:
+async def _played(job: Job, loaded: Loaded, host: Host | None) -> FileResult:
     """Play the cases of a job in order. Raises SuiteError for a cassette that cannot be used."""
     if job.mode in ("live", "record"):
         llm = resolve(job.model, base_url=job.base_url, environ=os.environ)
@@ -120,7 +134,7 @@ def _lacks_replies(loaded: Loaded) -> bool:
     return not all(_scripted(play) for play in loaded.plays)
 
 
-async def _recorded(job: Job, loaded: Loaded, llm: LLM, host: Host | None) -> tuple[Result, ...]:
+async def _recorded(job: Job, loaded: Loaded, llm: LLM, host: Host | None) -> FileResult:
     """Play live once, and write the cassette; also when it was interrupted."""
     path, definition = place_of(loaded.file), loaded.definition
     empty = Cassette(definition=definition.name, sha256=definition.sha256, file=path)
@@ -135,7 +149,7 @@ async def _recorded(job: Job, loaded: Loaded, llm: LLM, host: Host | None) -> tu
         write_cassette(path, recorder.cassette())
 
 
-async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None = None) -> tuple[Result, ...]:
+async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None = None) -> FileResult:
     """Play the cases of a job in order, as often as it says."""
     live = job.mode in ("live", "record")
     player = Player(loaded, choose, host, timeout=TIMEOUT if live else None)
@@ -146,12 +160,29 @@ async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None 
                 continue
             runs = [await player.play(play) for _ in range(job.times if live else 1)]
             result = runs[0] if len(runs) == 1 else counted(runs, job.threshold)
-            found.append(result if job.keep_turns else replace(result, turns=()))
+            found.append(result)
             if job.stop and not result.passed:
                 break
     finally:
         await player.close()
-    return tuple(found)
+    covered = _covered(loaded, player, found) if job.cover else None
+    results = tuple(replace(result, turns=()) for result in found)
+    return FileResult(file=loaded.file, results=results, covered=covered)
+
+
+def _covered(loaded: Loaded, player: Player, results: Iterable[Result]) -> Covered:
+    program = player.machine(handlers=False).program
+    coverage = coverage_of(
+        program, ((event for turn in result.turns for event in turn.events) for result in results)
+    )
+    definition = loaded.definition
+    return Covered(
+        file=loaded.definition_file or loaded.file,
+        name=definition.name,
+        sha256=definition.sha256,
+        coverage=coverage,
+        ways=ways(program, (name for kind in KINDS for name in coverage.missing(kind))),
+    )
 
 
 def counted(runs: Sequence[Result], threshold: float) -> Result:
@@ -200,7 +231,10 @@ def joined(results: Iterator[FileResult]) -> Iterator[FileResult]:
     for found in results:
         if last is not None and last.file == found.file:
             last = replace(
-                last, results=(*last.results, *found.results), faults=(*last.faults, *found.faults)
+                last,
+                results=(*last.results, *found.results),
+                faults=last.faults or found.faults,
+                covered=together(last.covered, found.covered),
             )
             continue
         if last is not None:
@@ -208,3 +242,12 @@ def joined(results: Iterator[FileResult]) -> Iterator[FileResult]:
         last = found
     if last is not None:
         yield last
+
+
+def together(one: Covered | None, other: Covered | None) -> Covered | None:
+    """What both touched of one definition."""
+    if one is None or other is None:
+        return one or other
+    coverage = one.coverage.plus(other.coverage)
+    left = {name for kind in KINDS for name in coverage.missing(kind)}
+    return replace(one, coverage=coverage, ways={name: way for name, way in one.ways.items() if name in left})

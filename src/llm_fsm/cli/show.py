@@ -12,16 +12,19 @@ from dataclasses import dataclass
 
 import click
 
+from llm_fsm import source
+from llm_fsm.cases.touched import counts_of
 from llm_fsm.cli import documents, exits, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.draw.boxes import boxes
 from llm_fsm.draw.dot import dot
-from llm_fsm.draw.extract import Details, Picture, extract, faults_of_path, light, mark
+from llm_fsm.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
 from llm_fsm.draw.mermaid import mermaid
 from llm_fsm.draw.text import listing, outline
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
+from llm_fsm.reading import read
 
 TEXTS: Mapping[str, Callable[[Picture], str]] = {
     "text": listing,
@@ -47,6 +50,7 @@ class Wish:
     states: tuple[str, ...]
     path: tuple[str, ...]
     findings: bool
+    coverage: str | None
     output: str | None
 
 
@@ -65,6 +69,9 @@ class Wish:
 @click.option("--state", "states", metavar="ID", multiple=True, help="Highlight a state; may be repeated.")
 @click.option("--path", metavar="A,B,C", help="Highlight states and the moves between them.")
 @click.option("--findings", is_flag=True, help="Mark what the checker found, each place by its worst level.")
+@click.option(
+    "--coverage", metavar="FILE", help="Mark what tests touched; the file is that of `test --coverage`."
+)
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
 @click.option("--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C.")
 @verbose_option
@@ -81,6 +88,7 @@ def show(
     states: tuple[str, ...],
     path: str | None,
     findings: bool,
+    coverage: str | None,
     output: str | None,
     watch: bool,
 ) -> None:
@@ -89,6 +97,8 @@ def show(
     FILE is a definition, or - for standard input. One with errors is drawn as far as it goes, the errors are
     told, and the exit code is 1.
     """
+    if coverage is not None and findings:
+        raise click.UsageError("--coverage and --findings mark the same places: give one of them", context)
     if (file is None) == (fsm is None):
         raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
     suffix = os.path.splitext(output)[1].lower() if output else ""
@@ -99,6 +109,7 @@ def show(
         states=states,
         path=tuple(step.strip() for step in path.split(",")) if path else (),
         findings=findings,
+        coverage=coverage,
         output=output,
     )
     if wish.form == "png" and output is None and sys.stdout.isatty():
@@ -127,6 +138,8 @@ def draw(wish: Wish) -> int:
     picture = light(picture, wish.states, wish.path)
     if wish.findings:
         picture = mark(picture, document.findings, document.origin)
+    if wish.coverage is not None:
+        picture = cover(picture, _touched(wish.coverage, picture.name))
     _give(rendered(picture, wish.form), wish.output)
     _tell(
         document.findings
@@ -134,6 +147,19 @@ def draw(wish: Wish) -> int:
         else [found for found in document.findings if found.level == "error"]
     )
     return exits.AT_FAULT if document.faulty else exits.OK
+
+
+def _touched(file: str, name: str) -> Mapping[str, int]:
+    """How often the tests of a coverage file touched what of this definition. Raises Failure."""
+    try:
+        counts = counts_of(source.parse(read(file)), name)
+    except DefinitionError as error:
+        raise Failure(f"{file}: {error.findings[0].message}") from error
+    except (source.SourceError, ValueError) as error:
+        raise Failure(f"{file}: {error}") from error
+    if counts is None:
+        raise Failure(f"{file}: no tests of the definition {name!r} were counted in it")
+    return counts
 
 
 def rendered(picture: Picture, form: str) -> str | bytes:

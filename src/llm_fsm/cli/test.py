@@ -18,7 +18,7 @@ from llm_fsm.cases.player import Host
 from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.running import FileResult, Job, Mode
 from llm_fsm.cases.tape import Match
-from llm_fsm.cli import documents, exits, host, printing
+from llm_fsm.cli import documents, exits, host, printing, test_coverage
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.test_report import FORMATS
 from llm_fsm.cli.verbosity import Settings, verbose_option
@@ -39,6 +39,8 @@ class Wanted:
     output: str | None
     tools: tuple[str, ...]
     job: Job
+    coverage: str | None
+    fail_under: float | None
 
 
 class _Command(click.Command):
@@ -114,6 +116,12 @@ class _Codes:
     help="What part of these must pass, 0 to 1.",
 )
 @click.option("--model", metavar="M", help="For --live and --record: provider/model; else LLM_FSM_MODEL.")
+@click.option(
+    "--coverage", metavar="FILE", help="Say what was touched, and write it to a .json file; - writes none."
+)
+@click.option(
+    "--fail-under", metavar="N", type=click.FloatRange(0, 100), help="Fail when coverage is under N percent."
+)
 @click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
 @verbose_option
 @click.pass_context
@@ -136,6 +144,8 @@ def test(
     threshold: float,
     model: str | None,
     base_url: str | None,
+    coverage: str | None,
+    fail_under: float | None,
 ) -> None:
     """Play conversation tests and say what is otherwise than expected.
 
@@ -151,6 +161,10 @@ def test(
         raise click.UsageError("-n and --threshold are for --live", ctx)
     if (model is not None or base_url is not None) and not (live or record):
         raise click.UsageError("--model and --base-url are for --live and --record", ctx)
+    if coverage is not None and coverage != "-" and not coverage.endswith(".json"):
+        raise click.UsageError(
+            f"--coverage writes a file that ends in .json, or none with -, not {coverage!r}", ctx
+        )
     mode: Mode = "record" if record else "replay" if replay else "live" if live else "scripted"
     wanted = Wanted(
         paths=paths or (os.curdir,),
@@ -168,7 +182,10 @@ def test(
             match=match,
             times=times,
             threshold=threshold,
+            cover=coverage is not None or fail_under is not None,
         ),
+        coverage=coverage,
+        fail_under=fail_under,
     )
     if watch:
         _watch(wanted)
@@ -195,9 +212,26 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
         printing.note(f"wrote {wanted.output}")
     else:
         printing.out(report)
-    if not all(one.passed for one in found):
+    enough = not wanted.job.cover or _covered(wanted, found)
+    if not enough or not all(one.passed for one in found):
         return FAILED
     return PASSED if any(one.results for one in found) else NOTHING
+
+
+def _covered(wanted: Wanted, files: Sequence[FileResult]) -> bool:
+    """Tell what was touched; False when it is too little."""
+    found = test_coverage.covered(files)
+    tell = printing.out if wanted.form == "text" and wanted.output is None else printing.err
+    if found:
+        tell("\n" + test_coverage.table(found))
+    if wanted.coverage not in (None, "-"):
+        documents.write_output(str(wanted.coverage), printing.as_json(test_coverage.document(found)) + "\n")
+        printing.note(f"wrote {wanted.coverage}")
+    reached = test_coverage.share(found)
+    if wanted.fail_under is None or reached >= wanted.fail_under:
+        return True
+    printing.note(f"coverage is {reached:.1f} %, under {wanted.fail_under:g} %")
+    return False
 
 
 def _played(wanted: Wanted) -> Iterator[FileResult]:

@@ -23,7 +23,9 @@ _LINES: Mapping[int, str] = {
     _DOWN | _LEFT: "┐", _UP | _LEFT: "┘", _UP | _DOWN | _LEFT: "┤",
     _UP | _DOWN | _LEFT | _RIGHT: "┼", _DOWN | _LEFT | _RIGHT: "┬", _UP | _LEFT | _RIGHT: "┴",
 }  # fmt: skip
-_MARKS: Mapping[str | None, str] = {None: "", "info": " (i)", "warning": " (!)", "error": " (✖)"}
+_MARKS: Mapping[str | None, str] = {
+    None: "", "info": " (i)", "warning": " (!)", "error": " (✖)", "covered": " (✓)", "missed": " (✗)",
+}  # fmt: skip
 _EDGES: Mapping[bool, str] = {False: "┌─┐│└┘├", True: "╔═╗║╚╝╠"}
 
 

@@ -21,8 +21,13 @@ _SHAPES: Mapping[str, str] = {
     "final": 'style="rounded,filled" fillcolor="#e6f4e6" peripheries=2',
     "unknown": 'style="rounded,dashed" color="#999999"',
 }
-_COLOURS: Mapping[str, str] = {"info": "#2f5fb3", "warning": "#d97700", "error": "#c62828"}
-_MARKS: Mapping[str | None, str] = {None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ "}
+_COLOURS: Mapping[str, str] = {
+    "info": "#2f5fb3", "warning": "#d97700", "error": "#c62828", "covered": "#2e7d32", "missed": "#c62828",
+}  # fmt: skip
+_FILLS: Mapping[str, str] = {"covered": "#dff2df", "missed": "#ffd9d6"}
+_MARKS: Mapping[str | None, str] = {
+    None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ ", "covered": "✓ ", "missed": "✗ ",
+}  # fmt: skip
 _LIT = "#b36b00"
 
 
@@ -82,6 +87,8 @@ def _node(node: Node, shaped: Callable[[str], str]) -> str:
         attributes.append(_SHAPES[node.kind])
     if node.level is not None:
         attributes.append(f'color="{_COLOURS[node.level]}" penwidth=2.5')
+    if node.level is not None and node.level in _FILLS:
+        attributes.append(f'fillcolor="{_FILLS[node.level]}"')
     if node.lit:
         attributes.append(f'fillcolor="#ffe08a" color="{_LIT}" penwidth=2.5')
     return f"  {quoted(node.id)} [{' '.join(attributes)}]"

@@ -10,12 +10,14 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, Literal
 
 from llm_fsm.draw import infix
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.subject import Placed, Subject
 
+Mark = Level | Literal["covered", "missed"]
+"""What a node or an edge is marked with: the level of its worst finding, or whether tests touched it."""
 UNKNOWN = "unknown"
 """The kind of a node that is only the target of a transition."""
 EVERYWHERE = "*"
@@ -37,7 +39,7 @@ class Details:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
-    """A state. `label` is its purpose; `level` is that of its worst finding."""
+    """A state. `label` is its purpose; `level` is its mark."""
 
     id: str
     kind: str
@@ -46,7 +48,7 @@ class Node:
     tools: tuple[str, ...] = ()
     pointer: str = ""
     lit: bool = False
-    level: Level | None = None
+    level: Mark | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +65,7 @@ class Edge:
     how: str = "picked"
     pointer: str = ""
     lit: bool = False
-    level: Level | None = None
+    level: Mark | None = None
 
     @property
     def text(self) -> str:
@@ -252,6 +254,20 @@ def mark(
         ),
         edges=tuple(replace(edge, level=worst.get(edge.pointer)) for edge in picture.edges),
         level=worst.get(""),
+    )
+
+
+def cover(picture: Picture, counts: Mapping[str, int]) -> Picture:
+    """The picture with each node and edge marked by whether tests touched it; `counts`: pointer to how often."""
+
+    def marked(pointer: str) -> Mark | None:
+        count = counts.get(pointer)
+        return None if count is None else "covered" if count else "missed"
+
+    return replace(
+        picture,
+        nodes=tuple(replace(node, level=marked(node.pointer)) for node in picture.nodes),
+        edges=tuple(replace(edge, level=marked(edge.pointer)) for edge in picture.edges),
     )
 
 

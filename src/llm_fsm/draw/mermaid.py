@@ -41,8 +41,12 @@ _STYLES: Mapping[str, str] = {
     "info": "stroke:#2f5fb3,stroke-width:3px",
     "warning": "fill:#ffe9c7,stroke:#d97700,stroke-width:3px",
     "error": "fill:#ffd9d6,stroke:#c62828,stroke-width:3px",
+    "covered": "fill:#dff2df,stroke:#2e7d32,stroke-width:3px",
+    "missed": "fill:#ffd9d6,stroke:#c62828,stroke-width:3px",
 }
-_MARKS: Mapping[str | None, str] = {None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ "}
+_MARKS: Mapping[str | None, str] = {
+    None: "", "info": "ℹ ", "warning": "⚠ ", "error": "✖ ", "covered": "✓ ", "missed": "✗ ",
+}  # fmt: skip
 
 
 def mermaid(picture: Picture) -> str:

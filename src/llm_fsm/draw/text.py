@@ -7,7 +7,9 @@ from collections.abc import Iterator, Mapping
 from llm_fsm.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
 from llm_fsm.graph import reachable
 
-_MARKS: Mapping[str | None, str] = {None: "", "info": " (info)", "warning": " (warning)", "error": " (error)"}
+_MARKS: Mapping[str | None, str] = {None: "", "info": " (info)", "warning": " (warning)", "error": " (error)",
+    "covered": " (covered)", "missed": " (missed)",
+}  # fmt: skip
 
 
 def outline(picture: Picture) -> str:

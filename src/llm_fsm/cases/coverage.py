@@ -1,0 +1,233 @@
+"""What of a definition conversations have touched: states, transitions, conditions, keys, key results, patterns.
+
+Computed again from the events of turns on the compiled program, as `why` does, so that coverage and machine cannot
+disagree. Things are named by their JSON pointers; those of a definition that is called begin with its name and `#`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from llm_fsm import events as ev
+from llm_fsm.codes import step, steps
+from llm_fsm.conditions import test
+from llm_fsm.context import has
+from llm_fsm.definition import State
+from llm_fsm.folding import apply
+from llm_fsm.graph import path_in, search_tree
+from llm_fsm.program import Program
+from llm_fsm.session import Session
+from llm_fsm.transition import Guard, Move, verdict
+
+Kind = Literal["states", "transitions", "conditions", "keys", "key_results", "patterns"]
+_SHARED = "/global_transitions/"
+KINDS: tuple[Kind, ...] = ("states", "transitions", "conditions", "keys", "key_results", "patterns")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Coverage:
+    """How often each thing of a definition was touched. A condition counts twice: `…=true` and `…=false`."""
+
+    counts: Mapping[Kind, Mapping[str, int]]
+
+    def missing(self, kind: Kind) -> list[str]:
+        """What was never touched."""
+        return [name for name, count in self.counts[kind].items() if not count]
+
+    def share(self, kind: Kind | None = None) -> float:
+        """What part was touched, in percent; 100 where there is nothing to touch."""
+        kinds = KINDS if kind is None else (kind,)
+        every = [count for name in kinds for count in self.counts[name].values()]
+        return 100.0 * sum(bool(count) for count in every) / len(every) if every else 100.0
+
+    def plus(self, other: Coverage) -> Coverage:
+        """Both together, of one definition."""
+        return Coverage(
+            counts={
+                kind: {
+                    name: count + other.counts[kind].get(name, 0) for name, count in self.counts[kind].items()
+                }
+                for kind in KINDS
+            }
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON form: percentages, and everything with how often it was touched."""
+        shares = {kind: round(self.share(kind), 1) for kind in KINDS}
+        return {
+            "percent": round(self.share(), 1),
+            "percent_by_kind": shares,
+            **{kind: dict(self.counts[kind]) for kind in KINDS},
+        }
+
+
+def coverage_of(program: Program, conversations: Iterable[Iterable[ev.Event]]) -> Coverage:
+    """The coverage by these conversations, each given by all its events in order."""
+    touched = _Touched(program)
+    for events in conversations:
+        touched.follow(events)
+    return touched.coverage()
+
+
+def elements(program: Program) -> Iterator[tuple[Kind, str]]:
+    """Everything that can be touched, in the order of the file."""
+    for name, flow in (("", program), *program.flows.items()):
+        for state_id, plan in flow.states.items():
+            place = _named(name, f"/states{step(state_id)}")
+            yield "states", place
+            for move in plan.moves:
+                if not move.pointer.startswith(_SHARED):
+                    yield from _of_move(name, move)
+            for key in ("on_timeout", "on_exhausted"):
+                target = getattr(plan.state, key)
+                if target is not None and target not in ("raise", "continue"):
+                    yield "transitions", f"{place}/{key}"
+            for number, key in enumerate(plan.state.required_context_keys):
+                yield "keys", f"{place}/required_context_keys/{number} {key}"
+            for number, _ in enumerate(plan.state.key_results):
+                yield "key_results", f"{place}/key_results/{number}=passed"
+                yield "key_results", f"{place}/key_results/{number}=failed"
+        shared = {move.pointer: move for plan in flow.states.values() for move in plan.moves}
+        for pointer in sorted(pointer for pointer in shared if pointer.startswith(_SHARED)):
+            yield from _of_move(name, shared[pointer])
+        for pattern in flow.definition.patterns:
+            yield "patterns", _named(name, f"/patterns/{pattern}")
+
+
+def _of_move(flow: str, move: Move) -> Iterator[tuple[Kind, str]]:
+    place = _named(flow, move.pointer)
+    yield "transitions", place
+    for number, guard in enumerate(move.guards):
+        if not guard.judged:
+            yield "conditions", f"{place}/conditions/{number}=true"
+            yield "conditions", f"{place}/conditions/{number}=false"
+
+
+def _named(flow: str, pointer: str) -> str:
+    return f"{flow}#{pointer}" if flow else pointer
+
+
+@dataclass(slots=True)
+class _Touched:
+    """Follows conversations and counts."""
+
+    program: Program
+    counts: dict[Kind, Counter[str]] = field(default_factory=lambda: {kind: Counter() for kind in KINDS})
+
+    def follow(self, events: Iterable[ev.Event]) -> None:
+        session = Session(conversation_id="")
+        for event in events:
+            if session.state:
+                self.before(session, event)
+            place = (session.flow, session.state, session.turns_in_state)
+            session = apply(session, event)
+            if session.state and (
+                isinstance(event, ev.StateEntered) or place[:2] != (session.flow, session.state)
+            ):
+                self.counts["states"][self.at(session)] += 1
+            if isinstance(event, ev.ContextSet | ev.Started | ev.StateEntered):
+                self.keys(session)
+
+    def at(self, session: Session) -> str:
+        return _named(session.flow, f"/states{step(session.state)}")
+
+    def before(self, session: Session, event: ev.Event) -> None:
+        """What an event touches, told by the session that it meets."""
+        match event:
+            case ev.StateEntered():
+                self.decided(session, event.transition)
+                if event.transition:
+                    self.counts["transitions"][_named(session.flow, event.transition)] += 1
+                elif event.by in ("timeout", "exhausted"):
+                    self.counts["transitions"][f"{self.at(session)}/on_{event.by}"] += 1
+            case ev.MovePicked() | ev.MoveRefused() | ev.BotSaid() | ev.Ended():
+                self.decided(session, "")
+            case ev.KeyResultChecked():
+                self.key_result(session, event)
+
+    def decided(self, session: Session, taken: str) -> None:
+        """The conditions that were looked at: of states that decide, no further than the move that was made."""
+        program = self.program.at(session)
+        plan = None if program is None else program.states.get(session.state)
+        if plan is None:
+            return
+        data = session.data()
+        for move in plan.moves:
+            for number, guard in enumerate(move.guards):
+                holds = _holds(guard, data)
+                if holds is not None:
+                    place = f"{_named(session.flow, move.pointer)}/conditions/{number}"
+                    self.counts["conditions"][f"{place}={'true' if holds else 'false'}"] += 1
+                if plan.kind == "decide" and holds is False:
+                    break
+            if plan.kind == "decide" and (move.pointer == taken or verdict(move, data).holds):
+                break
+
+    def keys(self, session: Session) -> None:
+        program = self.program.at(session)
+        plan = None if program is None else program.states.get(session.state)
+        for number, key in enumerate(() if plan is None else plan.state.required_context_keys):
+            if has(session.context, key):
+                self.counts["keys"][f"{self.at(session)}/required_context_keys/{number} {key}"] += 1
+
+    def key_result(self, session: Session, event: ev.KeyResultChecked) -> None:
+        program = self.program.at(session)
+        plan = None if program is None else program.states.get(session.state)
+        for number, result in enumerate(() if plan is None else plan.state.key_results):
+            if result.name == event.name:
+                how = "passed" if event.passed else "failed"
+                self.counts["key_results"][f"{self.at(session)}/key_results/{number}={how}"] += 1
+
+    def coverage(self) -> Coverage:
+        found: dict[Kind, dict[str, int]] = {kind: {} for kind in KINDS}
+        for kind, name in elements(self.program):
+            found[kind][name] = self.counts[kind][name]
+        return Coverage(counts=found)
+
+
+def _holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
+    """Whether a condition holds; None where only the model can tell."""
+    if guard.judged:
+        return None
+    return all(has(data, key) for key in guard.keys) and (guard.rule is None or test(guard.rule, data).holds)
+
+
+def ways(program: Program, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """Each name of the definition itself, to the states of a shortest conversation that would touch it."""
+    graph = {
+        state_id: [*(move.target for move in plan.moves), *_by_itself(plan.state)]
+        for state_id, plan in program.states.items()
+    }
+    tree = search_tree(graph, program.definition.initial_state)
+    targets = {move.pointer: move.target for plan in program.states.values() for move in plan.moves}
+    offering: dict[str, str] = {}
+    for state_id in sorted(tree, key=lambda name: len(path_in(tree, name))):
+        for move in program.states[state_id].moves:
+            offering.setdefault(move.pointer, state_id)
+    found: dict[str, tuple[str, ...]] = {}
+    for name in names:
+        if "#" in name:
+            continue
+        pointer = name.partition("/conditions/")[0]
+        if pointer in offering:
+            further = (targets[pointer],) if name == pointer or name.endswith("=true") else ()
+            found[name] = (*path_in(tree, offering[pointer]), *further)
+        elif name.startswith("/states/"):
+            [_, state_id, *rest] = steps(name.split(" ", 1)[0])
+            way = path_in(tree, state_id)
+            state = program.states[state_id].state
+            found[name] = (
+                (*way, str(getattr(state, rest[0]))) if rest and rest[0].startswith("on_") and way else way
+            )
+    return found
+
+
+def _by_itself(state: State) -> list[str]:
+    return [
+        target
+        for target in (state.on_timeout, state.on_exhausted)
+        if target not in (None, "raise", "continue")
+    ]

@@ -1,0 +1,203 @@
+"""What tests touched of a definition: counted from the events of turns, and shown."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_command import Desk, desk  # noqa: F401
+from llm_fsm.cases.coverage import Coverage
+from llm_fsm.cases.running import Covered, Job, joined, run_job
+
+SHOP: dict[str, Any] = {
+    "name": "shop",
+    "initial_state": "ask",
+    "states": {
+        "ask": {
+            "purpose": "Ask",
+            "required_context_keys": ["age"],
+            "transitions": [
+                {"target_state": "sort", "conditions": [{"requires_context_keys": ["age"]}]},
+                {"target_state": "left", "description": "Wants to leave"},
+            ],
+        },
+        "sort": {
+            "kind": "decide",
+            "transitions": [
+                {"target_state": "bar", "conditions": [{"logic": {">=": [{"var": "age"}, 18]}}]},
+                {"target_state": "milk"},
+            ],
+        },
+        "bar": {"reply": "Wine?"},
+        "milk": {"reply": "Milk?"},
+        "left": {"reply": "Bye."},
+    },
+    "global_transitions": [{"target_state": "left", "description": "Rude"}],
+}
+WORK: dict[str, Any] = {
+    "name": "work",
+    "initial_state": "write",
+    "states": {
+        "write": {
+            "kind": "task",
+            "max_retries": 0,
+            "on_exhausted": "lost",
+            "key_results": [{"name": "long", "check": {">": [{"len": [{"var": "output"}]}, 3]}}],
+            "transitions": [{"target_state": "sign"}],
+        },
+        "sign": {
+            "kind": "wait",
+            "wait_for": "signature",
+            "timeout": 60,
+            "on_timeout": "lost",
+            "transitions": [{"target_state": "lost"}],
+        },
+        "lost": {"reply": "Lost."},
+    },
+}
+
+
+def age(number: int) -> dict[str, Any]:
+    return {
+        "name": f"age {number}",
+        "steps": [{"say": "x", "reply": {"to": "sort", "set": {"age": number}, "message": ""}}],
+    }
+
+
+def covered(folder: Path, definition: dict[str, Any], *cases: Any) -> Covered:
+    path = folder / "x.test.json"
+    path.write_text(json.dumps({"definition": definition, "cases": list(cases)}))
+    done = run_job(Job(file=str(path), cover=True))
+    assert done.passed, done
+    assert done.covered is not None
+    return done.covered
+
+
+def missing(coverage: Coverage) -> dict[str, list[str]]:
+    return {kind: coverage.missing(kind) for kind in coverage.counts if coverage.missing(kind)}
+
+
+def test_what_was_not_touched_is_listed_with_the_shortest_way_there(tmp_path: Path) -> None:
+    found = covered(tmp_path, SHOP, age(20))
+    assert missing(found.coverage) == {
+        "states": ["/states/milk", "/states/left"],
+        "transitions": ["/states/ask/transitions/1", "/states/sort/transitions/1", "/global_transitions/0"],
+        "conditions": ["/states/sort/transitions/0/conditions/0=false"],
+    }
+    assert found.ways == {
+        "/states/milk": ("ask", "sort", "milk"),
+        "/states/left": ("ask", "left"),
+        "/states/ask/transitions/1": ("ask", "left"),
+        "/states/sort/transitions/1": ("ask", "sort", "milk"),
+        "/global_transitions/0": ("ask", "left"),
+        "/states/sort/transitions/0/conditions/0=false": ("ask", "sort"),
+    }
+
+
+def test_conversations_add_up(tmp_path: Path) -> None:
+    leave = {"name": "leaves", "steps": [{"say": "x", "reply": {"to": "left"}}]}
+    found = covered(tmp_path, SHOP, age(20), age(3), leave)
+    assert missing(found.coverage) == {"transitions": ["/global_transitions/0"]}
+    assert found.coverage.counts["states"]["/states/ask"] == 3
+    assert found.coverage.share("states") == 100
+    assert found.coverage.share() == pytest.approx(100 * 14 / 15)
+
+
+def test_work_is_covered_with_its_key_results_and_what_happens_by_itself(tmp_path: Path) -> None:
+    good = {"name": "good", "start": {"reply": "long enough"}, "steps": [{"answer": {}}]}
+    late = {"name": "late", "start": {"reply": "long enough"}, "steps": [{"wait": 61}]}
+    assert missing(covered(tmp_path, WORK, good).coverage) == {
+        "transitions": ["/states/write/on_exhausted", "/states/sign/on_timeout"],
+        "key_results": ["/states/write/key_results/0=failed"],
+    }
+    assert missing(covered(tmp_path, WORK, good, late).coverage) == {
+        "transitions": ["/states/write/on_exhausted"],
+        "key_results": ["/states/write/key_results/0=failed"],
+    }
+    bad = {"name": "bad", "start": {"reply": "bad"}}
+    assert missing(covered(tmp_path, WORK, good, late, bad).coverage) == {}
+
+
+def test_parts_of_one_file_are_put_together(tmp_path: Path) -> None:
+    covered(tmp_path, SHOP, age(20), age(3))
+    file = str(tmp_path / "x.test.json")
+    jobs = [Job(file=file, cover=True, names=(name,)) for name in ("age 20", "age 3")]
+    [whole] = joined(run_job(job) for job in jobs)
+    assert whole.covered == run_job(Job(file=file, cover=True)).covered
+
+
+@pytest.fixture
+def shop(desk: Desk) -> Desk:  # noqa: F811
+    desk.write("shop.json", json.dumps(SHOP, indent=1))
+    desk.write("a.test.json", {"definition": "shop.json", "cases": [age(20)]})
+    return desk
+
+
+def test_the_table_and_the_file(shop: Desk) -> None:
+    lines = (shop.folder / "shop.json").read_text().splitlines()
+    milk, left = (lines.index(f'  "{name}": {{') + 1 for name in ("milk", "left"))
+    done = shop.run("test", "--coverage", "cov.json")
+    assert done.code == 0
+    assert "coverage of shop (shop.json)\n  states                3 of 5     60.0 %\n" in done.out
+    assert f"    shop.json:{milk}: /states/milk  by ask → sort → milk\n" in done.out
+    written = json.loads((shop.folder / "cov.json").read_text())
+    [one] = written["definitions"]
+    assert (one["file"], one["states"]["/states/bar"], one["percent_by_kind"]["keys"]) == (
+        "shop.json",
+        1,
+        100.0,
+    )
+    assert {"kind": "states", "name": "/states/left", "line": left, "way": ["ask", "left"]} in one["missing"]
+
+
+def test_files_of_one_definition_are_covered_together(shop: Desk) -> None:
+    shop.write("b.test.json", {"definition": "shop.json", "cases": [age(3)]})
+    done = shop.run("test", "--coverage", "-")
+    assert "  states                4 of 5     80.0 %\n" in done.out
+
+
+@pytest.mark.parametrize(("least", "code"), [("60", 0), ("61", 1), ("99.9", 1)])
+def test_too_little_coverage_fails(shop: Desk, least: str, code: int) -> None:
+    done = shop.run("test", "--fail-under", least)
+    assert done.code == code
+    assert ("coverage is 60.0 %, under" in done.err) == bool(code)
+
+
+def test_a_picture_shows_what_was_touched(shop: Desk) -> None:
+    shop.run("test", "--coverage", "cov.json")
+    text = shop.run("show", "shop.json", "--coverage", "cov.json").out
+    assert "sort (decide, covered)" in text
+    assert "-> milk (missed)" in text
+    assert (
+        "class milk missed"
+        in shop.run("show", "shop.json", "--coverage", "cov.json", "--format", "mermaid").out
+    )
+    assert (
+        'fillcolor="#ffd9d6"'
+        in shop.run("show", "shop.json", "--coverage", "cov.json", "--format", "dot").out
+    )
+    assert (
+        "milk (final) (✗)" in shop.run("show", "shop.json", "--coverage", "cov.json", "--format", "boxes").out
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "said"),
+    [
+        ("none.json", None, "none.json: the file cannot be read"),
+        ("a.test.json", None, "this is no coverage file"),
+        (
+            "other.json",
+            {"coverage": 1, "definitions": []},
+            "no tests of the definition 'shop' were counted in it",
+        ),
+    ],
+)
+def test_what_is_no_coverage_file(shop: Desk, name: str, content: object, said: str) -> None:
+    if content is not None:
+        shop.write(name, content)
+    done = shop.run("show", "shop.json", "--coverage", name)
+    assert (done.code, said in done.err) == (2, True)
