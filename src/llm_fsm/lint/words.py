@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any, NamedTuple
 
+from llm_fsm.codes import step
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
 
 _STATE_TEXTS = (
     *("description", "purpose", "instructions"),
     *("extraction_instructions", "response_instructions"),
 )
+_DEPTH = 64
 _FORMAT_NAMES = (
     "context_update",
     "target_state",
@@ -39,6 +42,55 @@ def texts(subject: Subject) -> Iterator[tuple[str, str]]:
         for placed in (transition, *transition.items("conditions")):
             if text := placed.text("description"):
                 yield f"{placed.pointer}/description", text
+
+
+class Text(NamedTuple):
+    """A text of the file, or a key of one of its objects, and its pointer."""
+
+    pointer: str
+    text: str
+    is_key: bool
+
+
+def every_text(subject: Subject) -> tuple[Text, ...]:
+    """Every text and every key of the whole document, made once."""
+    return subject.once(_every_text)
+
+
+def all_joined(subject: Subject) -> str:
+    """All of them in one text, for a first look; made once."""
+    return subject.once(_joined)
+
+
+def _every_text(subject: Subject) -> tuple[Text, ...]:
+    return tuple(_texts_in(subject.root.value, "", 0))
+
+
+def _joined(subject: Subject) -> str:
+    found: list[str] = []
+    left: list[tuple[Any, int]] = [(subject.root.value, 0)]
+    while left:
+        value, depth = left.pop()
+        if isinstance(value, str):
+            found.append(value)
+        elif isinstance(value, dict | list) and depth < _DEPTH:
+            if isinstance(value, dict):
+                found.extend(value)
+            left.extend((item, depth + 1) for item in (value.values() if isinstance(value, dict) else value))
+    return "\n".join(found)
+
+
+def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[Text]:
+    if isinstance(value, str):
+        yield Text(pointer, value, False)
+    elif isinstance(value, dict) and depth < _DEPTH:
+        for key, item in value.items():
+            place = pointer + step(key)
+            yield Text(place, key, True)
+            yield from _texts_in(item, place, depth + 1)
+    elif isinstance(value, list) and depth < _DEPTH:
+        for index, item in enumerate(value):
+            yield from _texts_in(item, f"{pointer}/{index}", depth + 1)
 
 
 def replies(subject: Subject) -> Iterator[tuple[str, str]]:

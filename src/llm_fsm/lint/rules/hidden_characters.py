@@ -17,24 +17,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from llm_fsm.codes import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.words import all_joined, every_text
 
 # Joiners (200c, 200d) and direction marks (200e, 200f) belong to the writing of many languages and to emoji.
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2060\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
 _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
-_DEPTH = 64
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look at every text and at every name; one finding a text."""
-    for pointer, text, is_key in _texts(subject.root.value, "", 0):
+    if _HIDDEN.search(all_joined(subject)) is None:
+        return
+    for pointer, text, is_key in every_text(subject):
         if text.isascii() and text.isprintable():
             continue
         found = _HIDDEN.search(_FLAG.sub("", text))
@@ -42,19 +42,6 @@ def check(subject: Subject) -> Iterator[Finding]:
             what = "this name" if is_key else "this text"
             message = f"{what} has the hidden character U+{ord(found[0]):04X}"
             yield RULE.finding(message, pointer=pointer, hint="take it out")
-
-
-def _texts(value: Any, pointer: str, depth: int) -> Iterator[tuple[str, str, bool]]:
-    if isinstance(value, str):
-        yield pointer, value, False
-    elif isinstance(value, dict) and depth < _DEPTH:
-        for key, item in value.items():
-            place = pointer + step(key)
-            yield place, key, True
-            yield from _texts(item, place, depth + 1)
-    elif isinstance(value, list) and depth < _DEPTH:
-        for index, item in enumerate(value):
-            yield from _texts(item, f"{pointer}/{index}", depth + 1)
 
 
 RULE = Rule(name="hidden-characters", code="S125", level="warning", check=check)

@@ -88,10 +88,11 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _unknown(part: Part, word: str, value: Any) -> Iterator[Finding]:
     place = part.pointer + step(word)
     own = nearest(word, _OWN)
-    if own is not None and _ratio(word, own) >= _NEAR and _is_setting(value):
+    prefixed = word.startswith(("x-", "X-", "x_"))
+    if own is not None and _ratio(word, own) >= _NEAR and (prefixed or _is_setting(value)):
         yield _finding(f"{quoted(word)} is none of the settings of a key", place, own)
         return
-    if word.startswith(("x-", "X-", "x_")):
+    if prefixed:
         return
     if part.pointer == "/context_schema" and looks_like_key(word, value):
         if not isinstance(part.schema.get("properties"), dict) and nearest(word, ["properties"]) is None:

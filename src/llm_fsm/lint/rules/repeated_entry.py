@@ -52,6 +52,9 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _conditions(subject: Subject) -> Iterator[Finding]:
     """Conditions that ask the same twice in one transition."""
     for _, transition in subject.transitions():
+        conditions = transition.value.get("conditions")
+        if not isinstance(conditions, list) or len(conditions) < 2:
+            continue
         said: set[str] = set()
         for condition in transition.items("conditions"):
             keys = sorted(key for _, key in condition.texts("requires_context_keys"))

@@ -15,7 +15,6 @@ Change the second one, or take it out.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -24,24 +23,25 @@ from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 
+_COMPARED = 50
 _DEFAULTS = (("auto", False), ("return", False), ("priority", 100))
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare the transitions of each state; what is left away counts as its default."""
-    seen: dict[str, str] = {}
+    seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
     for owner, transition in subject.transitions():
         target = transition.value.get("target_state")
         if not isinstance(target, str):
             continue
-        text = json.dumps([owner, _plain(transition.value)], sort_keys=True)
-        if text in seen:
+        others, plain = seen.setdefault((owner, target), []), _plain(transition.value)
+        if plain in others[:_COMPARED]:
             yield RULE.finding(
                 f"this transition to {quoted(target)} stands here a second time",
                 pointer=transition.pointer,
                 hint="change it, or take it out",
             )
-        seen.setdefault(text, transition.pointer)
+        others.append(plain)
 
 
 def repeated(subject: Subject) -> frozenset[str]:

@@ -15,12 +15,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
-from llm_fsm.codes import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.words import all_joined, every_text
 
 _SECRET = re.compile(
     r"\b(?:sk-(?:proj-|ant-|live-)?[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{30,}"
@@ -29,37 +28,45 @@ _SECRET = re.compile(
     r"|\b[Bb]earer\s+(?=[\w.~+/-]*\d)[\w.~+/-]{24,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
     r"|\b[a-z][a-z0-9+.-]{2,12}://[^\s/:@]{1,64}:[^\s/:@{}$<]{4,64}@[\w.-]+"
 )
-_SIGNS = ("sk", "rk_", "gh", "glpat", "AKIA", "ASIA", "AIza", "xox", "hf_", "eyJ", "earer", "PRIVATE", "://")
+_SIGNS = (
+    *(
+        "sk-",
+        "sk_live_",
+        "sk_test_",
+        "rk_",
+        "ghp_",
+        "gho_",
+        "ghu_",
+        "ghs_",
+        "ghr_",
+        "github_pat_",
+        "glpat-",
+        "AKIA",
+    ),
+    *("ASIA", "AIza", "xox", "hf_", "eyJ", "earer ", "PRIVATE KEY", "://"),
+)
+"""One of these is in every secret that is known."""
 _SHOWN = 8
-_DEPTH = 64
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look at every text of the file."""
-    for pointer, text in _texts(subject.root.value, "", 0):
-        if any(sign in text for sign in _SIGNS):
-            found = _SECRET.search(text)
-            if found is not None and not _made_up(found[0]):
-                yield RULE.finding(
-                    f'"{found[0][:_SHOWN]}…" looks like a key or password of some service',
-                    pointer=pointer,
-                    hint="revoke it, and keep secrets out of definitions",
-                )
+    if not any(sign in all_joined(subject) for sign in _SIGNS):
+        return
+    for pointer, text, is_key in every_text(subject):
+        found = None if is_key else _SECRET.search(text)
+        if found is not None and not _made_up(found[0]):
+            yield RULE.finding(
+                f'"{found[0][:_SHOWN]}…" looks like a key or password of some service',
+                pointer=pointer,
+                hint="revoke it, and keep secrets out of definitions",
+            )
 
 
 def _made_up(text: str) -> bool:
     """True for what stands for a key: `sk-xxxxxxxxxxxxxxxxxxxx`."""
     tail = re.sub(r"^[A-Za-z]+[-_ ]", "", text)
     return len(set(tail.casefold())) < 6 or "your" in text.casefold()
-
-
-def _texts(value: Any, pointer: str, depth: int) -> Iterator[tuple[str, str]]:
-    if isinstance(value, str):
-        yield pointer, value
-    elif isinstance(value, dict | list) and depth < _DEPTH:
-        members = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in members:
-            yield from _texts(item, pointer + step(key), depth + 1)
 
 
 RULE = Rule(name="secret-literal", code="W412", level="warning", check=check)

@@ -22,21 +22,27 @@ from llm_fsm.lint.spelling import quoted, slip
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.words import known_names, texts
 
-_MOVING = r"(?:go|goes|going|move|moves|switch|transition|transitions|jump|proceed|advance|return|route|forward|change)"
 _QUOTED = r"[`\"'“‘«]([A-Za-z_][\w-]{1,63})[`\"'”’»]"
-_STATE = re.compile(
-    rf"\b{_MOVING}\b[^.;\n`\"'“]{{0,24}}?\bto\s+(?:the\s+)?(?-i:state|step|node)\s+(?:{_QUOTED}|([A-Za-z_][\w-]{{1,63}})(?=\s*(?:[.,;:!)\n]|$|\b(?:when|if|once|as|after|and|or)\b)))"
-    rf"|\b{_MOVING}\b[^.;\n`\"'“]{{0,24}}?\bto\s+(?:the\s+)?(?:{_QUOTED}|([A-Za-z]+_\w+))\s+state\b"
-    rf"|\b{_MOVING}\b[^.;\n`\"'“]{{0,24}}?\bto\s+(?:`([A-Za-z_][\w-]{{1,63}})`|([A-Za-z]+_\w+)\b)",
+_ENDS = r"(?=\s*(?:[.,;:!)\n]|$|\b(?:when|if|once|as|after|and|or|to|for|with|first)\b))"
+_TO = re.compile(r"\bto\s+(?:the\s+)?")
+_PLACE = re.compile(
+    rf"(?:state|step|node)\s+(?:{_QUOTED}|([A-Za-z_][\w-]{{1,63}}){_ENDS})|(?:{_QUOTED}|([A-Za-z]+_\w+))\s+state\b"
+    r"|`([A-Za-z_][\w-]{1,63})`|([A-Za-z]+_\w+)\b"
+)
+_MOVING = re.compile(
+    r"\b(?:go|goes|going|move|moves|switch|transition|transitions|jump|proceed|advance|return|route|forward|change)\b"
+    r"[^.;\n`\"'“]{0,24}$",
     re.IGNORECASE,
 )
-_USING = r"(?:call|calls|use|uses|using|invoke|run|execute)"
+_SHORTLY_BEFORE = 40
+_USING = re.compile(
+    r"\b(?:[Cc]alls?|[Uu]se|[Uu]ses|[Uu]sing|[Ii]nvoke|[Rr]un|[Ee]xecute)\s+(?:the\s+|your\s+)?"
+)
 _TOOL = re.compile(
-    rf"\b{_USING}\s+(?:the\s+|your\s+)?(?:tool|function)\s+(?:{_QUOTED}|([A-Za-z]+_\w+)|([A-Za-z][\w-]{{2,63}})(?=\s*(?:[.,;:!)\n]|$|\b(?:to|for|with|when|if|first)\b)))"
-    rf"|\b{_USING}\s+(?:the\s+|your\s+)?(?:{_QUOTED}|([A-Za-z]+_\w+))\s+(?:tool|function)\b"
-    r"|(?<![\w.`])`?([a-z]+(?:_[a-z0-9]+)+)\(\)",
-    re.IGNORECASE,
+    rf"(?:tool|function)\s+(?:{_QUOTED}|([A-Za-z]+_\w+)|([A-Za-z][\w-]{{2,63}}){_ENDS})"
+    rf"|(?:{_QUOTED}|([A-Za-z]+_\w+))\s+(?:tool|function)\b"
 )
+_CALL = re.compile(r"(?<![\w.`])`?([a-z]+(?:_[a-z0-9]+)+)\(\)")
 _NO_NAMES = frozenset(
     {
         *(
@@ -112,12 +118,11 @@ def check(subject: Subject) -> Iterator[Finding]:
     spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in subject.states}
     tools = subject.root.value.get("tools")
     for pointer, text in texts(subject):
-        for pattern, what, there in (
-            (_STATE, "state", list(subject.states)),
-            (_TOOL, "tool", list(tools or ())),
+        for names, what, there in (
+            (_places(text), "state", subject.states),
+            (_tools(text), "tool", tools or ()),
         ):
-            for found in pattern.finditer(text):
-                name = next(group for group in found.groups() if group)
+            for name in names:
                 plain = name.casefold()
                 if (
                     plain in known
@@ -127,12 +132,27 @@ def check(subject: Subject) -> Iterator[Finding]:
                     continue
                 if ("_" in name or f"`{name}`" in text) and any(slip(plain, one) for one in known):
                     continue
-                yield RULE.finding(
-                    f"there is no {what} {quoted(name)}",
-                    pointer=pointer,
-                    hint=subject.speller.hint(name, there, f"{what}s"),
-                )
+                hint = subject.speller.hint(name, there, f"{what}s")
+                yield RULE.finding(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)
                 break
+
+
+def _places(text: str) -> Iterator[str]:
+    """Names after words that send to a state."""
+    for lead in _TO.finditer(text):
+        found = _PLACE.match(text, lead.end())
+        if found is not None and _MOVING.search(text[max(0, lead.start() - _SHORTLY_BEFORE) : lead.start()]):
+            yield next(group for group in found.groups() if group)
+
+
+def _tools(text: str) -> Iterator[str]:
+    """Names after words that tell to use a tool, and names that are called."""
+    for lead in _USING.finditer(text):
+        found = _TOOL.match(text, lead.end())
+        if found is not None:
+            yield next(group for group in found.groups() if group)
+    if "()" in text:
+        yield from _CALL.findall(text)
 
 
 RULE = Rule(name="unknown-place-in-words", code="W414", level="warning", check=check)
