@@ -21,7 +21,7 @@ from llm_fsm.errors import ReplyError
 MAX_CHARS = 1_000_000
 _MAX_REPAIR_CHARS = 100_000
 _MAX_CANDIDATES = 50
-_THINKING = re.compile(r"^\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
+THINKING = re.compile(r"^\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
 
 
@@ -178,7 +178,7 @@ def _find(text: str) -> Any:
             pass
         else:
             return _find(value) if isinstance(value, str) and value.startswith("{") else value
-    body = _THINKING.sub("", text)
+    body = THINKING.sub("", text)
     for candidate in (*_FENCE.findall(body)[:5], body):
         chosen = _chosen(_objects(candidate))
         if chosen is not None:
