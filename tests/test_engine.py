@@ -258,11 +258,11 @@ async def test_stream_gives_events_as_they_happen_and_then_the_turn() -> None:
     names = [type(event).__name__ async for event in stream]
     assert names == [
         "UserSaid",
+        "MessageDelta",
         "ModelReplied",
         "MovePicked",
         "ContextSet",
         "StateEntered",
-        "MessageDelta",
         "BotSaid",
         "Ended",
     ]

@@ -35,6 +35,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "recovery",
         "running",
         "shipped",
+        "voice",
     ),
     "ports": (
         "functions",
@@ -72,6 +73,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "reply",
         "rounds",
         "speech",
+        "stream",
         "talk",
         "terms",
         "transition",

@@ -215,3 +215,41 @@ async def test_the_requests_timeout_bounds_everything():
 
 def test_other_loggers_are_untouched():
     assert logging.getLogger("httpx").level == logging.NOTSET
+
+
+REPLY = '{"message": "Hello there, who are you?"}'
+
+
+async def streamed(replies, asked=None, *, refuse=()):
+    with serve_scripted(replies, refuse=refuse) as server:
+        llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", pacing=Slept().pacing)
+        return [item async for item in llm.stream(asked or request())], server
+
+
+LITELLM_WARNS = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+"""litellm reads fields that its pydantic calls old."""
+
+
+@LITELLM_WARNS
+@pytest.mark.parametrize("refuse", [(), ("schema",), ("schema", "tool", "json_object")])
+async def test_a_reply_arrives_in_pieces(refuse):
+    (*pieces, reply), _ = await streamed([REPLY], refuse=refuse)
+    assert len(pieces) > 1
+    assert "".join(pieces) == reply.text == REPLY
+    assert reply.output_tokens > 0
+
+
+@LITELLM_WARNS
+async def test_calls_of_tools_arrive_whole_at_the_end():
+    asked = request(tools=(LOOK,))
+    [reply], _ = await streamed([calls(("look", {"at": "sky"}))], asked)
+    assert [(call.name, call.arguments) for call in reply.tool_calls] == [("look", '{"at": "sky"}')]
+
+
+@LITELLM_WARNS
+async def test_a_stream_is_asked_for_again_before_its_first_piece():
+    (*pieces, reply), server = await streamed([HttpReply(status=503, body={"error": "busy"}), REPLY])
+    assert "".join(pieces) == reply.text
+    assert len(server.requests) == 2
+    with pytest.raises(ModelError, match="key is missing or refused"):
+        await streamed([HttpReply(status=401, body={"error": "no"})])

@@ -14,13 +14,17 @@ from typing import Any
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError
 from llm_fsm.functions import called
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.messages import ModelReply
 from llm_fsm.tool_results import result_value
 
 
-async def ask(llm: LLM, effect: AskModel, left: float | None, whole: float | None) -> ModelReply:
+async def ask(
+    llm: LLM, effect: AskModel, left: float | None, whole: float | None, listener: Listener | None = None
+) -> ModelReply:
     """The model's reply. `left`: seconds that it may take, None: no limit; `whole`: those of the whole turn.
+
+    `listener` hears it while it arrives.
 
     Raises ModelError, or another LLMFSMError of the adapter's own; everything else that an adapter raises is
     a fault of the adapter, and becomes a ModelError that names it.
@@ -30,7 +34,8 @@ async def ask(llm: LLM, effect: AskModel, left: float | None, whole: float | Non
         request = replace(request, view=effect.view())
     try:
         async with asyncio.timeout(left) as timer:
-            reply = await _checked(llm, llm.complete(request))
+            waiting = llm.complete(request) if listener is None else listened(llm, request, listener)
+            reply = await _checked(llm, waiting)
     except TimeoutError as error:
         if not timer.expired():
             raise _fault(llm, error, retryable=True) from error

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -103,7 +103,7 @@ class TurnStream:
         self._run = run
         self.turn: Turn | None = None
 
-    async def __aiter__(self) -> AsyncIterator[Event]:
+    async def __aiter__(self) -> AsyncGenerator[Event, None]:
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
 
         async def work() -> Turn:
@@ -121,6 +121,7 @@ class TurnStream:
         finally:
             if not task.done():
                 task.cancel()
+                await asyncio.wait([task])
 
 
 class AsyncConversation:

@@ -13,7 +13,7 @@ from llm_fsm.execution import execute
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Handler
 from llm_fsm.journal import Journal
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, Listener
 from llm_fsm.messages import ModelReply
 from llm_fsm.observers import Observer
 from llm_fsm.points import run_point
@@ -104,19 +104,24 @@ class Edition:
 
     # -- effects
 
-    async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
+    async def ask(self, effect: AskModel, left: float | None, listener: Listener | None = None) -> ModelReply:
         """Call the model within what is left of the turn's time; for a summary the summariser, if there is one."""
         summarizer = self._services.summarizer
         if effect.asked_for == "summary" and summarizer is not None:
             return await summarised(summarizer, effect, left)
-        return await ask(self._services.llm(), effect, left, self.timeout)
+        return await ask(self._services.llm(), effect, left, self.timeout, listener)
 
     async def run_handlers(
-        self, effect: RunHandlers, left: Callable[[], float | None] | None, journal: Journal | None = None
+        self,
+        effect: RunHandlers,
+        left: Callable[[], float | None] | None,
+        journal: Journal | None = None,
+        *,
+        ahead: bool = False,
     ) -> HandlerResults:
-        """Run the handlers of one point in order."""
+        """Run the handlers of one point in order; `ahead` of their turn in the journal."""
         services = self._services
-        return await run_point(services.handlers, effect, services.error_mode, left, journal)
+        return await run_point(services.handlers, effect, services.error_mode, left, journal, ahead=ahead)
 
     async def execute(self, effect: Execute, running: Running) -> Executed:
         """Run the function of a task."""

@@ -361,7 +361,11 @@ class Reminded(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MessageDelta(Event):
-    """Words on their way to the user, while streaming. Never part of a turn record."""
+    """Words on their way to the user, while streaming. Never part of a turn record.
+
+    `provisional`: the turn is not saved yet. `restart`: the words so far are withdrawn, and these stand instead.
+    """
 
     text: str
     provisional: bool = True
+    restart: bool = False

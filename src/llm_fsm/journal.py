@@ -63,11 +63,15 @@ class Journal:
             await self._flush()
         return time
 
-    async def once(self, kind: str, perform: Callable[[], Awaitable[Entry]], *, acts: bool = True) -> Entry:
+    async def once(
+        self, kind: str, perform: Callable[[], Awaitable[Entry]], *, acts: bool = True, key: str = ""
+    ) -> Entry:
         """The result of the next step: as written down, or performed now and then written down.
 
-        `acts` False: it may be fetched again, so writing it down waits for a step that acts.
+        `acts` False: it may be fetched again, so writing it down waits for a step that acts. `key`: the one under
+        which it may have been performed `ahead`.
         """
+        before = self._keyed.pop(key, None) if key else None
         if self._known:
             entry = self._known.pop(0)
             if entry["kind"] == kind:
@@ -76,11 +80,21 @@ class Journal:
             await self._part_here()
         if acts:
             await self._flush()
-        entry = {**await perform(), "kind": kind}
+        entry = {**(await perform() if before is None else before), "kind": kind}
         self._used.append(entry)
         self._waiting.append(entry)
         if acts:
             await self._flush()
+        return entry
+
+    @property
+    def is_ahead(self) -> bool:
+        """True when results are there before their turn."""
+        return bool(self._keyed)
+
+    async def ahead(self, key: str, perform: Callable[[], Awaitable[Entry]]) -> Entry:
+        """The result of a step before its turn; `once` with the same key gives it again."""
+        entry = self._keyed[key] = await self.keyed(key, perform)
         return entry
 
     async def keyed(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -18,8 +20,13 @@ async def run_point(
     mode: ErrorMode,
     left: Callable[[], float | None] | None,
     journal: Journal | None = None,
+    *,
+    ahead: bool = False,
 ) -> HandlerResults:
-    """Run the handlers of one point in order; each sees what those before it changed."""
+    """Run the handlers of one point in order; each sees what those before it changed.
+
+    `ahead`: before the model's reply is whole. What they give then is kept, and read when their turn comes.
+    """
     context: dict[str, Any] = dict(effect.session.context)
     results: list[HandlerResult] = []
     for handler in handlers:
@@ -33,13 +40,25 @@ async def run_point(
             return result_entry(_plain(await run(handler, occasion, mode=mode, timeout=timeout)))
 
         kind = f"{effect.point.value}:{handler.name}"
-        entry = await perform() if journal is None else await journal.once(kind, perform)
+        if journal is None:
+            entry = await perform()
+        elif ahead:
+            entry = await journal.ahead(_key(kind, effect, context), perform)
+        else:
+            key = _key(kind, effect, context) if journal.is_ahead else ""
+            entry = await journal.once(kind, perform, key=key)
         result = entry_result(entry)
         results.append(result)
         _overlay(context, result.changes)
         if result.veto is not None:
             break
     return HandlerResults(results=tuple(results))
+
+
+def _key(kind: str, effect: RunHandlers, context: Mapping[str, Any]) -> str:
+    """What tells this run of a handler from others in the turn."""
+    occasion = [kind, effect.session.state, effect.target, sorted(effect.updated), context]
+    return hashlib.sha256(json.dumps(occasion, sort_keys=True).encode()).hexdigest()
 
 
 def _plain(result: HandlerResult) -> HandlerResult:

@@ -9,9 +9,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator, Iterable, Mapping
+from copy import copy
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from llm_fsm import events as ev
 from llm_fsm.context import accept_host, blotted, secret_texts
@@ -59,6 +60,7 @@ class Progress:
         "hidden",
         "kits",
         "points",
+        "promise",
         "reopened",
         "root",
         "said",
@@ -98,8 +100,17 @@ class Progress:
         self.reopened: Frame | None = None
         self.fallback = False
         self.stopped: Stopped = ""
+        self.promise: str | None = None
+        """In a fork: the words that stand before those of the reply, where these may be shown."""
         self.space = session.conversation_id
         """What tells the calls of this course from those of others that began at the same time."""
+
+    def fork(self) -> Self:
+        """The same course beside itself: what it notes from now on is its own."""
+        other = copy(self)
+        other.events, other.said, other.seen = list(self.events), list(self.said), set(self.seen)
+        other.hidden = set(self.hidden)
+        return other
 
     def note(self, event: ev.Event) -> None:
         self.session = apply(self.session, event)

@@ -20,6 +20,7 @@ from llm_fsm.effects import (
     HandlerResults,
     OutOfTime,
     PlannedCall,
+    Point,
     Result,
     RunHandlers,
     ToolResult,
@@ -47,7 +48,8 @@ from llm_fsm.session import Session
 from llm_fsm.stores.base import Commit, Store
 from llm_fsm.tool_batch import Perform
 from llm_fsm.toolbox import Toolbox
-from llm_fsm.turn import Means, Step, advance
+from llm_fsm.turn import Means, Step, advance, rehearse
+from llm_fsm.voice import Listening, Voice
 
 _TALK = ("turn", "greeting", "words")
 
@@ -119,11 +121,13 @@ class Host(Protocol):
         """Tell whoever observes."""
         ...
 
-    async def ask(self, effect: AskModel, left: float | None) -> ModelReply:
+    async def ask(self, effect: AskModel, left: float | None, listener: Listening | None) -> ModelReply:
         """Call the model."""
         ...
 
-    async def run_handlers(self, effect: RunHandlers, left: Any, journal: Journal | None) -> HandlerResults:
+    async def run_handlers(
+        self, effect: RunHandlers, left: Any, journal: Journal | None, *, ahead: bool = False
+    ) -> HandlerResults:
         """Run the handlers of a point."""
         ...
 
@@ -143,6 +147,7 @@ class Running:
         self.events: list[ev.Event] = []
         self.journal: Journal | None = None
         self._sink = sink
+        self._voice = None if sink is None else Voice(lambda delta: sink(conversation_id, delta))
         self._alone = alone
         self._deadline = None if host.timeout is None else time.monotonic() + host.timeout
 
@@ -171,8 +176,8 @@ class Running:
     def tell(self, event: ev.Event) -> None:
         self.host.publish(self.id, event)
         if self._sink is not None:
-            if isinstance(event, ev.BotSaid):
-                self._sink(self.id, ev.MessageDelta(text=event.text))
+            if isinstance(event, ev.BotSaid) and self._voice is not None:
+                self._voice.up_to(event.text)
             self._sink(self.id, event)
 
     def tell_again(self, happened: Sequence[ev.Event]) -> None:
@@ -189,7 +194,7 @@ class Running:
         """Perform effects until the turn is over."""
         self.take(step.events)
         while step.effect is not None:
-            step = advance(step, await self.perform(step.effect))
+            step = advance(step, await self.perform(step.effect, step))
             self.take(step.events)
         return step
 
@@ -199,12 +204,28 @@ class Running:
             with suppress(StoreError):  # what failed says more
                 await self.journal.fail()
 
+    def _listening(self, step: Step) -> Listening | None:
+        """Whoever hears the reply that the step asks for; None where nobody may before it is whole."""
+        asks = isinstance(step.effect, AskModel) and step.effect.asked_for in _TALK
+        if self._voice is None or not asks or Point.POST_PROCESSING in self.host.means.points:
+            return None
+
+        async def judge(head: str) -> str | None:
+            trial = rehearse(step, head)
+            while isinstance(trial.effect, RunHandlers):
+                effect = trial.effect
+                found = await self.host.run_handlers(effect, self.left, self.journal, ahead=True)
+                trial = advance(trial, found)
+            return trial.course.promise
+
+        return Listening(self._voice, judge)
+
     # -- effects
 
-    async def perform(self, effect: Effect) -> Result:
-        """What one effect brings back, journalled where it acts."""
+    async def perform(self, effect: Effect, step: Step) -> Result:
+        """What the effect of a step brings back, journalled where it acts."""
         if isinstance(effect, AskModel):
-            return await self._model(effect)
+            return await self._model(effect, self._listening(step))
         if isinstance(effect, RunHandlers):
             return await self.host.run_handlers(effect, self.left, self.journal)
         if isinstance(effect, CallTools):
@@ -213,24 +234,25 @@ class Running:
             return await self._checks(effect)
         return await self._function(effect)
 
-    async def _model(self, effect: AskModel) -> ModelReply | OutOfTime:
+    async def _model(self, effect: AskModel, listener: Listening | None) -> ModelReply | OutOfTime:
         if self.journal is None:
-            return await self.asked(effect)
+            return await self.asked(effect, listener)
 
         async def fetch() -> Mapping[str, Any]:
-            return reply_entry(await self.asked(effect))
+            return reply_entry(await self.asked(effect, listener))
 
         acts = bool(self.host.means.points) or effect.asked_for not in _TALK
         return entry_reply(await self.journal.once("model", fetch, acts=acts))
 
-    async def asked(self, effect: AskModel) -> ModelReply | OutOfTime:
+    async def asked(self, effect: AskModel, listener: Listening | None = None) -> ModelReply | OutOfTime:
         """What the model replies, within what is left of the turn's time and of the run's limit."""
         left = self.left()
         if effect.left is None:
-            return await self.host.ask(effect, left)
+            return await self.host.ask(effect, left, listener)
         began = time.monotonic()
         try:
-            reply = await self.host.ask(effect, effect.left if left is None else min(left, effect.left))
+            most = effect.left if left is None else min(left, effect.left)
+            reply = await self.host.ask(effect, most, listener)
         except ModelError:
             waited = time.monotonic() - began
             if waited < effect.left - TICK:

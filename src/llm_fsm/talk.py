@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.context import accept_reply
-from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
 from llm_fsm.foresight import Outlook, outlook
@@ -24,6 +25,15 @@ from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
 from llm_fsm.session import Session, cut
 from llm_fsm.transition import Move, Refusal, judge
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """What a reply leads to. `by`: auto, pattern or model; `followed`: its words were written for where it leads."""
+
+    move: Move | None
+    by: str
+    followed: bool
 
 
 class Talking(Repairing):
@@ -72,36 +82,69 @@ class Talking(Repairing):
         here, flow, program = self.plan, self.session.flow, self.program
         if self.has("correct") and (yield from self.corrected(reply, before)):
             return None
-        by = "auto"
-        move = yield from self.first(here.autos)
-        if move is None and reply.target in program.patterns:
+        decision = yield from self.decided(reply)
+        if isinstance(decision, str):
+            return decision
+        if decision.by == "pattern":
             yield from self.repair(reply, look)
             return None
-        if move is None and reply.target != here.id:
-            by = "model"
-            judged = self.judged(here, reply.target)
-            if isinstance(judged, Refusal):
-                self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
-                return self.complaint(reply.target, judged.reason)
-            veto = yield from self.vetoed(judged)
-            if veto is not None:
-                return self.complaint(reply.target, veto)
-            move = judged
+        move = decision.move
         first = len(self.said)
         if move is None:
             if here.fixed is not None:
                 self.complain()
             self.say_fixed()
         else:
-            yield from self.enter(move, by)
+            yield from self.enter(move, decision.by)
             yield from self.settle()
-        followed = by == "model" or move is None or reply.target in (here.id, move.target)
         arrival = self.plan if self.reopened is None or move is None else program.states[move.target]
-        if followed and (move is None or here.fixed is None or arrival.fixed is None):
+        if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
         foreseen = look.arrivals.get(reply.target, frozenset())
         yield from self.complete_words(frozenset((flow, state) for state in foreseen))
         return None
+
+    def decided(self, reply: Reply) -> Generator[Effect, Result, Decision | str]:
+        """What follows from a pick, now that its values are kept; or why it does not stand."""
+        here = self.plan
+        move = yield from self.first(here.autos)
+        if move is not None:
+            return Decision(move=move, by="auto", followed=reply.target in (here.id, move.target))
+        if reply.target in self.program.patterns:
+            return Decision(move=None, by="pattern", followed=False)
+        if reply.target == here.id:
+            return Decision(move=None, by="model", followed=True)
+        judged = self.judged(here, reply.target)
+        if isinstance(judged, Refusal):
+            self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
+            return self.complaint(reply.target, judged.reason)
+        veto = yield from self.vetoed(judged)
+        if veto is not None:
+            return self.complaint(reply.target, veto)
+        return Decision(move=judged, by="model", followed=True)
+
+    def rehearsal(self, head: str, asked_for: AskedFor) -> Run:
+        """Check the move of a reply whose words are not there yet, in a fork; `promise` says whether they count.
+
+        Nothing is promised where that depends on more: a fixed reply of the state left, a corrected answer.
+        """
+        said = "".join(f"{words}\n\n" for words in self.said if words)
+        if asked_for != "turn":
+            self.promise = said
+            return
+        self.note(ev.ModelReplied(asked_for=asked_for, text=head))
+        here, before = self.plan, self.session.context
+        try:
+            reply = parse(head)
+        except ReplyError:
+            return
+        yield from self.update(reply)
+        after = self.session.context
+        if self.has("correct") and any(after.get(key) != value for key, value in before.items()):
+            return
+        decision = yield from self.decided(reply)
+        if isinstance(decision, Decision) and decision.followed and (decision.move is None or here.fixed is None):
+            self.promise = said
 
     def judged(self, here: StatePlan, target: str) -> Move | Refusal:
         """The move to a state that was named, if it stands."""

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from llm_fsm import events as ev
 from llm_fsm.course import Answer, Course, Heard, Opening, Run
-from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.effects import AskModel, Effect, Point, Result
 from llm_fsm.folding import apply
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import Usage
@@ -83,6 +83,19 @@ def begin_due(program: Program, session: Session, time: float, means: Means = _B
 def advance(step: Step, result: Result) -> Step:
     """The next step, given what the effect of this one brought back."""
     return _next(step.course, step.run, result)
+
+
+def rehearse(step: Step, head: str) -> Step:
+    """A step beside the turn: what becomes of the reply that `step` asks for, of which only the move is known.
+
+    Its effects are handlers of CONTEXT_UPDATE and PRE_TRANSITION, whose results hold for the turn, too. When there
+    are no more, `course.promise` holds the words that stand before those of the reply, or None where its words
+    must not be shown.
+    """
+    if not isinstance(step.effect, AskModel):
+        raise TypeError(f"only a reply can be rehearsed, not what {type(step.effect).__name__} brings back")
+    course = step.course.fork()
+    return _next(course, course.rehearsal(head, step.effect.asked_for), None)
 
 
 def _next(course: Course, run: Run, result: Result | None) -> Step:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TypeVar
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -20,9 +19,9 @@ from rich.text import Text
 
 from llm_fsm.cli import exits, printing, slash
 from llm_fsm.cli.talk import Talk
+from llm_fsm.conversation import Turn
 from llm_fsm.errors import ConversationConflict, ConversationEnded, ModelError, StoreError
-
-T = TypeVar("T")
+from llm_fsm.events import MessageDelta
 
 NOTE = "dim"
 FAULT = "red"
@@ -52,12 +51,24 @@ class Screen:
             Text(f"{printing.PROGRAM}: error: {printing.one_line(text)}", style=FAULT), soft_wrap=True
         )
 
-    def while_thinking(self, work: Callable[[], T]) -> T:
-        """Do the work with a spinner and the seconds that have passed."""
+    def hear_out(self, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
+        """Show the words of a turn as they come; until then a spinner and the seconds that have passed."""
         columns = (SpinnerColumn(), TextColumn("thinking"), _Seconds())
-        with Progress(*columns, console=self._err, transient=True) as progress:
-            progress.add_task("thinking", total=None)
-            return work()
+        words = printing.Words()
+        try:
+            with Progress(*columns, console=self._err, transient=True) as progress:
+                progress.add_task("thinking", total=None)
+
+                def hear(delta: MessageDelta) -> None:
+                    progress.stop()
+                    if delta.restart:
+                        words.end()
+                        self.note("That was not to be; this is:")
+                    words.say(delta.text)
+
+                work(hear)
+        finally:
+            words.end()
 
 
 class _Seconds(ProgressColumn):
@@ -154,7 +165,7 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
 def _send(talk: Talk, screen: Screen, message: str) -> None:
     """One turn; what failed is said, and the user may go on."""
     try:
-        turn = screen.while_thinking(lambda: talk.send(message))
+        screen.hear_out(lambda hear: talk.send(message, hear))
     except (ModelError, ConversationConflict) as error:
         screen.fault(str(error))
         screen.note(_UNCHANGED)
@@ -169,5 +180,3 @@ def _send(talk: Talk, screen: Screen, message: str) -> None:
         screen.note(_UNCHANGED)
     except ValueError as error:
         screen.fault(str(error))
-    else:
-        screen.reply(turn.text)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import aclosing
 
 from llm_fsm.cli import printing
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, streamed
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
 from llm_fsm.prompts import sections
 from llm_fsm.tokens import estimate
@@ -25,6 +26,14 @@ class PromptPrinter:
         self._calls += 1
         self._show("\n".join(lines(request, self._calls)))
         return await self._llm.complete(request)
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """The same while the reply arrives, where the model can do that."""
+        self._calls += 1
+        self._show("\n".join(lines(request, self._calls)))
+        async with aclosing(streamed(self._llm, request)) as items:
+            async for item in items:
+                yield item
 
     async def aclose(self) -> None:
         """Close the model, if it can be closed."""

@@ -6,10 +6,12 @@ An interrupt during a call cancels it and leaves the conversation as it was.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import aclosing
 
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.definition import Definition
+from llm_fsm.events import MessageDelta
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, parse, replay, standing
@@ -46,9 +48,21 @@ class Talk:
         """True when no further message can be sent."""
         return self._conversation.ended
 
-    def send(self, text: str) -> Turn:
-        """Take one message; errors as of AsyncConversation.send."""
-        return self._runner.run(self._conversation.send(text))
+    def send(self, text: str, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
+        """Take one message; errors as of AsyncConversation.send. `hear` is told the words as they come."""
+        if hear is None:
+            return self._runner.run(self._conversation.send(text))
+        return self._runner.run(self._streamed(text, hear))
+
+    async def _streamed(self, text: str, hear: Callable[[MessageDelta], None]) -> Turn:
+        stream = self._conversation.stream(text)
+        async with aclosing(aiter(stream)) as events:
+            async for event in events:
+                if isinstance(event, MessageDelta):
+                    hear(event)
+        if stream.turn is None:
+            raise RuntimeError("the stream of a turn ended without the turn")
+        return stream.turn
 
     def undo(self) -> None:
         """Take the last turn back. Raises ConversationConflict when there is none."""

@@ -1,14 +1,17 @@
 """The port to models: one question in, one reply out.
 
-An adapter is any object with `complete`. It returns a `ModelReply` or raises `ModelError`
-(`retryable` when the same call may succeed later) and nothing else; it neither parses nor
-judges the reply. `aclose` frees connections, where there are any.
+An adapter is any object with `complete`, and with `stream` if it can give a reply while it arrives. It returns
+a `ModelReply` or raises `ModelError` (`retryable` when the same call may succeed later) and nothing else; it
+neither parses nor judges the reply. `aclose` frees connections, where there are any.
 """
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from contextlib import aclosing
+from typing import Any, Protocol, runtime_checkable
 
+from llm_fsm.errors import ModelError
 from llm_fsm.messages import LLMRequest, ModelReply
 
 
@@ -19,3 +22,64 @@ class LLM(Protocol):
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer the request. Raises ModelError."""
         ...
+
+
+class StreamingLLM(LLM, Protocol):
+    """A model that gives its reply while it arrives."""
+
+    def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """Pieces of the reply's text in order, and last the reply itself. Raises ModelError.
+
+        The same request is not sent again once a piece was given.
+        """
+        ...
+
+
+class Listener(Protocol):
+    """Who hears a reply while it arrives. `shown`: somebody has read words of it."""
+
+    shown: bool
+
+    async def hear(self, piece: str) -> None:
+        """Take the next piece of the reply's text."""
+        ...
+
+    def give_up(self) -> None:
+        """What was heard does not count; the reply comes in one piece."""
+        ...
+
+
+async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
+    """The reply, heard while it arrives where the model can do that.
+
+    A stream that breaks before a word was shown is asked for again as a whole. Raises ModelError.
+    """
+    last: object = None
+    try:
+        async with aclosing(streamed(llm, request)) as items:
+            async for item in items:
+                last = item
+                if isinstance(item, str):
+                    await listener.hear(item)
+    except ModelError as error:
+        if not error.retryable or last is None or listener.shown:
+            raise
+        listener.give_up()
+        return await llm.complete(request)
+    return last
+
+
+async def streamed(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
+    """What the model's `stream` gives; of a model without one, the reply alone. Raises ModelError."""
+    stream = getattr(llm, "stream", None)
+    if stream is None:
+        yield await llm.complete(request)
+        return
+    async with aclosing(stream(request)) as items:
+        async for item in items:
+            yield item
+
+
+def pieces(text: str, size: int = 12) -> Iterator[str]:
+    """A text as it might arrive, for models that have it at once."""
+    return (text[start : start + size] for start in range(0, len(text), size))

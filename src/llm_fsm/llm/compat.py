@@ -10,9 +10,10 @@ import asyncio
 import io
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -20,8 +21,9 @@ import aiohttp
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.completion import error_line, no_completion, parse_completion
-from llm_fsm.llm.modes import NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
+from llm_fsm.llm.chunks import Chunks, EventLines
+from llm_fsm.llm.completion import error_line, no_completion, parse_completion, parse_payload, read_completion
+from llm_fsm.llm.modes import FORM_STATUS, NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
@@ -29,10 +31,15 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
 MAX_ANSWER = 2 * 2**20
 """Bytes that are read of an answer's body."""
 
+MAX_STREAM = 32 * 2**20
+"""Bytes that are read of an answer in chunks, each of which repeats names and ids."""
+
 MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
 
 _PATH = "/chat/completions"
+_PARTING = 0.05
+"""Seconds that an answer may take to end after its last chunk."""
 _LARGE = 2**20  # aiohttp warns about larger bodies that are given as bytes
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _ENCODE = json.JSONEncoder(ensure_ascii=True).encode
@@ -44,6 +51,72 @@ class _Asked(NamedTuple):
     model: str
     mode: Mode
     tools: bool
+
+
+class _Arriving:
+    """An answer that arrives in chunks, or, from a server that does not stream, as a whole."""
+
+    def __init__(self, response: aiohttp.ClientResponse, asked: _Asked) -> None:
+        self.asked = asked
+        self._response = response
+        self._events = EventLines()
+        self._chunks = Chunks(asked.mode, tools=asked.tools)
+        self._first: list[str] = []
+        self._over = False
+        self._whole: Any = None
+        self._size = 0
+
+    async def begin(self) -> None:
+        """Wait for the first piece of the reply's text. Raises ModelError where the answer is none."""
+        if self._response.content_type != "text/event-stream":
+            self._whole = parse_payload(await _read(self._response, MAX_ANSWER))
+            return
+        while not self._first and not self._over:
+            self._first = await self._more()
+        if self._over:
+            self._chunks.completion()
+
+    async def pieces(self, patience: float) -> AsyncIterator[str]:
+        """The pieces of the reply's text; TimeoutError where none comes for `patience` seconds."""
+        pieces = self._first
+        while True:
+            for piece in pieces:
+                yield piece
+            if self._over or self._whole is not None:
+                return
+            async with asyncio.timeout(patience):
+                pieces = await self._more()
+
+    async def _drain(self) -> None:
+        """Read what ends the answer, so that its connection can serve again."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(_PARTING):
+                while not self._response.content.at_eof() and await self._response.content.readany():
+                    pass
+
+    async def _more(self) -> list[str]:
+        """Further pieces of text; with the last of them the answer is over."""
+        received = await self._response.content.readany()
+        self._size += len(received)
+        if self._size > MAX_STREAM:
+            raise no_completion(f"more than {MAX_STREAM} bytes")
+        events = self._events.feed(received) if received else self._events.end()
+        pieces = [piece for data in events if (piece := self._chunks.read(data))]
+        self._over = not received or self._chunks.done
+        if self._chunks.done:
+            await self._drain()
+        return pieces
+
+    def completion(self) -> Any:
+        """The whole answer. Raises ModelError."""
+        return self._chunks.completion() if self._whole is None else self._whole
+
+    def close(self) -> None:
+        """Give the connection back, or close it where the answer was not read to its end."""
+        if self._response.content.at_eof():
+            self._response.release()
+        else:
+            self._response.close()
 
 
 class CompatLLM:
@@ -73,6 +146,8 @@ class CompatLLM:
         policy = retry or RetryPolicy()
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
         self._pacing = pacing or Pacing()
+        self._counts = True
+        """Whether the server takes the wish for token counts in a stream, as far as is known."""
         self._modes = ReplyModes(both=self._url.host == "api.openai.com")
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
             WeakKeyDictionary()
@@ -89,6 +164,70 @@ class CompatLLM:
             return await retries.run(lambda seconds: self._send(body, asked, retries, seconds))
 
         return await self._modes.settle(model, request.schema, ask, tools=tools)
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """Ask the server for its reply while it makes it; again only as long as nothing of it has come."""
+        model = (request.model or self._model).removeprefix("openai/")
+        tools = bool(request.tools)
+        retries = Retries(self._retry, request.timeout, self._pacing)
+
+        async def ask(mode: Mode) -> _Arriving:
+            asked = _Asked(model, mode, tools)
+            body = _body(request, model, mode, stream=True, usage=self._counts)
+            try:
+                return await retries.run(lambda seconds: self._open(body, asked, seconds))
+            except ModelError as error:
+                if error.status not in FORM_STATUS or "stream_options" not in str(error) or not self._counts:
+                    raise
+            self._counts = False
+            plainer = _body(request, model, mode, stream=True)
+            return await retries.run(lambda seconds: self._open(plainer, asked, seconds))
+
+        arriving = await self._modes.settle(model, request.schema, ask, tools=tools)
+        try:
+            async for piece in arriving.pieces(self._retry.attempt_timeout):
+                yield piece
+            completion = arriving.completion()
+        except TimeoutError as error:
+            raise ModelError(f"{self._where} stopped in the middle of its reply", retryable=True) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise ModelError(self._broken(error), retryable=True) from error
+        finally:
+            arriving.close()
+        asked = arriving.asked
+        yield read_completion(
+            completion,
+            model=asked.model,
+            mode=asked.mode,
+            attempts=retries.sent,
+            seconds=retries.seconds,
+            tools=asked.tools,
+        )
+
+    async def _open(self, body: bytes, asked: _Asked, seconds: float) -> _Arriving:
+        """A reply of which the first piece has come."""
+        data = body if len(body) < _LARGE else io.BytesIO(body)
+        arriving: _Arriving | None = None
+        try:
+            async with asyncio.timeout(seconds):
+                response = await self._session().post(self._url, data=data, allow_redirects=False)
+                arriving = _Arriving(response, asked)
+                failure = None if response.status == 200 else await self._failure(response, asked)
+                if failure is None:
+                    await arriving.begin()
+        except BaseException as error:
+            if arriving is not None:
+                arriving.close()
+            if isinstance(error, TimeoutError):
+                said = f"{self._where} gave no answer within {seconds:.3g} s"
+                raise ModelError(said, retryable=True) from error
+            if isinstance(error, aiohttp.ClientError | OSError | ValueError):
+                raise ModelError(self._broken(error), retryable=True) from error
+            raise
+        if failure is not None:
+            arriving.close()
+            raise failure
+        return arriving
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
@@ -174,7 +313,7 @@ class CompatLLM:
         return text.replace(self._key, "***") if self._key else text
 
 
-def _body(request: LLMRequest, model: str, mode: Mode) -> bytes:
+def _body(request: LLMRequest, model: str, mode: Mode, *, stream: bool = False, usage: bool = False) -> bytes:
     """The request's JSON. It is put together by hand because the schema's text is made already."""
     messages = ",".join([_message(message) for message in request.messages])
     limits = "" if request.temperature is None else f',"temperature":{_ENCODE(request.temperature)}'
@@ -183,6 +322,10 @@ def _body(request: LLMRequest, model: str, mode: Mode) -> bytes:
     form = form_json(mode, request.schema)
     if request.tools:
         form += f",{_ENCODE(tool_fields(request))[1:-1]}"
+    if stream:
+        form += ',"stream":true'
+    if usage:
+        form += ',"stream_options":{"include_usage":true}'
     return f'{{"model":{_ENCODE(model)},"messages":[{messages}]{limits}{form}}}'.encode("ascii")
 
 

@@ -28,11 +28,16 @@ def parse_completion(
 
     `tools`: tools were offered, so that calls are calls and not the reply in the form of one.
     """
+    payload = parse_payload(body)
+    return read_completion(payload, model=model, mode=mode, attempts=attempts, seconds=seconds, tools=tools)
+
+
+def parse_payload(body: bytes) -> Any:
+    """The JSON of an answer with status 200. Raises ModelError if it is none."""
     try:
-        payload = json.loads(body)
+        return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise no_completion(_describe(body)) from error
-    return read_completion(payload, model=model, mode=mode, attempts=attempts, seconds=seconds, tools=tools)
 
 
 def read_completion(
@@ -71,6 +76,17 @@ def no_completion(what: str) -> ModelError:
     )
 
 
+def provider_fault(fault: object) -> ModelError:
+    """The error for what stands under "error" in an answer with status 200."""
+    code = fault.get("code") if isinstance(fault, dict) else None
+    status = code if isinstance(code, int) and 400 <= code < 600 else 200
+    return ModelError(
+        f"the provider reports an error: {error_line(json.dumps(fault))}",
+        retryable=status == 200 or is_retryable(status),
+        status=status,
+    )
+
+
 def error_line(body: str, limit: int = 300) -> str:
     """What an error body says, in one line of at most `limit` characters."""
     try:
@@ -95,14 +111,7 @@ def _first_choice(payload: Any) -> dict[str, Any]:
         return choices[0]
     fault = payload.get("error")
     if fault:
-        code = fault.get("code") if isinstance(fault, dict) else None
-        status = code if isinstance(code, int) and 400 <= code < 600 else 200
-        said = error_line(json.dumps(fault))
-        raise ModelError(
-            f"the provider reports an error: {said}",
-            retryable=status == 200 or is_retryable(status),
-            status=status,
-        )
+        raise provider_fault(fault)
     raise no_completion("JSON without choices")
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import aclosing
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, streamed
 from llm_fsm.messages import LLMRequest, ModelReply
 
 
@@ -24,12 +25,25 @@ class Fallbacks:
                 return await model.complete(request)
             except ModelError as error:
                 failures.append(error)
-        if len(failures) == 1:
-            raise failures[0]
-        raise ModelError(
-            "every model failed: " + "; ".join(str(error) for error in failures),
-            retryable=any(error.retryable for error in failures),
-        ) from failures[-1]
+        raise _all_failed(failures) from failures[-1]
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """The first answer while it arrives. A model that fails after its first piece is not replaced."""
+        failures: list[ModelError] = []
+        for model in self._models:
+            begun = False
+            try:
+                async with aclosing(streamed(model, request)) as items:
+                    async for item in items:
+                        begun = True
+                        yield item
+            except ModelError as error:
+                if begun:
+                    raise
+                failures.append(error)
+            else:
+                return
+        raise _all_failed(failures) from failures[-1]
 
     async def aclose(self) -> None:
         """Close every model that can be closed."""
@@ -37,3 +51,12 @@ class Fallbacks:
             close = getattr(model, "aclose", None)
             if close is not None:
                 await close()
+
+
+def _all_failed(failures: Sequence[ModelError]) -> ModelError:
+    if len(failures) == 1:
+        return failures[0]
+    return ModelError(
+        "every model failed: " + "; ".join(str(error) for error in failures),
+        retryable=any(error.retryable for error in failures),
+    )

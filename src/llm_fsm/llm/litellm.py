@@ -14,13 +14,14 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
 from llm_fsm.errors import ModelError
+from llm_fsm.llm.chunks import Chunks
 from llm_fsm.llm.completion import error_line, read_completion
 from llm_fsm.llm.modes import NO_TOOLS, Mode, ReplyModes, form_fields, rejects_form, rejects_tools
 from llm_fsm.llm.providers import (
@@ -44,6 +45,42 @@ _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) 
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)|Timeout)\s*(?::|-)\s*")
 _import_lock = threading.Lock()
+
+
+_STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
+
+
+class _Arriving:
+    """An answer that arrives in chunks."""
+
+    def __init__(self, answer: AsyncIterator[Any], mode: Mode, *, tools: bool) -> None:
+        self.mode = mode
+        self.chunks = Chunks(mode, tools=tools)
+        self._answer = answer
+        self._first = ""
+
+    async def begin(self) -> None:
+        """Wait for the first piece of the reply's text."""
+        while not self._first and not self.chunks.done:
+            self._first = await self._next()
+
+    async def pieces(self, patience: float) -> AsyncIterator[str]:
+        """The pieces of the reply's text; TimeoutError where none comes for `patience` seconds."""
+        piece = self._first
+        while True:
+            if piece:
+                yield piece
+            if self.chunks.done:
+                return
+            async with asyncio.timeout(patience):
+                piece = await self._next()
+
+    async def _next(self) -> str:
+        try:
+            return self.chunks.take((await anext(self._answer)).model_dump())
+        except StopAsyncIteration:
+            self.chunks.done = True
+            return ""
 
 
 class LiteLLM:
@@ -78,6 +115,49 @@ class LiteLLM:
         """Ask the provider: again where that may help, in a plainer form where it rejects the form."""
         model = request.model or self._model
         retries = Retries(self._retry, request.timeout, self._pacing)
+        litellm, modes = await self._ready(model)
+        tools = bool(request.tools)
+
+        async def ask(mode: Mode) -> ModelReply:
+            fields = {"model": model, **_fields(request, mode), **self._options}
+            answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
+            return replace(answer, attempts=retries.sent, seconds=retries.seconds)
+
+        return await modes.settle(model, request.schema, ask, tools=tools)
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """Ask the provider for its reply while it makes it; again only as long as nothing of it has come."""
+        model = request.model or self._model
+        retries = Retries(self._retry, request.timeout, self._pacing)
+        litellm, modes = await self._ready(model)
+        tools = bool(request.tools)
+
+        async def ask(mode: Mode) -> _Arriving:
+            fields = {"model": model, **_fields(request, mode), **self._options, **_STREAM}
+            return await retries.run(lambda seconds: self._open(litellm, fields, mode, tools, seconds))
+
+        arriving = await modes.settle(model, request.schema, ask, tools=tools)
+        try:
+            async for piece in arriving.pieces(self._retry.attempt_timeout):
+                yield piece
+        except TimeoutError as error:
+            raise ModelError(f"{model} stopped in the middle of its reply", retryable=True) from error
+        except ModelError:
+            raise
+        except Exception as error:
+            raise self._failure(error, model, arriving.mode, tools) from error
+        reply = read_completion(
+            arriving.chunks.completion(),
+            model=model,
+            mode=arriving.mode,
+            attempts=retries.sent,
+            seconds=retries.seconds,
+            tools=tools,
+        )
+        yield replace(reply, cost=_cost(litellm, model, reply))
+
+    async def _ready(self, model: str) -> tuple[Any, ReplyModes]:
+        """litellm, and what is known of the model's provider. Raises ModelError."""
         provider = provider_of(model)
         if self._key is None and "litellm" not in sys.modules and not has_key(provider, os.environ):
             raise ModelError(f"no key for model {model!r}: {missing_key(provider)}", status=401)
@@ -91,14 +171,7 @@ class LiteLLM:
         if modes is None:
             both = provider in SCHEMA_BESIDE_TOOLS and "api_base" not in self._options
             modes = self._modes[provider] = ReplyModes(FIRST_MODES.get(provider, "schema"), both=both)
-        tools = bool(request.tools)
-
-        async def ask(mode: Mode) -> ModelReply:
-            fields = {"model": model, **_fields(request, mode), **self._options}
-            answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
-            return replace(answer, attempts=retries.sent, seconds=retries.seconds)
-
-        return await modes.settle(model, request.schema, ask, tools=tools)
+        return litellm, modes
 
     async def aclose(self) -> None:
         """Nothing to free: litellm keeps its clients for the whole process and closes them at its end."""
@@ -119,6 +192,27 @@ class LiteLLM:
         )
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
         return replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
+
+    async def _open(
+        self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float
+    ) -> _Arriving:
+        """A reply of which the first piece has come."""
+        model = fields["model"]
+        try:
+            async with asyncio.timeout(seconds):
+                answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
+                arriving = _Arriving(aiter(answer), mode, tools=tools)
+                await arriving.begin()
+                return arriving
+        except TimeoutError as error:
+            raise ModelError(f"{model} gave no answer within {seconds:.3g} s", retryable=True) from error
+        except ModelError:
+            raise
+        except Exception as error:
+            if "stream_options" in fields and "stream_options" in str(error):
+                plainer = {name: value for name, value in fields.items() if name != "stream_options"}
+                return await self._open(litellm, plainer, mode, tools, seconds)
+            raise self._failure(error, model, mode, tools) from error
 
     def _failure(self, error: Exception, model: str, mode: Mode, tools: bool) -> ModelError:
         """What litellm raised, as who must act and whether again may help."""
@@ -162,6 +256,17 @@ class LiteLLM:
         return text
 
 
+def _cost(litellm: Any, model: str, reply: ModelReply) -> float:
+    """What a streamed reply cost in US dollars, by litellm's price list; 0 for a model that it does not know."""
+    try:
+        prices = litellm.cost_per_token(
+            model=model, prompt_tokens=reply.input_tokens, completion_tokens=reply.output_tokens
+        )
+    except Exception:
+        return 0.0
+    return float(sum(prices))
+
+
 def import_litellm() -> Any:
     """Import litellm with its network access, `.env` loading, prints and log lines switched off.
 
@@ -176,6 +281,7 @@ def import_litellm() -> Any:
             litellm.suppress_debug_info = True
             for name in _OWN_LOGGERS:
                 logging.getLogger(name).setLevel(logging.CRITICAL)
+            litellm.types.utils.ModelResponseStream()
             litellm.ModelResponse()  # builds what pydantic puts off until the first answer, with its warnings
         return litellm
 

@@ -15,11 +15,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 from llm_fsm.errors import ModelError
-from llm_fsm.messages import ModelReply, ReplySchema
+from llm_fsm.messages import ReplySchema
 
+T = TypeVar("T")
 Mode: TypeAlias = Literal["schema", "tool", "json_object", "prompt"]
 MODES: tuple[Mode, ...] = ("schema", "tool", "json_object", "prompt")
 TOOL_NAME = "reply"
@@ -153,10 +154,10 @@ class ReplyModes:
         self,
         model: str,
         schema: ReplySchema | None,
-        ask: Callable[[Mode], Awaitable[ModelReply]],
+        ask: Callable[[Mode], Awaitable[T]],
         *,
         tools: bool = False,
-    ) -> ModelReply:
+    ) -> T:
         """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
 
         A step is remembered once a plainer request was answered. Without a schema only the prompt's words

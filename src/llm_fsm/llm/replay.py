@@ -14,16 +14,18 @@ keys, addresses or headers are written; what users said is.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, pieces, streamed
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 
 Match: TypeAlias = Literal["exact", "words"]
@@ -104,6 +106,14 @@ class ReplayLLM:
             raise self._unknown(request)
         return found.popleft().reply if len(found) > 1 else found[0].reply
 
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """The recorded reply, its text in pieces of a few characters."""
+        reply = await self.complete(request)
+        for piece in pieces(reply.text):
+            yield piece
+            await asyncio.sleep(0)
+        yield reply
+
     def _unknown(self, request: LLMRequest) -> ModelError:
         state, user = _said(request)
         recorded = [entry for entries in self._entries.values() for entry in entries]
@@ -134,13 +144,24 @@ class RecordingLLM:
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the model and record what it says. Raises ModelError as it does, and records none then."""
         reply = await self._llm.complete(request)
+        self._record(request, reply)
+        return reply
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        """The same while the reply arrives, where the model can do that."""
+        async with aclosing(streamed(self._llm, request)) as items:
+            async for item in items:
+                if isinstance(item, ModelReply):
+                    self._record(request, item)
+                yield item
+
+    def _record(self, request: LLMRequest, reply: ModelReply) -> None:
         state, user = _said(request)
         entry = Entry(fingerprint=fingerprint(request), state=state, user=user, reply=reply)
         try:
             _append(self._path, entry.to_json().encode() + b"\n")
         except OSError as error:
             raise ModelError(f"cassette: cannot write {self._path}: {error.strerror or error}") from error
-        return reply
 
     async def aclose(self) -> None:
         """Close the model, if it can be closed."""

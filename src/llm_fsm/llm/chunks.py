@@ -1,0 +1,139 @@
+"""A chat completion that arrives in chunks, as server-sent events.
+
+Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html; chunks in OpenAI's shape. Put
+together they make the JSON of a completion, which `llm_fsm.llm.completion` reads as any other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.llm.completion import no_completion, provider_fault
+from llm_fsm.llm.modes import Mode
+
+_DONE = "[DONE]"
+
+
+class EventLines:
+    """The data of server-sent events, from bytes in pieces of any size."""
+
+    __slots__ = ("_data", "_rest")
+
+    def __init__(self) -> None:
+        self._rest = b""
+        self._data: list[str] = []
+
+    def feed(self, received: bytes) -> Iterator[str]:
+        """The data of each event that is complete now."""
+        *lines, self._rest = (self._rest + received).split(b"\n")
+        for line in lines:
+            yield from self._take(line.rstrip(b"\r"))
+
+    def end(self) -> Iterator[str]:
+        """The data of a last event that no empty line closed."""
+        yield from self._take(self._rest.rstrip(b"\r"))
+        yield from self._take(b"")
+
+    def _take(self, line: bytes) -> Iterator[str]:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
+        elif not line and self._data:
+            data, self._data = "\n".join(self._data), []
+            yield data
+
+
+class Chunks:
+    """The chunks of one completion. `tools`: tools were offered, so that calls are calls and not the reply."""
+
+    __slots__ = ("_calls", "_content", "_finish", "_from_calls", "_model", "_refusal", "_usage", "done")
+
+    def __init__(self, mode: Mode, *, tools: bool) -> None:
+        self.done = False
+        self._from_calls = mode == "tool" and not tools
+        self._content: list[str] = []
+        self._refusal: list[str] = []
+        self._calls: dict[int, dict[str, Any]] = {}
+        self._finish: str | None = None
+        self._model: str | None = None
+        self._usage: Mapping[str, Any] | None = None
+
+    def read(self, data: str) -> str:
+        """Take the data of one event: the piece of the reply's text in it. Raises ModelError."""
+        if data.strip() == _DONE:
+            self.done = True
+            return ""
+        try:
+            payload = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise no_completion("a chunk that is not JSON") from error
+        return self.take(payload)
+
+    def take(self, payload: Any) -> str:
+        """Take one chunk: the piece of the reply's text in it. Raises ModelError."""
+        if not isinstance(payload, dict):
+            raise no_completion("a chunk that is no object")
+        fault = payload.get("error")
+        choices = payload.get("choices")
+        if fault and not choices:
+            raise provider_fault(fault)
+        if isinstance(payload.get("model"), str):
+            self._model = payload["model"]
+        if isinstance(payload.get("usage"), dict):
+            self._usage = payload["usage"]
+        choice = choices[0] if isinstance(choices, list) and choices else None
+        if not isinstance(choice, dict):
+            return ""
+        if isinstance(choice.get("finish_reason"), str):
+            self._finish = choice["finish_reason"]
+        delta = choice.get("delta")
+        return self._delta(delta) if isinstance(delta, dict) else ""
+
+    def _delta(self, delta: Mapping[str, Any]) -> str:
+        content = delta.get("content")
+        piece = content if isinstance(content, str) else ""
+        self._content.append(piece)
+        if isinstance(delta.get("refusal"), str):
+            self._refusal.append(delta["refusal"])
+        called = self._called(delta)
+        return called if self._from_calls else piece
+
+    def _called(self, delta: Mapping[str, Any]) -> str:
+        """Take the parts of calls: the new arguments of the first one."""
+        listed = delta.get("tool_calls")
+        old = delta.get("function_call")
+        parts = listed if isinstance(listed, list) else [{"function": old}] if isinstance(old, dict) else []
+        piece = ""
+        for part in parts:
+            if not isinstance(part, dict):
+                continue
+            index = part.get("index")
+            index = index if isinstance(index, int) else max(self._calls, default=0)
+            call = self._calls.setdefault(index, {"function": {"name": "", "arguments": ""}})
+            if isinstance(part.get("id"), str) and part["id"]:
+                call["id"] = part["id"]
+            function = part.get("function")
+            if isinstance(function, dict):
+                arguments = function.get("arguments")
+                new = arguments if isinstance(arguments, str) else ""
+                call["function"]["arguments"] += new
+                if isinstance(function.get("name"), str):
+                    call["function"]["name"] += function["name"]
+                piece += new if index == min(self._calls) else ""
+        return piece
+
+    def completion(self) -> dict[str, Any]:
+        """What came, as a completion that was not streamed. Raises ModelError for one that never ended."""
+        if self._finish is None and not self.done:
+            raise no_completion("a stream that breaks off")
+        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._content)}
+        if self._refusal:
+            message["refusal"] = "".join(self._refusal)
+        if self._calls:
+            message["tool_calls"] = [call for _, call in sorted(self._calls.items())]
+        return {
+            "model": self._model,
+            "choices": [{"message": message, "finish_reason": self._finish}],
+            "usage": self._usage,
+        }

@@ -1,0 +1,59 @@
+"""The words of a turn on their way to whoever listens, given out as early as they are certain to be allowed.
+
+Words of a reply are let through while it arrives, once its move has been checked: not before, so that a refused
+move shows no word. They are provisional until the turn is saved. Where the turn ends in other words after all (a
+reply that breaks off in the middle, a limit that is reached after the move), they are withdrawn and said anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from llm_fsm.events import MessageDelta
+from llm_fsm.stream import ReplyReader
+
+Judge = Callable[[str], Awaitable[str | None]]
+"""From the head of a reply to the words that stand before its own; None: its words are not to be shown."""
+
+
+class Voice:
+    """What a listener has heard of a turn."""
+
+    def __init__(self, say: Callable[[MessageDelta], None]) -> None:
+        self._say = say
+        self._heard = ""
+
+    def up_to(self, text: str) -> None:
+        """Say what is missing of the turn's words so far."""
+        if text.startswith(self._heard):
+            if len(text) > len(self._heard):
+                self._say(MessageDelta(text=text[len(self._heard) :]))
+        else:
+            self._say(MessageDelta(text=text, restart=True))
+        self._heard = text
+
+
+class Listening:
+    """One reply while it arrives. `shown`: words of it were given out."""
+
+    def __init__(self, voice: Voice, judge: Judge) -> None:
+        self.shown = False
+        self._voice = voice
+        self._judge: Judge | None = judge
+        self._reader = ReplyReader()
+        self._before: str | None = None
+
+    async def hear(self, piece: str) -> None:
+        """Take the next piece of the reply's text."""
+        self._reader.feed(piece)
+        if self._judge is not None and self._reader.head is not None:
+            judge, self._judge = self._judge, None
+            self._before = await judge(self._reader.head)
+        words = self._reader.words
+        if words and self._before is not None:
+            self.shown = True
+            self._voice.up_to(self._before + words)
+
+    def give_up(self) -> None:
+        """The reply is asked for anew, in one piece."""
+        self._judge = self._before = None

@@ -1,0 +1,107 @@
+"""A reply read while it arrives: any form, in pieces of any size."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.reply import parse
+from llm_fsm.stream import ReplyReader
+
+TEXTS = st.text(st.sampled_from([*'ab \n"\\{}[]<>`/u,:é日😀\t\ud83d']), max_size=20)
+VALUES = st.sampled_from([1, None, True, [1, "]"], {"a": {}, "b": "}"}, -1.5, 'x"}'])
+MOVES = st.fixed_dictionaries(
+    {
+        "target_state": st.sampled_from(["a", "b}", 'c"{']),
+        "context_update": st.fixed_dictionaries({"x": TEXTS, "y": VALUES}),
+    }
+)
+WRAPS = (
+    "{}",
+    " \n{}\n",
+    "\ufeff{}",
+    "```json\n{}\n```",
+    "Here it is:\n```\n{}```",
+    '<think>What of {{"message": "x"}}?</think>\n{}',
+    "<Thinking>hm</Thinking>{}",
+)
+
+
+@st.composite
+def replies(draw: st.DrawFn) -> str:
+    """A reply in the form that is asked for, however it is written and wrapped."""
+    document: dict[str, Any] = {}
+    if draw(st.booleans()):
+        document["reasoning"] = draw(TEXTS)
+    document["transition"] = draw(MOVES)
+    if draw(st.booleans()):
+        document["other"] = draw(VALUES)
+    document["message"] = draw(TEXTS)
+    if draw(st.booleans()):
+        document["after"] = draw(VALUES)
+    text = json.dumps(document, ensure_ascii=draw(st.booleans()), indent=draw(st.sampled_from([None, 1])))
+    return draw(st.sampled_from(WRAPS)).format(text)
+
+
+def heard(text: str, sizes: random.Random | int) -> tuple[ReplyReader, list[str]]:
+    """The reader after the text, and its words after each piece."""
+    reader, words, at = ReplyReader(), [], 0
+    while at < len(text):
+        size = sizes if isinstance(sizes, int) else sizes.choice([1, 1, 2, 3, 7, 20])
+        reader.feed(text[at : at + size])
+        words.append(reader.words)
+        at += size
+    return reader, words
+
+
+@given(replies(), st.randoms(use_true_random=False))
+def test_any_cut_gives_the_words_of_the_reply_and_its_move(text: str, chance: random.Random) -> None:
+    reader, words = heard(text, chance)
+    whole = parse(text)
+    assert words[-1] == whole.message
+    assert all(after.startswith(before) for before, after in pairwise(words))
+    assert reader.head is not None
+    head = parse(reader.head)
+    assert (head.target, head.update, head.message) == (whole.target, whole.update, "")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"message": "Hi", "transition": {"target_state": "a"}}',
+        'Sure! {"transition": {"target_state": "a"}, "message": "Hi"}',
+        '"{\\"transition\\": {\\"target_state\\": \\"a\\"}, \\"message\\": \\"Hi\\"}"',
+        "{'transition': {'target_state': 'a'}, 'message': 'Hi'}",
+        '{transition: {target_state: "a"}, message: "Hi"}',
+        '{"transition": {target_state: "a"}, "message": "Hi"}',
+        '{"transition": "a", "message": "Hi"}',
+        '{"transition": {"target_state": "a"}, "message": null}',
+        '{"transition": {"target_state": "a"}, "message": {"text": "Hi"}}',
+        '<tool>{"transition": {"target_state": "a"}, "message": "Hi"}',
+        '<think>{"transition": {"target_state": "a"}, "message": "Hi"}',
+        "Hello there, how are you?",
+        "",
+    ],
+)
+def test_of_another_form_nothing_is_given_before_its_end(text: str) -> None:
+    for size in (1, 5, 1000):
+        _, words = heard(text, size)
+        assert not any(words)
+
+
+def test_words_come_character_by_character_and_escapes_when_they_are_whole() -> None:
+    head = '{"transition":{"target_state":"a"},"message":"'
+    _, words = heard(head + r"A\n\ud83d\ude00\u00e9!" + '"}', 1)
+    told = [now for before, now in pairwise(words) if now != before]
+    assert told == ["A", "A\n😀", "A\n😀é", "A\n😀é!"]
+
+
+def test_words_stop_at_an_escape_that_is_none() -> None:
+    _, words = heard('{"transition":{"target_state":"a"},"message":"A\\qB"}', 3)
+    assert words[-1] == "A"

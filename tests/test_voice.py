@@ -1,0 +1,358 @@
+"""A streamed turn: the same turn as without, with its words as early as they may be shown."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm import AsyncMachine, Machine, ModelError, Veto, create_handler
+from llm_fsm import events as ev
+from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.llm.fallbacks import Fallbacks
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.testing.server import HttpReply, serve_scripted
+from llm_fsm.tools import ToolRegistry
+from machines import reply
+
+pytestmark = pytest.mark.anyio
+
+DESK: dict[str, Any] = {
+    "name": "desk",
+    "initial_state": "ask",
+    "context_schema": {
+        "properties": {
+            "age": {"type": "integer", "minimum": 0},
+            "vip": {"type": "boolean", "x-source": "host"},
+        }
+    },
+    "states": {
+        "ask": {
+            "purpose": "Ask the age",
+            "required_context_keys": ["age"],
+            "transitions": [
+                {
+                    "target_state": "adult",
+                    "conditions": [{"logic": {">=": [{"var": "age"}, 18]}}],
+                },
+                {"target_state": "fixed", "description": "The user is in a hurry"},
+                {"target_state": "lost", "description": "The user is lost"},
+                {"target_state": "vip", "auto": True, "conditions": [{"requires_context_keys": ["vip"]}]},
+            ],
+        },
+        "adult": {"purpose": "Serve", "transitions": [{"target_state": "ask"}]},
+        "fixed": {"purpose": "Hurry", "reply": "Quick!", "transitions": [{"target_state": "done"}]},
+        "lost": {
+            "kind": "decide",
+            "transitions": [{"target_state": "done", "conditions": [{"logic": False}]}],
+        },
+        "vip": {"purpose": "Serve well", "transitions": [{"target_state": "ask"}]},
+        "done": {"purpose": "Say goodbye", "reply": "Bye."},
+    },
+}
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+class Pieces:
+    """A model that gives its replies in these pieces; an exception among them is raised there."""
+
+    def __init__(self, *replies: Sequence[str | Exception]) -> None:
+        self._replies = list(replies)
+        self.asked = 0
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        self.asked += 1
+        return ModelReply(text="".join(piece for piece in self._replies.pop(0) if isinstance(piece, str)))
+
+    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+        self.asked += 1
+        reply = self._replies.pop(0)
+        for piece in reply:
+            if isinstance(piece, Exception):
+                raise piece
+            yield piece
+            await asyncio.sleep(0)
+        yield ModelReply(text="".join(piece for piece in reply if isinstance(piece, str)))
+
+
+async def streamed(model: Any, said: str = "m", **options: Any) -> tuple[Turn, list[ev.Event]]:
+    async with AsyncMachine.from_dict(DESK, model=model, store="memory", **options) as machine:
+        chat = await machine.start(greet=False)
+        stream = chat.stream(said)
+        events = [event async for event in stream]
+        assert stream.turn is not None
+        return stream.turn, events
+
+
+async def plain(model: Any, said: str = "m", **options: Any) -> Turn:
+    async with AsyncMachine.from_dict(DESK, model=model, store="memory", **options) as machine:
+        return await (await machine.start(greet=False)).send(said)
+
+
+def shown(events: Sequence[ev.Event]) -> list[str]:
+    """What a screen has shown: one text after each delta."""
+    screens = [""]
+    for event in events:
+        if isinstance(event, ev.MessageDelta):
+            screens.append(event.text if event.restart else screens[-1] + event.text)
+    return screens
+
+
+def before_the_reply(events: Sequence[ev.Event]) -> str:
+    """What had been shown when the first reply was whole."""
+    end = next(n for n, event in enumerate(events) if isinstance(event, ev.ModelReplied))
+    return shown(events[:end])[-1]
+
+
+REPLIES = st.lists(
+    st.sampled_from(
+        [
+            reply("adult", "Welcome in.", age=30),
+            reply("adult", "Not yet.", age=7),
+            reply("ask", "How old?", age=-1),
+            reply("fixed", "All right."),
+            reply("lost", "Let me see."),
+            reply("nowhere", "Gone."),
+            reply("ask", "One") + reply("ask", "Two"),
+            f"```json\n{reply('ask', 'Fenced')}\n```",
+            f"Sure: {reply('ask', 'Prose')}",
+            reply("ask", "Cut off")[:-8],
+            '{"message": "First", "transition": {"target_state": "ask"}}',
+            "no JSON at all",
+            "",
+        ]
+    ),
+    min_size=3,
+    max_size=3,
+)
+
+
+@given(REPLIES)
+def test_a_streamed_turn_is_the_turn_without_streaming(replies: list[str]) -> None:
+    with Machine.from_dict(DESK, model=ScriptedLLM(replies)) as machine:
+        whole = machine.start(greet=False).send("m")
+    with Machine.from_dict(DESK, model=ScriptedLLM(replies)) as machine:
+        stream = machine.start(greet=False).stream("m")
+        events = list(stream)
+        assert stream.turn is not None
+
+    def facts(happened: Sequence[ev.Event]) -> list[ev.Event]:
+        return [event for event in happened if not isinstance(event, ev.UserSaid | ev.MessageDelta)]
+
+    assert facts(stream.turn.events) == facts(whole.events) == facts(events)
+    assert (stream.turn.text, stream.turn.state, stream.turn.usage) == (whole.text, whole.state, whole.usage)
+    assert shown(events)[-1] == whole.text
+    assert not any("{" in screen or '"' in screen for screen in shown(events))
+
+
+async def test_words_are_shown_before_the_reply_is_whole() -> None:
+    _, events = await streamed(ScriptedLLM([reply("adult", "Welcome in, come in.", age=30)]))
+    assert before_the_reply(events) == "Welcome in, come in."
+
+
+async def test_a_refused_move_shows_no_word() -> None:
+    turn, events = await streamed(
+        ScriptedLLM([reply("adult", "Welcome!", age=7), reply("ask", "Too young.")])
+    )
+    assert turn.text == "Too young."
+    assert not any("W" in screen for screen in shown(events))
+
+
+async def test_words_that_come_before_the_move_are_held_back() -> None:
+    text = '{"message": "Welcome!", "transition": {"target_state": "ask"}}'
+    turn, events = await streamed(ScriptedLLM([text]))
+    assert turn.text == "Welcome!"
+    assert before_the_reply(events) == ""
+
+
+async def test_a_fixed_reply_follows_the_words() -> None:
+    turn, events = await streamed(ScriptedLLM([reply("fixed", "All right.")]))
+    assert turn.text == "All right.\n\nQuick!"
+    assert before_the_reply(events) == "All right."
+    assert not any(event.restart for event in events if isinstance(event, ev.MessageDelta))
+
+
+async def test_words_are_withdrawn_where_the_turn_ends_in_others() -> None:
+    turn, events = await streamed(ScriptedLLM([reply("lost", "Let me see.")]))
+    assert turn.text == "Sorry, I cannot continue with this."
+    assert before_the_reply(events) == "Let me see."
+    assert [event.restart for event in events if isinstance(event, ev.MessageDelta)][-1]
+
+
+async def test_handlers_run_once_and_before_the_words() -> None:
+    ran: list[str] = []
+
+    def note(occasion: Any) -> dict[str, Any]:
+        ran.append(occasion.point.value)
+        return {"seen": len(ran)} if occasion.point.value == "context_update" else {}
+
+    points = ("context_update", "pre_transition", "post_transition")
+    handler = create_handler("note").at(*points).do(note)
+    turn, events = await streamed(ScriptedLLM([reply("adult", "Welcome.", age=30)]), handlers=[handler])
+    assert ran == list(points)
+    assert turn.context == {"age": 30, "seen": 1}
+    assert before_the_reply(events) == "Welcome."
+    whole = await plain(ScriptedLLM([reply("adult", "Welcome.", age=30)]), handlers=[handler])
+    assert [type(event) for event in turn.events] == [type(event) for event in whole.events]
+
+
+async def test_a_veto_keeps_the_words_back() -> None:
+    handler = create_handler("no").at("pre_transition").do(lambda _: Veto("closed"))
+    model = ScriptedLLM([reply("adult", "Welcome.", age=30), reply("ask", "We are closed.")])
+    turn, events = await streamed(model, handlers=[handler])
+    assert turn.text == "We are closed."
+    assert "".join(shown(events)).count("Welcome") == 0
+
+
+async def test_an_auto_move_elsewhere_keeps_the_words_back() -> None:
+    handler = create_handler("vip").at("context_update").do(lambda _: {"vip": True})
+    model = ScriptedLLM([reply("adult", "Welcome.", age=30), reply("vip", "Champagne?")])
+    turn, events = await streamed(model, handlers=[handler])
+    assert (turn.state, turn.text) == ("vip", "Champagne?")
+    assert "".join(shown(events)).count("Welcome") == 0
+
+
+async def test_words_wait_where_handlers_may_change_them() -> None:
+    handler = create_handler("shout").at("post_processing").do(lambda occasion: occasion.text.upper())
+    turn, events = await streamed(ScriptedLLM([reply("ask", "How old?")]), handlers=[handler])
+    assert turn.text == "HOW OLD?"
+    assert shown(events) == ["", "HOW OLD?"]
+
+
+BROKEN = ModelError("the line broke", retryable=True)
+
+
+async def test_a_stream_that_breaks_before_its_words_is_asked_for_again() -> None:
+    text = reply("ask", "How old?")
+    model = Pieces([text[:10], BROKEN], [text])
+    turn, events = await streamed(model)
+    assert (turn.text, model.asked) == ("How old?", 2)
+    assert shown(events) == ["", "How old?"]
+
+
+async def test_a_stream_that_breaks_in_its_words_fails_and_leaves_nothing() -> None:
+    text = reply("ask", "How old are you?")
+    model = Pieces([text[: text.index("are")], BROKEN, text], [text])
+    events: list[ev.Event] = []
+
+    async def follow(chat: AsyncConversation) -> None:
+        async for event in chat.stream("m"):
+            events.append(event)
+
+    async with AsyncMachine.from_dict(DESK, model=model, store="memory") as machine:
+        chat = await machine.start(greet=False)
+        with pytest.raises(ModelError, match="the line broke"):
+            await follow(chat)
+        assert shown(events)[-1] == "How old"
+        assert len(await chat.history()) == 0
+        assert (await chat.send("m")).text == "How old are you?"
+
+
+async def test_another_model_takes_over_only_before_the_first_piece() -> None:
+    text = reply("ask", "How old?")
+    turn, _ = await streamed(Fallbacks([Pieces([BROKEN]), Pieces([text])]))
+    assert turn.text == "How old?"
+
+
+async def test_leaving_a_stream_early_cancels_the_turn() -> None:
+    text = reply("ask", "How old?")
+    async with AsyncMachine.from_dict(DESK, model=Pieces([*text], [text]), store="memory") as machine:
+        chat = await machine.start(greet=False)
+        async for event in chat.stream("m"):
+            if isinstance(event, ev.MessageDelta):
+                break
+        assert (await chat.send("m")).number == 1
+
+
+# -- over HTTP
+
+
+@pytest.mark.parametrize("refuse", [(), ("schema",), ("schema", "tool"), ("schema", "tool", "json_object")])
+async def test_words_stream_over_http_in_every_mode(refuse: tuple[Any, ...]) -> None:
+    words = 'Wie alt? 😀 "quoted" \\ and\na new line'
+    with serve_scripted([reply("ask", words)], refuse=refuse) as server:
+        turn, events = await streamed("any", base_url=server.base_url)
+    assert turn.text == words == before_the_reply(events)
+    assert len([event for event in events if isinstance(event, ev.MessageDelta)]) > 1
+    assert turn.usage.output_tokens > 0
+
+
+async def test_calls_of_tools_arrive_in_chunks() -> None:
+    tools = ToolRegistry()
+    tools.register(lambda city: {"sunny": city}, name="weather", description="Tell the weather")
+    document = {**DESK, "tools": {"weather": {"registered": "weather"}}}
+    document["states"] = {**DESK["states"], "ask": {**DESK["states"]["ask"], "tools": ["weather"]}}
+    asked = {"tool_calls": [{"name": "weather", "arguments": {"city": "Rome"}}]}
+    with serve_scripted([asked, reply("ask", "Sunny in Rome.")]) as server:
+        machine = AsyncMachine.from_dict(document, model="any", base_url=server.base_url, tools=tools)
+        async with machine:
+            stream = (await machine.start(greet=False)).stream("m")
+            events = [event async for event in stream]
+    [returned] = [event for event in events if isinstance(event, ev.ToolReturned)]
+    assert returned.result == {"sunny": "Rome"}
+    assert shown(events)[-1] == "Sunny in Rome."
+
+
+def sse(*chunks: Any, end: str = "\n\n") -> HttpReply:
+    lines = [chunk if isinstance(chunk, str) else json.dumps(chunk) for chunk in chunks]
+    body = "".join(f"data: {line}{end}" for line in lines).encode()
+    return HttpReply(body=body, headers={"Content-Type": "text/event-stream"})
+
+
+def delta(text: str) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+ODD = reply("ask", "How old?")
+OVER = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        sse(delta(ODD), OVER, "[DONE]"),
+        sse(delta(ODD), OVER),
+        sse(delta(ODD), "[DONE]"),
+        sse(delta(ODD), OVER, "[DONE]", end="\r\n\r\n"),
+        sse({"choices": []}, delta(ODD[:9]), {"usage": None}, delta(ODD[9:]), OVER, {"usage": {}}, "[DONE]"),
+        HttpReply(body={"choices": [{"message": {"content": ODD}, "finish_reason": "stop"}]}),
+    ],
+)
+async def test_odd_servers_are_understood(answer: HttpReply) -> None:
+    with serve_scripted([answer]) as server:
+        turn, _ = await streamed("any", base_url=server.base_url)
+    assert turn.text == "How old?"
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        HttpReply(status=503, body={"error": {"message": "busy"}}),
+        sse({"error": {"message": "overloaded", "code": 503}}),
+        sse("not json"),
+        sse(delta(ODD[:9])),
+    ],
+)
+async def test_a_stream_that_fails_before_its_words_is_tried_again(answer: HttpReply) -> None:
+    with serve_scripted([answer, ODD]) as server:
+        turn, _ = await streamed("any", base_url=server.base_url)
+        assert turn.text == "How old?"
+        assert len(server.requests) == 2
+
+
+async def test_a_server_that_cannot_count_in_streams_is_not_asked_to() -> None:
+    refusal = HttpReply(status=400, body={"error": {"message": "unknown field stream_options"}})
+    with serve_scripted([refusal, ODD, ODD]) as server:
+        turn, _ = await streamed("any", base_url=server.base_url)
+        assert turn.text == "How old?"
+        assert ["stream_options" in seen.body for seen in server.requests] == [True, False]
