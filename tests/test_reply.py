@@ -30,18 +30,7 @@ READ = Reply(target="bye", update={"name": "Ada"}, message='Hi "x"')
         GOOD[:-1],
         GOOD.replace("}}", "}, // done\n}").replace('x\\""}', 'x\\"",}'),
     ],
-    ids=[
-        "plain",
-        "space",
-        "fence",
-        "prose",
-        "thinking",
-        "twice",
-        "beside",
-        "as-a-string",
-        "unclosed",
-        "comments",
-    ],
+    ids=["plain", "space", "fence", "prose", "thinking", "twice", "beside", "as-a-string", "unclosed", "comments"],
 )
 def test_a_reply_is_found_whatever_stands_around_it(text: str) -> None:
     assert parse(text) == READ

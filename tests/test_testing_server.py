@@ -66,10 +66,7 @@ def test_calls_may_stand_in_the_form_of_openai():
 @pytest.mark.parametrize(
     ("said", "fault"),
     [
-        (
-            {"tool_calls": [{"function": {"arguments": "{}"}}]},
-            "call 1 is no object with a name and arguments",
-        ),
+        ({"tool_calls": [{"function": {"arguments": "{}"}}]}, "call 1 is no object with a name and arguments"),
         ({"tool_calls": "look"}, "tool_calls is a list"),
         ({"message": {1, 2}}, "not JSON serializable"),
     ],

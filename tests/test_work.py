@@ -614,9 +614,7 @@ def test_work_is_a_fold_over_its_events() -> None:
         calls(("f", {})),
         "[1,2,3,4,5]",
     )
-    events = [
-        event_json.from_dict(json.loads(json.dumps(event_json.to_dict(event)))) for event in done.events
-    ]
+    events = [event_json.from_dict(json.loads(json.dumps(event_json.to_dict(event)))) for event in done.events]
     assert fold(Session(conversation_id="c1"), events) == done.session
     assert done.session.input == [1, 2, 3, 4, 5]
 
