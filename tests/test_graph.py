@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from llm_fsm.graph import (
     components,
+    gathered,
     path_in,
     reachable,
     reversed_graph,
@@ -79,3 +80,15 @@ def test_long_chains_need_no_recursion() -> None:
     chain = {str(number): [str(number + 1)] for number in range(20_000)}
     assert len(components(chain)) == 20_001
     assert len(shortest_path(chain, "0", ["20000"])) == 20_001
+
+
+@given(GRAPHS, st.dictionaries(st.sampled_from(NODES), st.integers(0, 255)))
+def test_bits_are_gathered_along_all_paths(graph: dict[str, list[str]], given_bits: dict[str, int]) -> None:
+    for own in (False, True):
+        found = gathered(graph, given_bits, own=own)
+        for node in NODES:
+            before = {one for one in NODES if any(node in reachable(graph, [after]) for after in graph[one])}
+            expected = 0
+            for one in before | ({node} if own else set()):
+                expected |= given_bits.get(one, 0)
+            assert found[node] == expected

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 
 from llm_fsm.conditions import compile_rule
 from llm_fsm.conditions import test as holds_for
-from llm_fsm.lint.cases import both, contexts
+from llm_fsm.lint.cases import ANY, Case, Effort, both, contexts
 from llm_fsm.lint.guards import guard_of
+from llm_fsm.lint.outcomes import split
 from llm_fsm.lint.values import EVERYTHING, SET, UNSET, ValueSet, domain, points
 from llm_fsm.shapes import compile_shape
 
@@ -247,3 +248,44 @@ def test_samples_and_finite_values_are_members(found: ValueSet) -> None:
     for value in [*found.samples(), *(found.finite(64) or [])]:
         assert not (found & points([value])).empty
     assert bool(found.samples()) is not found.empty or found.numbers or found.texts
+
+
+@settings(max_examples=200, deadline=None)
+@given(sets, sets, scalars)
+def test_membership_and_difference_are_what_the_algebra_says(a: ValueSet, b: ValueSet, value: Any) -> None:
+    assert a.has(value) is not (a & points([value])).empty
+    if not b.whole:
+        assert a.minus(b) == a & ~b
+
+
+def test_long_lists_of_values_obey_the_same_algebra() -> None:
+    even, all_ = points([f"{n:03}" for n in range(0, 200, 2)]), points([f"{n:03}" for n in range(200)])
+    odd = points([f"{n:03}" for n in range(1, 200, 2)])
+    assert all_.minus(even) == odd
+    assert (all_ & even, (odd & even).empty) == (even, True)
+    yes, no = split_of({"in": [{"var": "k"}, [f"{n:03}" for n in range(0, 200, 2)]]}, all_ | UNSET)
+    assert (yes, no) == (even, odd | UNSET)
+    yes, no = split_of({"in": [{"var": "k"}, [*(f"{n:03}" for n in range(200)), None, True]]}, all_ | UNSET)
+    assert (yes, no.empty) == (all_ | UNSET, True)
+
+
+def split_of(rule: Any, values: ValueSet) -> tuple[ValueSet, ValueSet]:
+    return split(rule, compile_rule(rule), "k", values)
+
+
+def test_reasoning_beyond_its_effort_cannot_tell() -> None:
+    cases = (Case({"k": points(range(50))}, {}), Case({"k": points(["a", "b"])}, {}))
+    effort = Effort(400)
+    assert both(cases, cases, effort) is not None
+    assert both(cases, cases, effort) is None
+    assert both(cases, (), effort) == ()
+    assert both(cases, (ANY,), effort) == cases
+
+
+def test_a_part_of_the_effort_is_taken_from_the_whole_and_never_less_than_the_least() -> None:
+    whole = Effort(1000)
+    part = whole.part(300, 10)
+    assert (part.spend(250), part.spend(250), whole.left) == (True, False, 750)
+    assert whole.part(300, 10).left == 300
+    assert whole.spend(750)
+    assert whole.part(300, 10).left == 10

@@ -82,7 +82,7 @@ async def test_construction_touches_nothing_and_first_use_makes_folder_and_file(
     assert await store.load("c") is None
     async with store.lock("c", 1.0):
         made = [tmp_path / "a" / "b", *(tmp_path / "a" / "b").iterdir()]
-    assert {file.name for file in made} >= {"x.db", "x.db-lock"}
+    assert {file.name for file in made} >= {"x.db", "x.db-locks"}
     assert [file.stat().st_mode & 0o077 for file in made] == [0] * len(made)
     await store.close()
 
@@ -266,8 +266,10 @@ async def test_a_read_only_file_can_be_read_but_not_written(public):
 async def test_a_read_only_lock_file_is_named(public):
     path = public / "x.db"
     await saved_in(path)
-    Path(f"{path}-lock").chmod(0o444)
-    assert output_of("as_nobody", path, "lock") == READ_ONLY.format(f"{path}-lock")
+    (lock,) = Path(f"{path}-locks").iterdir()
+    lock.chmod(0o444)
+    lock.parent.chmod(0o755)
+    assert output_of("as_nobody", path, "lock") == READ_ONLY.format(lock)
 
 
 async def test_a_read_only_folder_is_named(public):
