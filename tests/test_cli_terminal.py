@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pty
 import re
@@ -252,3 +253,22 @@ def test_deleting_asks_first(desk: Desk, terminals: list[Terminal]) -> None:
         assert terminal.code() == 0
         assert f"llm-fsm: {said}" in terminal.screen
     assert desk.run("conversations", "show", "x").code == 2
+
+
+def test_silence_is_broken_while_the_user_has_begun_to_type(terminals: list[Terminal], tmp_path: Path) -> None:
+    file = tmp_path / "quiet.json"
+    states = {
+        "ask": {"reply": "Your name?", "transitions": [{"target_state": "end"}]},
+        "end": {"reply": "Bye."},
+        "silence": {"kind": "wait", "reply": "Hello?", "remind": [0.5], "timeout": 1.5, "on_timeout": "gone"},
+        "gone": {"reply": "I hang up."},
+    }
+    document = {"name": "quiet", "initial_state": "ask", "patterns": ["silence"], "states": states}
+    file.write_text(json.dumps(document), encoding="utf-8")
+    terminal = opened(terminals, "chat", str(file), "--model", "offline")
+    terminal.wait_for_prompt()
+    terminal.type("A")
+    terminal.wait_for("Hello?")
+    terminal.wait_for("I hang up.")
+    assert terminal.code() == 0
+    assert "The conversation has ended." in terminal.screen

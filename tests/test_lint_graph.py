@@ -91,12 +91,12 @@ BAD: list[tuple[str, Document, list[Found]]] = [
     (
         "missing-flow",
         machine({"a": {"kind": "subflow", "flow": "/x/y.json"}}),
-        [("warning", "/states/a/flow", ())],
+        [("error", "/states/a/flow", ())],
     ),
     (
         "missing-flow",
         machine({"a": {"kind": "subflow", "flow": "https://x.org/y.json"}}),
-        [("warning", "/states/a/flow", ())],
+        [("error", "/states/a/flow", ())],
     ),
     (
         "unreachable-global",

@@ -14,7 +14,7 @@ from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.messages import Message, Paused, Usage
 from llm_fsm.names import Kind
 from llm_fsm.records import transcript
-from llm_fsm.running import Outcome
+from llm_fsm.running import Outcome, due_rows
 from llm_fsm.session import Session
 
 
@@ -141,6 +141,11 @@ class AsyncConversation:
     def state(self) -> str:
         """The id of the current state."""
         return self._session.state
+
+    @property
+    def due(self) -> float | None:
+        """When something happens by itself next, in seconds since the epoch; None: never."""
+        return min((at for at, _ in due_rows(self._session)), default=None)
 
     @property
     def kind(self) -> Kind | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -144,9 +145,11 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
         screen.reply(opening)
     while not talk.ended:
         try:
-            line = editor.prompt()
+            line = _typed(talk, screen, editor)
         except EOFError:
             return exits.OK
+        if line is None:
+            continue
         message = slash.message_of(line)
         if message is None:
             answer = slash.obey(talk, line)
@@ -160,6 +163,36 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
             _send(talk, screen, message)
     screen.note("The conversation has ended.")
     return exits.OK
+
+
+class _Due(Exception):
+    """Something happens by itself while the user types; `text` is what was typed so far."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None:
+    """The line that the user types; None where the conversation ended meanwhile. What becomes due is shown above it."""
+    typed = ""
+    while not talk.ended:
+        seconds = talk.patience()
+
+        def watch(seconds: float | None = seconds) -> None:
+            if seconds is not None:
+                asyncio.get_running_loop().call_later(seconds, interrupt)
+
+        def interrupt() -> None:
+            if editor.app.is_running:
+                editor.app.exit(exception=_Due(editor.default_buffer.text), style="class:aborting")
+
+        try:
+            return editor.prompt(default=typed, pre_run=watch)
+        except _Due as due:
+            typed = due.text
+            for words in talk.due():
+                screen.reply(words)
+    return None
 
 
 def _send(talk: Talk, screen: Screen, message: str) -> None:

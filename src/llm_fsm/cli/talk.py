@@ -6,6 +6,7 @@ An interrupt during a call cancels it and leaves the conversation as it was.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 
@@ -63,6 +64,17 @@ class Talk:
         if stream.turn is None:
             raise RuntimeError("the stream of a turn ended without the turn")
         return stream.turn
+
+    def patience(self) -> float | None:
+        """Seconds until something happens by itself; None: never."""
+        due = self._conversation.due
+        return None if due is None else max(0.0, due - time.time())
+
+    def due(self) -> list[str]:
+        """What is said because nobody said anything."""
+        turns = self._runner.run(self._machine.run_due())
+        self.refresh()
+        return [turn.text for turn in turns if turn.conversation_id == self.id and turn.text]
 
     def undo(self) -> None:
         """Take the last turn back. Raises ConversationConflict when there is none."""

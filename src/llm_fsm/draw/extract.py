@@ -129,6 +129,8 @@ def _id(name: str) -> str:
 
 def _node(subject: Subject, name: str, placed: Placed, shown: Details) -> Node:
     label = placed.text("purpose") or placed.text("description")
+    if subject.kind_of(name) == "subflow":
+        label = f"{label} (calls {placed.text('flow')})" if label else f"calls {placed.text('flow')}"
     return Node(
         id=_id(name),
         kind=subject.kind_of(name),

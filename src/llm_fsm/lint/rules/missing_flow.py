@@ -1,7 +1,7 @@
 """The file that a subflow names is not there, is no definition, or is not named by a relative path.
 
 Why it is bad:
-The call fails when a conversation comes to it.
+There is nothing to call. The machine cannot be made.
 
 Example:
     "states": {"pay": {"kind": "subflow", "flow": "/tmp/payment.json", "transitions": [{"target_state": "done"}]},
@@ -42,4 +42,4 @@ def check(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-RULE = Rule(name="missing-flow", code="F114", level="warning", check=check)
+RULE = Rule(name="missing-flow", code="F114", level="error", check=check, blocks=False)

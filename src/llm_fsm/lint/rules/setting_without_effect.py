@@ -41,6 +41,7 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
     "example_dialogue": ("converse", "final", "task"),
 }
 """Key of a state to the kinds in which it does something."""
+_LABELLED = ("task", "subflow", "wait")
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -59,9 +60,9 @@ def check(subject: Subject) -> Iterator[Finding]:
                 hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
             )
     for owner, transition in subject.transitions():
-        if transition.value.get("on") is not None and (owner is None or subject.kind_of(owner) != "task"):
+        if transition.value.get("on") is not None and (owner is None or subject.kind_of(owner) not in _LABELLED):
             yield RULE.finding(
-                '"on" has no effect here: only tasks route by the label of their output',
+                '"on" has no effect here: only tasks, flows and answers lead on by a label',
                 pointer=transition.pointer + "/on",
                 hint='write a "description" or conditions',
             )

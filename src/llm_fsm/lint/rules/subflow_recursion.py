@@ -1,8 +1,7 @@
 """A subflow calls, directly or through others, the definition that it belongs to.
 
 Why it is bad:
-Each call begins the same machine once more inside itself; unless something in it stops the descent, a run goes
-on until a limit ends it.
+Each call would begin the same machine once more inside itself, without end. The machine cannot be made.
 
 Example:
     "name": "booking",
@@ -10,7 +9,8 @@ Example:
                "done": {"purpose": "Say goodbye"}}
 
 Fix:
-Lead back by a transition instead of calling the machine again.
+Lead back by a transition instead of calling the machine again. A registered name that is this machine's own is a
+warning only, as the host may register another one under it.
 """
 
 from __future__ import annotations
@@ -77,6 +77,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             f"state {quoted(name)} calls its own machine{through}",
             pointer=subject.states[name].pointer + "/flow",
             hint="lead back by a transition instead",
+            level="error" if is_path(str(subject.states[name].value.get("flow"))) else "warning",
         )
 
 
@@ -84,4 +85,4 @@ def _basename(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]
 
 
-RULE = Rule(name="subflow-recursion", code="F113", level="warning", check=check)
+RULE = Rule(name="subflow-recursion", code="F113", level="error", check=check, blocks=False)
