@@ -8,9 +8,11 @@ from typing import Any
 
 import pytest
 
-from cli_command import Desk, desk  # noqa: F401
+from cli_command import Desk, desk
 from llm_fsm.cases.coverage import Coverage
 from llm_fsm.cases.running import Covered, Job, joined, run_job
+
+__all__ = ["desk"]
 
 SHOP: dict[str, Any] = {
     "name": "shop",
@@ -130,7 +132,7 @@ def test_parts_of_one_file_are_put_together(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def shop(desk: Desk) -> Desk:  # noqa: F811
+def shop(desk: Desk) -> Desk:
     desk.write("shop.json", json.dumps(SHOP, indent=1))
     desk.write("a.test.json", {"definition": "shop.json", "cases": [age(20)]})
     return desk

@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 
-from cli_command import Desk, command, desk  # noqa: F401
+from cli_command import Desk, command, desk
 from llm_fsm.cases.selection import ExpressionError, wanted
+
+__all__ = ["desk"]
 
 BYE = {"to": "bye", "set": {"name": "Ada"}, "message": "Bye Ada."}
 GOOD = {"name": "good", "steps": [{"say": "I'm Ada", "reply": BYE, "expect": "bye"}]}
@@ -21,11 +23,11 @@ BAD = {"name": "bad", "steps": [{"say": "I'm Ada", "reply": BYE, "expect": {"tex
 SKIPPED = {"name": "later", "skip": "not yet", "steps": []}
 
 
-def suite(desk: Desk, *cases: Any, name: str = "greeter.test.json") -> str:  # noqa: F811
+def suite(desk: Desk, *cases: Any, name: str = "greeter.test.json") -> str:
     return desk.write(name, json.dumps({"definition": "greeter.json", "cases": list(cases)}, indent=1))
 
 
-def test_what_passes_and_what_fails_is_counted(desk: Desk) -> None:  # noqa: F811
+def test_what_passes_and_what_fails_is_counted(desk: Desk) -> None:
     suite(desk, GOOD, BAD, SKIPPED)
     done = desk.run("test")
     assert done.code == 1
@@ -45,6 +47,12 @@ def test_what_passes_and_what_fails_is_counted(desk: Desk) -> None:  # noqa: F81
         (("typo.test.json",), 1, 'typo.test.json:1:32: error: unknown key "steeps"; did you mean "steps"?'),
         (("good.test.json", "typo.test.json"), 1, "1 error, 1 passed"),
         (("none.test.json",), 4, "none.test.json: there is no such file or folder"),
+        (("--live", "--record"), 4, "--live and --record exclude one another"),
+        (("-n", "3"), 4, "-n is for --live and --simulate"),
+        (("--model", "offline"), 4, "--model is for --live, --record and --simulate"),
+        (("--user-model", "offline"), 4, "--user-model is for --simulate"),
+        (("--coverage", "x.txt"), 4, "--coverage writes a file that ends in .json"),
+        (("--live", "--model", "ofline", "good.test.json"), 4, "did you mean 'offline'?"),
         (("--nonsense",), 4, "No such option"),
         (("-k", "good and (", "good.test.json"), 4, "something else is needed at its end"),
         (("--tools", "none.py", "good.test.json"), 4, "none.py: there is no such file"),
@@ -54,7 +62,7 @@ def test_what_passes_and_what_fails_is_counted(desk: Desk) -> None:  # noqa: F81
         (("-x", "bad.test.json", "good.test.json"), 1, "1 failed in"),
     ],
 )
-def test_exit_codes(desk: Desk, arguments: tuple[str, ...], code: int, says: str) -> None:  # noqa: F811
+def test_exit_codes(desk: Desk, arguments: tuple[str, ...], code: int, says: str) -> None:
     suite(desk, GOOD, name="good.test.json")
     suite(desk, BAD, name="bad.test.json")
     desk.write("typo.test.json", '{"definition": "greeter.json", "steeps": []}')
@@ -63,7 +71,7 @@ def test_exit_codes(desk: Desk, arguments: tuple[str, ...], code: int, says: str
     assert (done.code, says in done.out + done.err) == (code, True), done.out + done.err
 
 
-def test_an_interrupt_ends_with_2(desk: Desk) -> None:  # noqa: F811
+def test_an_interrupt_ends_with_2(desk: Desk) -> None:
     suite(desk, GOOD)
     process = subprocess.Popen(
         command("test", "--watch"), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=desk.folder
@@ -75,7 +83,7 @@ def test_an_interrupt_ends_with_2(desk: Desk) -> None:  # noqa: F811
     process.communicate()
 
 
-def test_watching_runs_again_when_a_file_changes(desk: Desk) -> None:  # noqa: F811
+def test_watching_runs_again_when_a_file_changes(desk: Desk) -> None:
     suite(desk, GOOD)
     process = subprocess.Popen(
         command("test", "--watch"),
@@ -95,7 +103,7 @@ def test_watching_runs_again_when_a_file_changes(desk: Desk) -> None:  # noqa: F
     assert (first, second) == ("greeter.test.json .\n", "greeter.test.json F\n")
 
 
-def test_reports_for_programs(desk: Desk) -> None:  # noqa: F811
+def test_reports_for_programs(desk: Desk) -> None:
     suite(desk, GOOD, BAD, SKIPPED)
     desk.write("typo.test.json", '{"definition": "greeter.json", "steeps": []}')
     report = json.loads(desk.run("test", "--format", "json").out)
@@ -124,21 +132,21 @@ def test_reports_for_programs(desk: Desk) -> None:  # noqa: F811
     assert "::error file=typo.test.json,line=1,col=32" in github
 
 
-def test_the_report_goes_to_a_file(desk: Desk) -> None:  # noqa: F811
+def test_the_report_goes_to_a_file(desk: Desk) -> None:
     suite(desk, GOOD)
     done = desk.run("test", "--format", "json", "-o", "report.json")
     assert (done.code, done.out) == (0, "")
     assert json.loads((desk.folder / "report.json").read_text())["passed"] == 1
 
 
-def test_many_processes_give_the_same_report(desk: Desk) -> None:  # noqa: F811
+def test_many_processes_give_the_same_report(desk: Desk) -> None:
     suite(desk, *({**(BAD if number == 30 else GOOD), "name": f"case {number}"} for number in range(50)))
     alone, together = desk.run("test"), desk.run("test", "-j", "2")
     assert (together.code, together.out.splitlines()[0]) == (1, alone.out.splitlines()[0])
     assert together.out.splitlines()[2:7] == alone.out.splitlines()[2:7]
 
 
-def test_tools_of_the_caller_are_used_where_the_case_plays_none(desk: Desk) -> None:  # noqa: F811
+def test_tools_of_the_caller_are_used_where_the_case_plays_none(desk: Desk) -> None:
     definition = json.loads(Path("greeter.json").read_text())
     definition["tools"] = {"lookup": {"registered": "look_up"}}
     definition["states"]["hello"]["tools"] = ["lookup"]
@@ -151,7 +159,7 @@ def test_tools_of_the_caller_are_used_where_the_case_plays_none(desk: Desk) -> N
     assert desk.run("test").code == 1
 
 
-def test_a_thousand_times_the_same(desk: Desk) -> None:  # noqa: F811
+def test_a_thousand_times_the_same(desk: Desk) -> None:
     suite(desk, {**GOOD, "name": "n{{n}}", "table": [{"n": number} for number in range(200)]})
     assert desk.run("test").out.startswith(f"greeter.test.json {'.' * 200}\n")
 

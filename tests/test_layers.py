@@ -18,7 +18,7 @@ PACKAGE = ROOT / "src" / "llm_fsm"
 
 # From top to bottom; a name stands for a module or a folder of modules.
 LAYERS: Mapping[str, tuple[str, ...]] = {
-    "applications": ("__main__", "cli"),
+    "applications": ("__main__", "cli", "pytest_plugin"),
     "around": ("cases", "sync", "telemetry", "testing"),
     "front door": ("conversation", "machine"),
     "shell": (

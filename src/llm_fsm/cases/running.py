@@ -185,6 +185,11 @@ def _covered(loaded: Loaded, player: Player, results: Iterable[Result]) -> Cover
     )
 
 
+async def play_named(loaded: Loaded, name: str) -> FileResult:
+    """Play one case of a file with its own replies. Raises SuiteError for a recording that cannot be used."""
+    return await _played(Job(file=loaded.file, names=(name,)), loaded, None)
+
+
 def counted(runs: Sequence[Result], threshold: float) -> Result:
     """Several runs of one case as one result: the misses and words of the last that failed."""
     failed = [run for run in runs if run.failures]

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from llm_fsm import source
-from llm_fsm.cli import choice, exits, lines, printing
+from llm_fsm.cli import choice, exits, lines, printing, saved_test
 from llm_fsm.cli.conversations import unknown
 from llm_fsm.cli.options import data_folder, db_option, open_existing, open_store
 from llm_fsm.cli.output import own_output
@@ -46,6 +46,7 @@ class Wanted:
     resume: str | None
     terminal: bool
     show_prompt: bool
+    save_test: str | None
 
 
 @click.command()
@@ -57,6 +58,9 @@ class Wanted:
 @click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
 @click.option("--resume", metavar="ID", help="Go on with a stored conversation.")
+@click.option(
+    "--save-test", metavar="FILE", help="At the end, write the conversation as a test: FILE.test.json."
+)
 @click.option("--plain", is_flag=True, help="Plain lines, as through a pipe, also on a terminal.")
 @click.option("--show-prompt", is_flag=True, help="Show what the model reads, with the size of each section.")
 @verbose_option
@@ -72,6 +76,7 @@ def chat(
     context: str | None,
     conversation_id: str | None,
     resume: str | None,
+    save_test: str | None,
     plain: bool,
     show_prompt: bool,
 ) -> None:
@@ -89,6 +94,9 @@ def chat(
         raise click.UsageError("--id names a new conversation, --resume a stored one: give one of them", ctx)
     if context is not None and resume is not None:
         raise click.UsageError("--context belongs to a new conversation, not to --resume", ctx)
+    fault = None if save_test is None else saved_test.refusal(save_test)
+    if fault is not None:
+        raise click.UsageError(f"--save-test: {fault}", ctx)
     wanted = Wanted(
         file=file if file is not None else fsm,
         model=model,
@@ -99,6 +107,7 @@ def chat(
         resume=resume,
         terminal=not plain and is_terminal(),
         show_prompt=show_prompt,
+        save_test=save_test,
     )
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
@@ -142,7 +151,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
                 runner.run(machine.run_due())
         conversation = _conversation(wanted, machine, runner, path)
-        talk = Talk(runner, machine, conversation)
+        talk = Talk(runner, machine, conversation, path)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id)
         try:
             return _converse(talk, wanted, again, out)
@@ -151,6 +160,9 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             code = exits.end(error, verbose=verbose)
             printing.note(f"to go on: {again}")
             return code
+        finally:
+            if wanted.save_test is not None:
+                printing.note(saved_test.write(talk, wanted.save_test))
 
 
 def _store(wanted: Wanted) -> Store:

@@ -6,12 +6,13 @@ A line that begins with two slashes is a message that begins with one.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from llm_fsm.cli import explained, printing, transcript
+from llm_fsm.cli import explained, printing, saved_test, transcript
 from llm_fsm.cli.talk import Talk
 from llm_fsm.context import has
 from llm_fsm.errors import ConversationConflict
@@ -142,6 +143,11 @@ def _save(talk: Talk, argument: str) -> Answer:
     return Answer(f"saved to {shown}")
 
 
+def _test(talk: Talk, argument: str) -> Answer:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    return Answer(saved_test.write(talk, os.path.expanduser(argument or f"conversation-{stamp}.test.json")))
+
+
 def _quit(_: Talk, __: str) -> Answer:
     return Answer(leave=True)
 
@@ -153,5 +159,6 @@ COMMANDS: Mapping[str, Command] = {
     "/why": Command(_why, "", "why the last turn went as it did"),
     "/undo": Command(_undo, "", "take the last turn back"),
     "/save": Command(_save, "[FILE]", "write the conversation to a file, JSON or Markdown (.md)"),
+    "/test": Command(_test, "[FILE]", "write the conversation as a test that plays it again (.test.json)"),
     "/quit": Command(_quit, "", "leave; the conversation can be resumed"),
 }

@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
+from pathlib import Path
 
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.definition import Definition
@@ -20,11 +21,16 @@ from llm_fsm.session import Session
 
 
 class Talk:
-    """A machine's conversation and the event loop that it is held on."""
+    """A machine's conversation and the event loop that it is held on. `path`: the definition's file."""
 
     def __init__(
-        self, runner: asyncio.Runner, machine: AsyncMachine, conversation: AsyncConversation
+        self,
+        runner: asyncio.Runner,
+        machine: AsyncMachine,
+        conversation: AsyncConversation,
+        path: Path | None = None,
     ) -> None:
+        self.path = path
         self._runner = runner
         self._machine = machine
         self._conversation = conversation

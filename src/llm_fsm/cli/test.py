@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -18,7 +18,7 @@ from llm_fsm.cases.player import Host
 from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.running import FileResult, Job, Mode
 from llm_fsm.cases.tape import Match
-from llm_fsm.cli import documents, exits, host, printing, test_coverage
+from llm_fsm.cli import documents, exits, host, printing, test_coverage, test_users
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.test_report import FORMATS
 from llm_fsm.cli.verbosity import Settings, verbose_option
@@ -109,12 +109,10 @@ class _Codes:
     "-n", "times", metavar="N", type=click.IntRange(1), default=1, help="Play each case live so often."
 )
 @click.option(
-    "--threshold",
-    metavar="R",
-    type=click.FloatRange(0, 1),
-    default=1.0,
-    help="What part of these must pass, 0 to 1.",
+    "--threshold", metavar="R", type=click.FloatRange(0, 1), help="What part of these must pass, 0 to 1."
 )
+@click.option("--simulate", is_flag=True, help="Let the simulated users of the files talk to a live model.")
+@click.option("--user-model", metavar="M", help="The model that plays them; without it the same one.")
 @click.option("--model", metavar="M", help="For --live and --record: provider/model; else LLM_FSM_MODEL.")
 @click.option(
     "--coverage", metavar="FILE", help="Say what was touched, and write it to a .json file; - writes none."
@@ -141,7 +139,9 @@ def test(
     match: Match,
     live: bool,
     times: int,
-    threshold: float,
+    threshold: float | None,
+    simulate: bool,
+    user_model: str | None,
     model: str | None,
     base_url: str | None,
     coverage: str | None,
@@ -155,12 +155,15 @@ def test(
     Exit codes: 0 passed, 1 failed or a file that cannot be used, 2 interrupted, 3 internal error, 4 usage,
     5 nothing to play.
     """
-    if sum((record, replay, live)) > 1:
-        raise click.UsageError("--record, --replay and --live exclude one another", ctx)
-    if (times > 1 or threshold < 1) and not live:
-        raise click.UsageError("-n and --threshold are for --live", ctx)
-    if (model is not None or base_url is not None) and not (live or record):
-        raise click.UsageError("--model and --base-url are for --live and --record", ctx)
+    asks = {"--live": live, "--record": record, "--simulate": simulate}
+    _check(
+        ctx,
+        ({**asks, "--replay": replay}, asks),
+        {"-n": times > 1, "--threshold": threshold is not None},
+        {"--model": model is not None, "--base-url": base_url is not None},
+    )
+    if user_model is not None and not simulate:
+        raise click.UsageError("--user-model is for --simulate", ctx)
     if coverage is not None and coverage != "-" and not coverage.endswith(".json"):
         raise click.UsageError(
             f"--coverage writes a file that ends in .json, or none with -, not {coverage!r}", ctx
@@ -181,15 +184,38 @@ def test(
             base_url=base_url,
             match=match,
             times=times,
-            threshold=threshold,
+            threshold=1.0 if threshold is None else threshold,
             cover=coverage is not None or fail_under is not None,
         ),
         coverage=coverage,
         fail_under=fail_under,
     )
+    if simulate:
+        ctx.exit(_simulated(wanted, user_model, threshold))
     if watch:
         _watch(wanted)
     ctx.exit(run(wanted, ctx))
+
+
+def _check(
+    ctx: click.Context,
+    modes: tuple[Mapping[str, bool], Mapping[str, bool]],
+    counted: Mapping[str, bool],
+    asked: Mapping[str, bool],
+) -> None:
+    """Raise UsageError for options that do not go together. `modes`: all of them, and those that ask a live model."""
+    every, live = modes
+    given = [name for name, is_given in every.items() if is_given]
+    if len(given) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude one another", ctx)
+    repeats = live["--live"] or live["--simulate"]
+    for options, allowed, whose in (
+        (counted, repeats, "--live and --simulate"),
+        (asked, any(live.values()), "--live, --record and --simulate"),
+    ):
+        for name, is_given in options.items():
+            if is_given and not allowed:
+                raise click.UsageError(f"{name} is for {whose}", ctx)
 
 
 def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
@@ -207,15 +233,42 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
         printing.note(f"internal error: {type(error).__name__}: {error}; please report")
         return INTERNAL
     report = FORMATS[wanted.form](found, time.perf_counter() - began)
+    _give(wanted, report)
+    enough = not wanted.job.cover or _covered(wanted, found)
+    if not enough or not all(one.passed for one in found):
+        return FAILED
+    return PASSED if any(one.results for one in found) else NOTHING
+
+
+def _simulated(wanted: Wanted, human: str | None, threshold: float | None) -> int:
+    """Let simulated users talk; their rates fail nothing unless a threshold is given."""
+    try:
+        fits = selection.wanted(wanted.expression) if wanted.expression is not None else lambda _: True
+        wish = test_users.Wish(
+            files=selection.files(wanted.paths),
+            fits=fits,
+            bot=wanted.job.model,
+            human=human,
+            base_url=wanted.job.base_url,
+            times=wanted.job.times,
+        )
+        found = test_users.played(wish)
+    except (selection.NoSuchPathError, selection.ExpressionError, ConfigurationError) as error:
+        raise Failure(str(error), USAGE) from error
+    as_json = wanted.form == "json"
+    _give(wanted, printing.as_json(test_users.document(found)) if as_json else test_users.table(found))
+    rates = [rate for one in found for rate in one.rates]
+    if any(one.faults for one in found) or any(rate.share < (threshold or 0) for rate in rates):
+        return FAILED
+    return PASSED if rates else NOTHING
+
+
+def _give(wanted: Wanted, report: str) -> None:
     if wanted.output is not None:
         documents.write_output(wanted.output, report + "\n")
         printing.note(f"wrote {wanted.output}")
     else:
         printing.out(report)
-    enough = not wanted.job.cover or _covered(wanted, found)
-    if not enough or not all(one.passed for one in found):
-        return FAILED
-    return PASSED if any(one.results for one in found) else NOTHING
 
 
 def _covered(wanted: Wanted, files: Sequence[FileResult]) -> bool:

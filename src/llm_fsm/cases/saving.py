@@ -1,0 +1,171 @@
+"""From a conversation that was held to a file of tests that plays it again, with its replies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.folding import fold
+from llm_fsm.program import Program
+from llm_fsm.records import TurnRecord, standing
+from llm_fsm.session import Session
+
+_CLOCKS = ('"now"', "_timestamp")
+_PARTS = frozenset({"transition", "message", "reasoning"})
+_MOVE = frozenset({"target_state", "context_update"})
+
+
+def document_of(
+    program: Program, definition: str, records: Sequence[TurnRecord], name: str
+) -> dict[str, Any]:
+    """The file of tests for a conversation given by its records. `definition`: what the file calls the definition.
+
+    Turns that were taken back are left out. Secret values are replaced by others of the same shape, everywhere.
+    Raises ValueError where nothing has happened yet.
+    """
+    kept = [record for _, record in standing(records)]
+    if not kept:
+        raise ValueError("nothing has happened yet")
+    saver = _Saver(program)
+    case = saver.case(kept)
+    hidden = _hidden({"definition": definition, "cases": [{"name": name, **case}]}, saver.secrets)
+    assert isinstance(hidden, dict)
+    return hidden
+
+
+class _Saver:
+    """Follows the records; `clock` is the time of the test."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.session = Session(conversation_id="")
+        self.secrets: set[str] = set()
+        self.tools: dict[str, list[dict[str, Any]]] = {}
+        self.clock = 0.0
+        self._timed = any(word in program.document for word in _CLOCKS)
+
+    def case(self, records: Sequence[TurnRecord]) -> dict[str, Any]:
+        first, *others = records
+        started = next((event for event in first.events if isinstance(event, ev.Started)), None)
+        case: dict[str, Any] = {}
+        if started is not None:
+            self.clock = case["time"] = float(int(started.time))
+            case |= {"context": dict(started.context)} if started.context else {}
+            case |= {"state": started.state} if started.state != self.program.definition.initial_state else {}
+            case |= {"input": started.input} if started.input is not None else {}
+        if others and others[0].kind == "run":  # a run without a user is two records: its start, and its work
+            self.session = fold(self.session, first.events)
+            first, *others = others
+        start = self.step(first)
+        if first.text or "replies" in start or first.kind == "run":
+            case["start"] = start
+        steps = [step for record in others for step in self.steps(record)]
+        tools = {"tools": self.tools} if self.tools else {}
+        return {**case, **tools, "steps": steps}
+
+    def steps(self, record: TurnRecord) -> Iterator[dict[str, Any]]:
+        """What happened from outside in a turn: a message, an answer, the end, or that time passed."""
+        head = record.events[0]
+        time = getattr(head, "time", None)
+        passed = 0.0 if time is None else time - self.clock
+        if passed > 0 and record.kind == "due":
+            self.clock += passed
+            yield {"wait": passed, **self.step(record)}
+            return
+        if passed > 0 and self._timed:
+            self.clock += passed
+            yield {"wait": passed}
+        if isinstance(head, ev.UserSaid):
+            yield {"say": head.text, **self.step(record)}
+        elif isinstance(head, ev.Answered):
+            yield {"answer": head.value, **self.step(record)}
+        elif record.kind == "end":
+            yield {"end": True, **self.step(record)}
+
+    def step(self, record: TurnRecord) -> dict[str, Any]:
+        """The replies of a turn, and what it came to."""
+        before = self.session
+        self.session = fold(before, record.events)
+        keys = self.program.keys
+        for context in (before.context, self.session.context):
+            self.secrets |= {
+                str(value) for key, value in context.items() if keys.is_secret(key) and str(value)
+            }
+        for event in record.events:
+            if isinstance(event, ev.ToolReturned):
+                said = {"result": event.result} if event.error is None else {"error": event.error}
+                self.tools.setdefault(event.name, []).append(said)
+        replies = [_reply(event) for event in record.events if isinstance(event, ev.ModelReplied)]
+        changed = {
+            key: value
+            for key, value in self.session.root_context().items()
+            if before.root_context().get(key) != value
+        }
+        expect: dict[str, Any] = {"state": self.session.state}
+        expect |= {"context": changed} if changed else {}
+        expect |= {"text": record.text} if record.text else {}
+        expect |= {"ended": True} if self.session.ended else {}
+        expect |= {"paused": True} if self.session.pause is not None else {}
+        given = {"reply": replies[0]} if len(replies) == 1 else {"replies": replies} if replies else {}
+        return {**given, "expect": expect}
+
+
+def _reply(event: ev.ModelReplied) -> Any:
+    """A reply as a test writes it: in the short form where that says all of it, else as it stands."""
+    if event.calls:
+        calls = [{"name": call["name"], "arguments": _arguments(call["arguments"])} for call in event.calls]
+        return {"calls": calls, **({"message": event.text} if event.text else {})}
+    try:
+        document = json.loads(event.text)
+    except ValueError:
+        return event.text
+    if not isinstance(document, dict):
+        return event.text
+    move = document.get("transition")
+    update = move.get("context_update") if isinstance(move, dict) else None
+    if not (
+        document.keys() <= _PARTS
+        and isinstance(move, dict)
+        and move.keys() <= _MOVE
+        and isinstance(update, dict)
+    ):
+        return {"raw": document}
+    short: dict[str, Any] = {"to": move.get("target_state")}
+    short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
+    short |= {"clear": update.get("_clear")} if "_clear" in update else {}
+    short |= {key: document[key] for key in ("message", "reasoning") if key in document}
+    plain = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)
+    lists = all(
+        isinstance(short.get(key, kind()), kind) for key, kind in (("clear", list), ("reasoning", str))
+    )
+    return (
+        {key: value for key, value in short.items() if value or key == "to"}
+        if plain and lists
+        else {"raw": document}
+    )
+
+
+def _arguments(text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, dict) else text
+
+
+def _hidden(value: Any, secrets: set[str]) -> Any:
+    """The value with other characters of the same kind in place of secrets."""
+    if isinstance(value, str):
+        for secret in sorted(secrets, key=len, reverse=True):
+            value = value.replace(secret, re.sub(r"[^\W\d_]", "x", re.sub(r"\d", "0", secret)))
+        return value
+    if isinstance(value, Mapping):
+        return {key: _hidden(item, secrets) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_hidden(item, secrets) for item in value]
+    if str(value) in secrets and isinstance(value, int) and not isinstance(value, bool):
+        return int("1" * len(str(abs(value))))
+    return value

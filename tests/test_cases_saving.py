@@ -1,0 +1,213 @@
+"""A conversation that was held becomes a file of tests, which passes when it is played."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_command import Desk, desk
+from llm_fsm import AsyncMachine
+from llm_fsm.cases.running import FileResult, Job, run_job
+from llm_fsm.cases.saving import document_of
+from llm_fsm.llm.scripted import ScriptedLLM, calls
+from llm_fsm.records import parse
+from llm_fsm.shipped import definition_paths
+
+__all__ = ["desk"]
+
+OFFLINE = {
+    "appointment": ["a check-up", "2099-11-24 at 9:30", "Ada Lovelace, 030 555 0188", "yes"],
+    "order": ["two large diavola", "pickup", "yes"],
+    "registration": ["Ada Lovelace", "ada@example.com", "no thanks", "yes"],
+    "returns": ["R-204518 and 4711", "the lamp"],
+    "quiz": ["yes", "Canberra", "the Volga", "nine", "pass", "count"],
+}
+DESK: dict[str, Any] = {
+    "name": "desk",
+    "initial_state": "ask",
+    "context_schema": {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string"},
+            "pin": {"type": "string", "x-secret": True, "pattern": "^[0-9]{4}$"},
+        },
+    },
+    "tools": {"find": {"registered": "find"}},
+    "states": {
+        "ask": {"purpose": "Ask", "tools": ["find"], "transitions": [{"target_state": "done"}]},
+        "done": {"reply": "Thank you, {{ name }}."},
+    },
+}
+
+
+def find(id: int) -> str:
+    if id > 8:
+        raise ValueError("too many")
+    return f"number {id}"
+
+
+def played(document: Any, folder: Path) -> FileResult:
+    path = folder / "x.test.json"
+    path.write_text(json.dumps(document))
+    return run_job(Job(file=str(path)))
+
+
+def saved(document: dict[str, Any], replies: list[Any], *said: str | None) -> dict[str, Any]:
+    """The test of a conversation; None in `said` takes the last turn back."""
+
+    async def hold() -> dict[str, Any]:
+        async with AsyncMachine.from_dict(
+            document, model=ScriptedLLM(replies), store="memory", tools=[find] if document is DESK else ()
+        ) as machine:
+            chat = await machine.start(context={"name": "Ada"}, greet=False)
+            for text in said:
+                await (chat.undo() if text is None else chat.send(text))
+            records = [parse(record) for record in await machine.store.records(chat.id)]
+            return {**document_of(machine.program, "", records, "held"), "definition": document}
+
+    return asyncio.run(hold())
+
+
+@pytest.mark.parametrize("name", sorted(OFFLINE))
+def test_a_conversation_in_the_terminal_is_saved_as_a_test_that_passes(desk: Desk, name: str) -> None:
+    typed = "\n".join(OFFLINE[name]).encode()
+    done = desk.run("chat", name, "--model", "offline", "--save-test", "held.test.json", stdin=typed)
+    assert (done.code, "saved to held.test.json; to play it: llm-fsm test held.test.json" in done.err) == (
+        0,
+        True,
+    )
+    again = desk.run("test", "held.test.json")
+    assert again.code == 0, again.out
+    document = json.loads((desk.folder / "held.test.json").read_text())
+    assert document["definition"] == name
+    said = [step["say"] for step in document["cases"][0]["steps"] if "say" in step]
+    assert len(said) == len(OFFLINE[name])
+
+
+def test_the_definition_is_named_from_the_folder_of_the_test(desk: Desk) -> None:
+    (desk.folder / "tests").mkdir()
+    options = desk.replies({"message": "Hello!"})
+    assert desk.run("chat", "greeter.json", *options, "--save-test", "tests/held.test.json").code == 0
+    assert (
+        json.loads((desk.folder / "tests" / "held.test.json").read_text())["definition"] == "../greeter.json"
+    )
+    assert desk.run("test", "tests").code == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("held.json", "ends in .test.json, which held.json does not"),
+        ("there.test.json", "there.test.json exists already and is not overwritten"),
+    ],
+)
+def test_a_name_that_cannot_be_used_is_refused_before_anything_is_said(
+    desk: Desk,
+    name: str,
+    said: str,
+) -> None:
+    desk.write("there.test.json", "{}")
+    done = desk.run("chat", "greeter.json", "--model", "offline", "--save-test", name, stdin=b"Ada\n")
+    assert (done.code, done.out, said in done.err) == (2, "", True)
+
+
+def test_replies_that_were_refused_or_were_none_are_part_of_it(tmp_path: Path) -> None:
+    replies = [
+        "no reply",
+        {"transition": {"target_state": "nowhere", "context_update": {"name": None}}, "message": "x"},
+        {
+            "transition": {"target_state": "ask", "context_update": {"_clear": ["name"]}},
+            "message": "Who?",
+            "reasoning": "r",
+        },
+        {"transition": {"target_state": "done", "context_update": {"name": "Bob"}, "odd": 1}, "message": ""},
+    ]
+    document = saved(DESK, replies, "one", "two", "three")
+    steps = document["cases"][0]["steps"]
+    assert steps[0]["replies"][0] == "no reply"
+    assert steps[1]["reply"] == {"to": "ask", "clear": ["name"], "message": "Who?", "reasoning": "r"}
+    assert steps[2]["reply"] == {"raw": replies[3]}
+    assert played(document, tmp_path).passed
+
+
+def test_what_was_taken_back_is_not_part_of_it(tmp_path: Path) -> None:
+    stay = {"transition": {"target_state": "ask", "context_update": {}}, "message": "Hm"}
+    document = saved(DESK, [stay, stay, stay], "one", "two", None, "three")
+    assert [step["say"] for step in document["cases"][0]["steps"]] == ["one", "three"]
+    assert played(document, tmp_path).passed
+
+
+def test_calls_of_tools_become_fixtures(tmp_path: Path) -> None:
+    end = {"transition": {"target_state": "done", "context_update": {}}, "message": ""}
+    document = saved(DESK, [calls(("find", {"id": 7}), ("find", {"id": 9})), end], "find it")
+    assert document["cases"][0]["tools"] == {
+        "find": [{"result": "number 7"}, {"error": "ValueError: too many"}]
+    }
+    assert played(document, tmp_path).passed
+
+
+def test_secrets_are_replaced_everywhere(tmp_path: Path) -> None:
+    told = {
+        "transition": {"target_state": "done", "context_update": {"pin": "4711"}},
+        "message": "4711, thanks",
+    }
+    document = saved(DESK, [told], "my PIN is 4711")
+    assert "4711" not in json.dumps(document["cases"])
+    assert document["cases"][0]["steps"][0]["say"] == "my PIN is 0000"
+    assert played(document, tmp_path).passed
+
+
+def test_time_that_matters_passes(tmp_path: Path) -> None:
+    timed = {
+        **DESK,
+        "tools": {},
+        "states": {
+            "ask": {
+                "purpose": "x",
+                "transitions": [
+                    {"target_state": "done", "conditions": [{"logic": {"<": [{"now": []}, 9e12]}}]}
+                ],
+            },
+            "done": {"reply": "Thank you."},
+        },
+    }
+    stay = {"transition": {"target_state": "ask", "context_update": {}}, "message": "Hm"}
+    document = saved(timed, [stay, stay], "one", "two")
+    assert any("wait" in step for step in document["cases"][0]["steps"])
+    assert played(document, tmp_path).passed
+
+
+def test_a_run_without_a_user_is_saved_with_its_answer(tmp_path: Path) -> None:
+    definition = json.loads(
+        """{"name": "sign", "initial_state": "write", "states": {
+            "write": {"kind": "task", "transitions": [{"target_state": "sign"}]},
+            "sign": {"kind": "wait", "wait_for": "signature", "output": {"by": "by"},
+                     "transitions": [{"target_state": "end"}]},
+            "end": {"kind": "final"}}}"""
+    )
+
+    async def hold() -> dict[str, Any]:
+        async with AsyncMachine.from_dict(
+            definition, model=ScriptedLLM(["a letter"]), store="memory"
+        ) as machine:
+            await machine.run("write!", conversation_id="r")
+            await machine.answer("r", {"by": "Ada"})
+            records = [parse(record) for record in await machine.store.records("r")]
+            return {**document_of(machine.program, "", records, "held"), "definition": definition}
+
+    document = asyncio.run(hold())
+    [case] = document["cases"]
+    assert (case["input"], case["start"]["reply"], case["steps"][0]["answer"]) == (
+        "write!",
+        "a letter",
+        {"by": "Ada"},
+    )
+    assert played(document, tmp_path).passed
+
+
+def test_the_shipped_definitions_used_here_are_shipped() -> None:
+    assert set(OFFLINE) <= set(definition_paths())

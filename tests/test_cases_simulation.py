@@ -1,0 +1,114 @@
+"""Simulated users: a second model plays somebody, over real HTTP, and what comes of it is counted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_command import Desk, desk
+from llm_fsm.testing import HttpReply, serve_scripted
+
+__all__ = ["desk"]
+
+GOAL = {"==": [{"var": "name"}, "Ada"]}
+USER = {
+    "name": "hasty",
+    "persona": "You type <fast>.",
+    "goal": "Give the name Ada",
+    "success": GOAL,
+    "max_turns": 4,
+}
+
+
+class Both:
+    """The machine's model and the user's, told apart by what they are asked."""
+
+    def __init__(self, *human: str, verdict: str = "") -> None:
+        self.human = list(human)
+        self.verdict = verdict
+        self.asked: list[str] = []
+
+    def __call__(self, body: dict[str, Any]) -> Any:
+        first = body["messages"][0]["content"]
+        if first.startswith("You judge"):
+            return self.verdict
+        if first.startswith("You play"):
+            self.asked.append(first)
+            said = sum(message["role"] == "assistant" for message in body["messages"])
+            return self.human[min(said, len(self.human) - 1)]
+        last = body["messages"][-1]["content"]
+        to, update = (
+            ("bye", {"name": "Ada"}) if "Ada" in last.rsplit("<user_input>", 1)[-1] else ("hello", {})
+        )
+        return {"transition": {"target_state": to, "context_update": update}, "message": "Your name?"}
+
+
+def simulated(desk: Desk, policy: Any, user: Any, *options: str) -> tuple[int, str]:
+    desk.write("u.test.json", {"definition": "greeter.json", "users": [user]})
+    with serve_scripted(policy) as server:
+        done = desk.run("test", "--simulate", "--model", "m", "--base-url", server.base_url, *options)
+    return done.code, done.out + done.err
+
+
+def test_a_goal_that_is_reached_is_counted(desk: Desk) -> None:
+    policy = Both("hi", "I am Ada")
+    code, out = simulated(desk, policy, USER, "-n", "2")
+    assert (code, out.splitlines()[2].split()) == (0, ["hasty", "2", "of", "2", "100%", "2.0"])
+    assert "You type \\u003cfast\\u003e." in policy.asked[0]
+
+
+@pytest.mark.parametrize(
+    ("policy", "user", "told"),
+    [
+        (Both("hi"), USER, "in hello, after 4 turns: the success rule does not hold"),
+        (Both("[END]"), USER, "in hello, after 0 turns: the success rule does not hold"),
+        (Both("hi"), {**USER, "success": {"date": ["x"]}}, "the success rule cannot be evaluated"),
+        (
+            Both("I am Ada", verdict='{"passed": false, "reason": "rude"}'),
+            {**USER, "judge": "It was polite"},
+            "after 1 turn: rude",
+        ),
+        (Both("I am Ada", verdict="hm"), {**USER, "judge": "It was polite"}, "the judge gave no verdict"),
+        (Both("hi"), {"persona": "p", "goal": "g", "max_turns": 1}, "the conversation did not end"),
+        ([HttpReply(status=400)] * 4, USER, "ModelError"),
+    ],
+)
+def test_a_goal_that_is_not_reached_is_told_and_fails_nothing(
+    desk: Desk, policy: Any, user: Any, told: str
+) -> None:
+    code, out = simulated(desk, policy, user)
+    assert (code, told in out) == (0, True), out
+
+
+def test_a_threshold_makes_a_gate_of_it(desk: Desk) -> None:
+    assert simulated(desk, Both("hi"), USER, "--threshold", "0.5")[0] == 1
+    assert simulated(desk, Both("I am Ada"), USER, "--threshold", "0.5")[0] == 0
+
+
+def test_a_judge_may_say_so_and_programs_can_read_it(desk: Desk) -> None:
+    policy = Both("I am Ada", verdict='Well: {"passed": true, "reason": "kind"}')
+    _, out = simulated(desk, policy, {**USER, "judge": "It was polite"}, "--format", "json")
+    [user] = json.loads(out)["files"][0]["users"]
+    assert (user["rate"], user["encounters"][0]["reason"], user["encounters"][0]["said"][0][0]) == (
+        1.0,
+        "kind",
+        "I am Ada",
+    )
+
+
+def test_there_may_be_nobody(desk: Desk) -> None:
+    desk.write("a.test.json", {"definition": "greeter.json", "cases": [{}]})
+    assert desk.run("test", "--simulate", "--model", "offline").code == 5
+    desk.write("b.test.json", {"definition": "greeter.json", "users": [{"persona": "p"}]})
+    done = desk.run("test", "--simulate", "--model", "offline")
+    assert (done.code, 'b.test.json:1:42: error: the key "goal" is missing' in done.out) == (1, True), (
+        done.out
+    )
+
+
+def test_users_alone_are_no_cases(desk: Desk, tmp_path: Path) -> None:
+    desk.write("u.test.json", {"definition": "greeter.json", "users": [USER]})
+    assert desk.run("test").code == 5
