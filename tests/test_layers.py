@@ -24,6 +24,8 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "shell": (
         "admission",
         "asking",
+        "closing",
+        "courier",
         "edition",
         "editions",
         "engine",
@@ -44,12 +46,14 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "mcp",
         "mcp_session",
         "observers",
+        "sinks",
         "stores",
         "threads",
         "tool_batch",
         "tool_schema",
         "toolbox",
         "tools",
+        "webhook",
         "workbench",
     ),
     "turn": (

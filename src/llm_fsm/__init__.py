@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from llm_fsm.machine import AsyncMachine
     from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.observers import observe
+    from llm_fsm.sinks import Delivery, sink
     from llm_fsm.sync import Conversation, Machine
     from llm_fsm.telemetry import enable_logging
     from llm_fsm.tools import ToolRegistry
@@ -61,6 +62,7 @@ _PLACES = {
     "machine": ("AsyncMachine",),
     "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
     "observers": ("observe",),
+    "sinks": ("Delivery", "sink"),
     "sync": ("Conversation", "Machine"),
     "telemetry": ("enable_logging",),
     "tools": ("ToolRegistry",),
@@ -78,6 +80,7 @@ __all__ = [
     "ConversationNotFound",
     "Definition",
     "DefinitionError",
+    "Delivery",
     "Finding",
     "Handler",
     "HandlerError",
@@ -102,6 +105,7 @@ __all__ = [
     "enable_logging",
     "load",
     "observe",
+    "sink",
 ]
 
 

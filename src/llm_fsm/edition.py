@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.asking import ask, summarised
+from llm_fsm.courier import Courier, outgoing
 from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.execution import execute
 from llm_fsm.functions import Functions
@@ -18,8 +20,11 @@ from llm_fsm.messages import ModelReply
 from llm_fsm.observers import Observer
 from llm_fsm.points import run_point
 from llm_fsm.program import Program
+from llm_fsm.records import TurnRecord
 from llm_fsm.running import Running
-from llm_fsm.stores.base import Store, storable
+from llm_fsm.session import Session
+from llm_fsm.sinks import CLOSING
+from llm_fsm.stores.base import Outgoing, Store, storable
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.turn import Means
 
@@ -37,6 +42,7 @@ class Services:
     functions: Functions
     now: Callable[[], float]
     """Seconds since the epoch."""
+    courier: Courier
     summaries: bool = True
     summarizer: Callable[[Any], Any] | None = None
     handlers: tuple[Handler, ...] = ()
@@ -126,6 +132,26 @@ class Edition:
     async def execute(self, effect: Execute, running: Running) -> Executed:
         """Run the function of a task."""
         return await execute(self, self.program, effect, running)
+
+    # -- what others are told
+
+    def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
+        """What is to be told of a turn once it is on record, as rows of the outbox."""
+        found = outgoing(self._services.courier.sinks, self.program, record, session, number)
+        if Point.END_CONVERSATION not in self.means.points:
+            return found
+        if not any(isinstance(event, ev.Ended) for event in record.events):
+            return found
+        end = Outgoing(
+            sink=CLOSING,
+            key=f"{session.conversation_id}/{number}/end",
+            text=json.dumps({"text": record.text}),
+        )
+        return (*found, end)
+
+    def committed(self, conversation_id: str) -> None:
+        """A turn is on record, with rows of the outbox."""
+        self._services.courier.tell(conversation_id)
 
     def publish(self, conversation_id: str, event: ev.Event) -> None:
         """Tell whoever observes."""

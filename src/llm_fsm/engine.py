@@ -8,11 +8,13 @@ request id.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, checked_id, checked_message, expected, fitting
+from llm_fsm.closing import close_conversation, close_forgotten
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy
@@ -46,6 +48,7 @@ class Engine:
         self.store = services.store
         self.now = services.now
         self.editions = Editions(services, program, policy)
+        self._looked = False
 
     @property
     def program(self) -> Program:
@@ -60,6 +63,16 @@ class Engine:
         """The machine's own edition, with every tool and function that it names. Raises ConfigurationError."""
         await self.editions.current.prepare()
         return self.editions.current
+
+    async def look(self, *, again: bool = False) -> None:
+        """Go on with what others were to be told when another process died; once, or `again`."""
+        if self._looked and not again:
+            return
+        self._looked = True
+        await self.services.courier.look()
+        if Point.END_CONVERSATION in self.services.points:
+            with suppress(HandlerError):  # it counts as run, and is nothing to whoever called
+                await close_forgotten(await self.prepare())
 
     # -- what callers ask for
 
@@ -371,5 +384,4 @@ async def _words_for(
 async def _after(edition: Edition, outcome: Outcome) -> None:
     """END_CONVERSATION runs when the end is on record; what it returns is not stored any more."""
     if outcome.session.ended and Point.END_CONVERSATION in edition.means.points:
-        effect = RunHandlers(point=Point.END_CONVERSATION, session=outcome.session, text=outcome.record.text)
-        await edition.run_handlers(effect, None)
+        await close_conversation(edition, outcome.session.conversation_id)

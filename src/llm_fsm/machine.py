@@ -16,6 +16,7 @@ from llm_fsm.admission import checked_id
 from llm_fsm.assembly import compile_flows
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
+from llm_fsm.courier import Courier
 from llm_fsm.course import Opening
 from llm_fsm.definition import Definition
 from llm_fsm.edition import Services
@@ -36,6 +37,7 @@ from llm_fsm.observers import Observer, publish
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import parse
 from llm_fsm.shipped import pattern_piece, prompt_sources
+from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
 from llm_fsm.stores.resolve import resolve as resolve_store
 from llm_fsm.toolbox import Toolbox
@@ -55,6 +57,7 @@ class AsyncMachine:
     `mcp`: servers by alias. `summaries` False: no state and no history is summarised. `summarizer`: a function
     that makes summaries instead of the model, from {"of", "happened", "summary", "background"} a text or
     {"summary", "todo_list"}. `clock`: seconds since the epoch.
+    `sinks`: functions and addresses that are told of events, at least once and in order; see `llm_fsm.sinks`.
     `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
     Raises DefinitionError, ConfigurationError.
@@ -72,6 +75,7 @@ class AsyncMachine:
         functions: Iterable[Callable[..., Any]] = (),
         mcp: Mapping[str, Mapping[str, Any]] | None = None,
         handlers: Sequence[Handler] = (),
+        sinks: Sequence[Sink | Deliver | str] = (),
         fallbacks: Sequence[str | LLM] = (),
         timeout: float | None = TIMEOUT,
         error_mode: ErrorMode = "continue",
@@ -108,6 +112,7 @@ class AsyncMachine:
             summaries=summaries,
             summarizer=summarizer,
             now=self._now,
+            courier=Courier(self.store, sinks_of(sinks), storable(definition.name)),
         )
         self._engine = Engine(program=self.program, services=services, policy=read_policy(on_change))
         for handler in handlers:
@@ -156,6 +161,7 @@ class AsyncMachine:
             greet=greet,
             background=background,
         )
+        await self._engine.look()
         outcome = await self._engine.start(opening)
         return AsyncConversation(self._engine, outcome.session, outcome.record.text)
 
@@ -164,6 +170,7 @@ class AsyncMachine:
 
         What it has due by itself, such as a time-out, happens first.
         """
+        await self._engine.look()
         session = await self._engine.load(conversation_id)
         if session.pause is not None and await self._engine.fire(conversation_id, self._now()) is not None:
             session = await self._engine.load(conversation_id)
@@ -209,6 +216,7 @@ class AsyncMachine:
         background: Mapping[str, Any] | None,
         sink: Observer | None,
     ) -> Turn:
+        await self._engine.look()
         if self.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and `run_due` says so
                 await self.run_due()
@@ -264,9 +272,10 @@ class AsyncMachine:
     async def run_due(self, now: float | None = None) -> tuple[Turn, ...]:
         """Fire every time-out and reminder of this machine's conversations that is due: the turns they took.
 
-        `now`: seconds since the epoch. One that fails stays due and does not hold up the others; the first
-        error is raised at the end.
+        `now`: seconds since the epoch. One that fails stays due and does not hold up the others; the first error is
+        raised at the end. What sinks have still to be told is delivered, too, in the background.
         """
+        await self._engine.look(again=True)
         moment = self._now() if now is None else now
         done: list[Turn] = []
         failed: dict[str, LLMFSMError] = {}
@@ -311,7 +320,8 @@ class AsyncMachine:
         return await self.store.delete(checked_id(conversation_id, "conversation id"))
 
     async def close(self) -> None:
-        """Free connections and files."""
+        """Tell sinks what they take at once, then free connections and files."""
+        await self._engine.services.courier.close()
         close = getattr(self.llm, "aclose", None)
         if close is not None:
             await close()

@@ -45,7 +45,7 @@ from llm_fsm.observers import Observer
 from llm_fsm.progress import TICK
 from llm_fsm.records import Kind, TurnRecord, dump, dump_session
 from llm_fsm.session import Session
-from llm_fsm.stores.base import Commit, Store
+from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tool_batch import Perform
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.turn import Means, Step, advance, rehearse
@@ -115,6 +115,14 @@ class Host(Protocol):
 
     def now(self) -> float:
         """Seconds since the epoch."""
+        ...
+
+    def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
+        """What is to be told of a turn once it is on record, as rows of the outbox."""
+        ...
+
+    def committed(self, conversation_id: str) -> None:
+        """A turn is on record, with rows of the outbox."""
         ...
 
     def publish(self, conversation_id: str, event: ev.Event) -> None:
@@ -322,6 +330,7 @@ class Running:
         """Write the turn that took a conversation from where it was held to `session`."""
         own = session.definition == self.host.identity
         record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
+        posted = self.host.outgoing(record, session, held.version + 1)
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,
@@ -334,10 +343,13 @@ class Running:
                 ended=session.ended,
                 time=self.host.now(),
                 due=due_rows(session),
+                outbox=posted,
                 definition_sha=session.definition if own else held.pinned,
                 definition_text=self.host.document if own and held.pinned != session.definition else None,
             )
         )
+        if posted:
+            self.host.committed(self.id)
         return Outcome(record=record, session=session)
 
 

@@ -53,6 +53,7 @@ def _faults(
     yield from _messages(lines, replayed)
     yield from _effects(lines, replayed)
     yield from _asked(lines)
+    yield from _told(lines, records)
 
 
 def _messages(lines: list[dict[str, Any]], replayed: Replayed) -> Iterator[str]:
@@ -78,7 +79,8 @@ def _effects(lines: list[dict[str, Any]], replayed: Replayed) -> Iterator[str]:
     for turn, times in charged.items():
         if times > 1:
             yield f"charged {times} times for turn {turn}"
-    for name, count in (("hear", len(replayed.said)), ("enter", replayed.entered)):
+    closed = int(replayed.ended)
+    for name, count in (("hear", len(replayed.said)), ("enter", replayed.entered), ("close", closed)):
         keys = {line["key"] for line in effects if line["name"] == name}
         if len(keys) != count:
             yield f"{name} ran under {len(keys)} keys, {count} are on record"
@@ -112,3 +114,19 @@ def _asked(lines: list[dict[str, Any]]) -> Iterator[str]:
         sent = lives[int(said.split()[1])] if said else lives.total()  # no message: words after an answer
         if times > sent:
             yield f"asked {times} times about {said!r} in {state} ({number} messages), sent {sent} times"
+
+
+def _told(lines: list[dict[str, Any]], records: list[dict[str, Any]]) -> Iterator[str]:
+    """The sink heard of every event it wants, for the first time in order, and never of two under one key."""
+    told = {line["key"]: line["event"] for line in lines if line["what"] == "told"}
+    first = list(told)
+    wanted = {
+        f"{lines[0]['c']}/{number}/{index}": event
+        for number, record in enumerate(records, 1)
+        for index, event in enumerate(record["events"])
+        if event["type"] in ("UserSaid", "StateEntered", "BotSaid", "Ended")
+    }
+    if first != list(wanted):
+        yield f"the sink heard of {len(first)} events, {len(wanted)} are on record, or not in order"
+    elif told != wanted:
+        yield "the sink heard of other events than those on record"

@@ -16,6 +16,7 @@ from probes import Probe
 
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.sinks import Delivery, sink
 from llm_fsm.tool_schema import CallInfo
 
 TURNS = 12
@@ -155,7 +156,14 @@ def _turn(said: str | None) -> int:
 
 def machine(store: Any, ledger: Ledger, probe: Probe, **options: Any) -> AsyncMachine:
     """The shop, open."""
-    made = AsyncMachine.from_dict(SHOP, model=Model(ledger, probe), store=store, **options)
+
+    async def booked(delivery: Delivery) -> None:
+        probe("before the sink")
+        ledger.write("told", c=delivery.conversation_id, key=delivery.key, event=delivery.event)
+        probe("after the sink")
+
+    told = [sink(booked, events=["UserSaid", "StateEntered", "BotSaid", "Ended"])]
+    made = AsyncMachine.from_dict(SHOP, model=Model(ledger, probe), store=store, sinks=told, **options)
 
     def effect(what: str, **facts: Any) -> None:
         probe(f"before {what}")
@@ -182,5 +190,9 @@ def machine(store: Any, ledger: Ledger, probe: Probe, **options: Any) -> AsyncMa
     @made.on("post_transition")
     async def enter(occasion: Any) -> None:
         effect("enter", c=occasion.conversation_id, turn=_turn(occasion.user_input), key=occasion.key)
+
+    @made.on("end_conversation")
+    async def close(occasion: Any) -> None:
+        effect("close", c=occasion.conversation_id, turn=0, key=occasion.key)
 
     return made

@@ -28,12 +28,12 @@ class Probe:
                 os.kill(os.getpid(), signal.SIGKILL)
 
 
-STORE_METHODS = ("load", "save", "journal", "journalled", "forget_journal", "outbox", "acknowledge")
+STORE_METHODS = ("load", "save", "journal", "journalled", "outbox", "acknowledge")
 POINTS = (
-    *(f"{when} {name}" for name in STORE_METHODS[:4] for when in ("before", "after")),
+    *(f"{when} {name}" for name in STORE_METHODS for when in ("before", "after")),
     *(
         f"{when} {what}"
-        for what in ("the model", "charge", "stamp", "hear", "enter")
+        for what in ("the model", "charge", "stamp", "hear", "enter", "close", "the sink")
         for when in ("before", "after")
     ),
     *("before sending", "before the acknowledgement", "after the acknowledgement", "with the lock"),

@@ -1,0 +1,50 @@
+"""END_CONVERSATION handlers: they run once the end is on record, and again where a crash kept them from it.
+
+That they are still to run lies in the store's outbox, written with the turn that ended the conversation.
+"""
+
+from __future__ import annotations
+
+import json
+
+from llm_fsm.edition import Edition
+from llm_fsm.effects import Point, RunHandlers
+from llm_fsm.records import parse_session
+from llm_fsm.sinks import CLOSING, exclusive
+from llm_fsm.stores.base import Posted
+
+_PAGE = 100
+
+
+async def close_conversation(edition: Edition, conversation_id: str) -> None:
+    """Run the END_CONVERSATION handlers that are still to run. Raises HandlerError as they do; they count as run."""
+    store = edition.store
+    async with store.lock(exclusive(CLOSING, conversation_id), edition.timeout):
+        for row in await store.outbox(CLOSING, conversation_id=conversation_id):
+            await _run(edition, row)
+
+
+async def close_forgotten(edition: Edition) -> None:
+    """Do the same for every conversation of this machine that ended in a process that died."""
+    after: str | None = None
+    while rows := await edition.store.outbox(CLOSING, after=after, limit=_PAGE, definition=edition.name):
+        for name in dict.fromkeys(row.conversation_id for row in rows):
+            await close_conversation(edition, name)
+        after = rows[-1].conversation_id
+
+
+async def _run(edition: Edition, row: Posted) -> None:
+    loaded = await edition.store.load(row.conversation_id)
+    if loaded is not None:
+        effect = RunHandlers(
+            point=Point.END_CONVERSATION,
+            session=parse_session(loaded.session),
+            number=row.number,
+            text=json.loads(row.text)["text"],
+        )
+        try:
+            await edition.run_handlers(effect, None)
+        except Exception:
+            await edition.store.acknowledge(row)
+            raise
+    await edition.store.acknowledge(row)

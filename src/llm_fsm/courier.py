@@ -1,0 +1,198 @@
+"""From the outbox to the sinks: in the background, in order within a conversation, again until it is taken.
+
+What a sink has still to be told lies in the store, written with the turn. One process at a time delivers to a sink
+for a conversation; it holds a lock of its own, so that turns never wait for a sink.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import suppress
+
+from llm_fsm.context import blotted, texts_in
+from llm_fsm.errors import StoreError
+from llm_fsm.event_json import to_dict
+from llm_fsm.events import ContextSet, Started
+from llm_fsm.program import Program
+from llm_fsm.records import TurnRecord
+from llm_fsm.session import Session
+from llm_fsm.sinks import Delivery, Sink, exclusive
+from llm_fsm.stores.base import Outgoing, Posted, Store
+from llm_fsm.why import SECRET
+
+AT_ONCE = 8
+"""Conversations for which one sink is told at the same time."""
+FIRST_WAIT = 0.5
+LONGEST_WAIT = 60.0
+"""Seconds before a sink that failed is tried again, doubled each time; also where another process delivers."""
+_FLUSH = 5.0
+"""Seconds that closing waits for sinks."""
+_PAGE = 100
+
+
+def outgoing(
+    sinks: Sequence[Sink], program: Program, record: TurnRecord, session: Session, number: int
+) -> tuple[Outgoing, ...]:
+    """What the sinks are to be told of record `number`, without the values of secret keys."""
+    if not sinks:
+        return ()
+    secrets = _secrets(program, record, session)
+    found: list[Outgoing] = []
+    for index, event in enumerate(record.events):
+        wanting = [sink for sink in sinks if sink.events is None or type(event).__name__ in sink.events]
+        if not wanting:
+            continue
+        document = to_dict(event)
+        for field in {"values", "context"} & document.keys() if isinstance(event, ContextSet | Started) else ():
+            values = document[field].items()
+            document[field] = {key: SECRET if program.is_secret(key) else value for key, value in values}
+        told = {
+            "index": index,
+            "definition": program.definition.name,
+            "kind": record.kind,
+            "state": session.state,
+            "event": blotted(secrets, document),
+        }
+        text = json.dumps(told, separators=(",", ":"))
+        key = f"{session.conversation_id}/{number}/{index}"
+        found += [Outgoing(sink=sink.name, key=key, text=text) for sink in wanting]
+    return tuple(found)
+
+
+def _secrets(program: Program, record: TurnRecord, session: Session) -> tuple[str, ...]:
+    written = [event.values for event in record.events if isinstance(event, ContextSet)]
+    contexts = (*written, session.context, session.root_context())
+    return texts_in(value for context in contexts for key, value in context.items() if program.is_secret(key))
+
+
+class Courier:
+    """Delivers what lies in a store's outbox for the sinks of one machine; `definition`: the machine's name."""
+
+    def __init__(self, store: Store, sinks: Sequence[Sink], definition: str) -> None:
+        self.sinks = tuple(sinks)
+        self._definition = definition
+        self._rounds = [_Round(store, sink) for sink in self.sinks]
+
+    def tell(self, conversation_id: str) -> None:
+        """Something new lies in the outbox of a conversation: deliver it, in the background."""
+        for round_ in self._rounds:
+            round_.add(conversation_id)
+
+    async def look(self) -> None:
+        """Find everything that is not delivered yet, and deliver it in the background."""
+        for round_ in self._rounds:
+            await round_.look(self._definition)
+
+    async def flush(self, seconds: float = _FLUSH) -> None:
+        """Wait until every sink has been told what it takes, at most so many seconds; what fails stays for later."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                for round_ in self._rounds:
+                    await round_.idle()
+
+    async def close(self) -> None:
+        """Deliver what can be delivered at once, then stop."""
+        await self.flush()
+        for round_ in self._rounds:
+            await round_.stop()
+        for sink in self.sinks:
+            close = getattr(sink.deliver, "aclose", None)
+            if close is not None:
+                await close()
+
+
+class _Round:
+    """The conversations that one sink has to be told of, and the task that goes round them."""
+
+    def __init__(self, store: Store, sink: Sink) -> None:
+        self._store = store
+        self._sink = sink
+        self._due: dict[str, float] = {}
+        """Conversation to when it is its turn, in the time of the event loop."""
+        self._failures: dict[str, int] = {}
+        self._again: set[str] = set()
+        self._task: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+
+    def add(self, conversation_id: str) -> None:
+        loop = asyncio.get_running_loop()
+        if conversation_id not in self._failures:
+            self._due[conversation_id] = loop.time()
+        self._again.add(conversation_id)
+        if self._task is None or self._task.done() or self._task.get_loop() is not loop:
+            self._changed = asyncio.Event()
+            self._task = loop.create_task(self._run(self._changed))
+        self._changed.set()
+
+    async def look(self, definition: str) -> None:
+        after: str | None = None
+        while True:
+            rows = await self._store.outbox(self._sink.name, after=after, limit=_PAGE, definition=definition)
+            for name in dict.fromkeys(row.conversation_id for row in rows):
+                self.add(name)
+            if len(rows) < _PAGE:
+                return
+            after = rows[-1].conversation_id
+
+    async def idle(self) -> None:
+        """Until nothing is left but what failed."""
+        while any(name not in self._failures for name in self._due):
+            if self._task is None or self._task.done():
+                return
+            await asyncio.sleep(0.005)
+
+    async def stop(self) -> None:
+        if self._task is not None and self._task.get_loop() is asyncio.get_running_loop():
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self, changed: asyncio.Event) -> None:
+        now = asyncio.get_running_loop().time
+        while self._due:
+            ready = [name for name, at in self._due.items() if at <= now()][:AT_ONCE]
+            if ready:
+                await asyncio.gather(*(self._serve(name) for name in ready))
+                continue
+            changed.clear()
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(0.0, min(self._due.values()) - now())):
+                    await changed.wait()
+
+    async def _serve(self, name: str) -> None:
+        """Tell the sink of one conversation; where that fails, it is its turn again later."""
+        self._again.discard(name)
+        try:
+            whole = await self._deliver(name)
+        except Exception:  # whatever a sink raises: the event stays in the outbox and is delivered again
+            failures = self._failures[name] = self._failures.get(name, 0) + 1
+            wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 10))
+            self._due[name] = asyncio.get_running_loop().time() + wait
+            return
+        self._failures.pop(name, None)
+        if whole and name not in self._again:
+            del self._due[name]
+        else:
+            self._due[name] = asyncio.get_running_loop().time()
+
+    async def _deliver(self, name: str) -> bool:
+        """False where more may be left than one page."""
+        try:
+            async with self._store.lock(exclusive(self._sink.name, name), 0.01):
+                rows = await self._store.outbox(self._sink.name, conversation_id=name, limit=_PAGE)
+                for row in rows:
+                    await self._sink.take(delivery_of(row))
+                    await self._store.acknowledge(row)
+        except StoreError as error:
+            if error.retryable:
+                raise TimeoutError("another process delivers, or the store is busy") from error
+            raise
+        return len(rows) < _PAGE
+
+
+def delivery_of(row: Posted) -> Delivery:
+    """An event of the outbox as a sink is told it."""
+    told = json.loads(row.text)
+    return Delivery(key=row.key, conversation_id=row.conversation_id, record=row.number, **told)

@@ -1,0 +1,59 @@
+"""A sink that is an address: each event is one `POST` of JSON, with its key as the header `Idempotency-Key`.
+
+Any status of 200 to 299 says that it was taken; everything else, redirects included, is tried again later.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import asdict
+from urllib.parse import urlsplit
+from weakref import WeakKeyDictionary
+
+import aiohttp
+
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.sinks import Delivery
+
+
+class RefusedError(Exception):
+    """The address did not take an event."""
+
+
+class Webhook:
+    """`url`: http:// or https://; `headers`: further ones, such as a token. Raises ConfigurationError."""
+
+    def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
+        parts = urlsplit(url.strip())
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ConfigurationError(f"a sink is a function or an http:// or https:// address, not {url!r}")
+        self._url = url.strip()
+        self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
+        self._headers = {"User-Agent": "llm-fsm", **headers}
+        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
+            WeakKeyDictionary()
+        )
+
+    async def __call__(self, delivery: Delivery) -> None:
+        """Post one event. Raises RefusedError and aiohttp's errors."""
+        headers = {"Idempotency-Key": delivery.key}
+        post = self._session().post(self._url, json=asdict(delivery), headers=headers, allow_redirects=False)
+        async with post as response:
+            if not 200 <= response.status < 300:
+                raise RefusedError(f"{self._where} answered {response.status}")
+
+    async def aclose(self) -> None:
+        """Close the connections of the running event loop."""
+        session = self._sessions.pop(asyncio.get_running_loop(), None)
+        if session is not None:
+            await session.close()
+
+    def _session(self) -> aiohttp.ClientSession:
+        loop = asyncio.get_running_loop()
+        session = self._sessions.get(loop)
+        if session is None:
+            session = self._sessions[loop] = aiohttp.ClientSession(
+                cookie_jar=aiohttp.DummyCookieJar(), headers=self._headers
+            )
+        return session
