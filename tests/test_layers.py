@@ -112,6 +112,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "coercion",
         "conditions",
         "context",
+        "copies",
         "definition",
         "errors",
         "event_json",

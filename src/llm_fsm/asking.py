@@ -7,10 +7,10 @@ import json
 import math
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from llm_fsm.copies import changed
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError
 from llm_fsm.functions import called
@@ -29,9 +29,9 @@ async def ask(
     Raises ModelError, or another LLMFSMError of the adapter's own; everything else that an adapter raises is
     a fault of the adapter, and becomes a ModelError that names it.
     """
-    request = effect.request if left is None else replace(effect.request, timeout=left)
+    request = effect.request if left is None else changed(effect.request, timeout=left)
     if getattr(llm, "reads_view", False):
-        request = replace(request, view=effect.view())
+        request = changed(request, view=effect.view())
     try:
         async with asyncio.timeout(left) as timer:
             waiting = llm.complete(request) if listener is None else listened(llm, request, listener)

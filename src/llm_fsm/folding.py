@@ -9,6 +9,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
+from llm_fsm.copies import changed
 from llm_fsm.messages import Paused
 from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, cut, from_dict
 
@@ -30,11 +31,11 @@ def _started(_: Session, event: ev.Started) -> Session:
 
 
 def _run_resumed(session: Session, event: ev.RunResumed) -> Session:
-    return replace(session, time=event.time)
+    return changed(session, time=event.time)
 
 
 def _user_said(session: Session, event: ev.UserSaid) -> Session:
-    return replace(
+    return changed(
         session,
         user_input=event.text,
         time=event.time,
@@ -46,7 +47,7 @@ def _user_said(session: Session, event: ev.UserSaid) -> Session:
 
 
 def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
-    return replace(session, notes=()) if session.notes and event.asked_for == "turn" else session
+    return changed(session, notes=()) if session.notes and event.asked_for == "turn" else session
 
 
 def _context_set(session: Session, event: ev.ContextSet) -> Session:
@@ -57,17 +58,17 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         context.pop(key, None)
         origins.pop(key, None)
     skipped = tuple(key for key in session.skipped if key not in event.values) if session.skipped else ()
-    return replace(session, context=context, origins=origins, skipped=skipped)
+    return changed(session, context=context, origins=origins, skipped=skipped)
 
 
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
     if not event.told:
         return session
-    return replace(session, notes=(*session.notes, (event.key, event.reason)))
+    return changed(session, notes=(*session.notes, (event.key, event.reason)))
 
 
 def _state_entered(session: Session, event: ev.StateEntered) -> Session:
-    return replace(
+    return changed(
         session,
         state=event.state,
         previous_state=event.previous,
@@ -87,15 +88,15 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     user = session.user_input if event.kept_user is None else event.kept_user
     said = event.text if event.kept_text is None else event.kept_text
     exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
-    return replace(session, window=(*session.window, exchange), user_input=None)
+    return changed(session, window=(*session.window, exchange), user_input=None)
 
 
 def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
-    return replace(session, window=session.window[event.dropped :])
+    return changed(session, window=session.window[event.dropped :])
 
 
 def _ended(session: Session, event: ev.Ended) -> Session:
-    return replace(
+    return changed(
         session,
         ended=True,
         outcome=event.outcome,
@@ -115,11 +116,11 @@ def _overlaid(old: Mapping[str, Any], values: Mapping[str, Any], removed: Iterab
 
 
 def _memory_set(session: Session, event: ev.MemorySet) -> Session:
-    return replace(session, memory=_overlaid(session.memory, event.values, event.removed))
+    return changed(session, memory=_overlaid(session.memory, event.values, event.removed))
 
 
 def _shared_set(session: Session, event: ev.SharedSet) -> Session:
-    return replace(session, shared=_overlaid(session.shared, event.values, event.removed))
+    return changed(session, shared=_overlaid(session.shared, event.values, event.removed))
 
 
 _CHECKED = ("context", "origins", "memory", "shared")
@@ -129,22 +130,22 @@ def _attempt_begun(session: Session, event: ev.AttemptBegun) -> Session:
     feedback = session.work.feedback if session.work is not None and event.attempt > 1 else ()
     checkpoint = {name: getattr(session, name) for name in _CHECKED}
     work = Work(state=event.state, attempt=event.attempt, checkpoint=checkpoint, feedback=feedback)
-    return replace(session, work=work)
+    return changed(session, work=work)
 
 
 def _attempt_failed(session: Session, event: ev.AttemptFailed) -> Session:
     if session.work is None:
         return session
     work = None if event.last else replace(session.work, feedback=event.failures, loop=None)
-    return replace(session, work=work, **session.work.checkpoint)
+    return changed(session, work=work, **session.work.checkpoint)
 
 
 def _output(session: Session, event: ev.TaskPassed | ev.TaskExhausted) -> Session:
-    return replace(session, input=event.output, work=None)
+    return changed(session, input=event.output, work=None)
 
 
 def _summarised(session: Session, event: ev.Summarised) -> Session:
-    return replace(session, summary=event.summary)
+    return changed(session, summary=event.summary)
 
 
 def _paused(session: Session, event: ev.Paused) -> Session:
@@ -160,23 +161,23 @@ def _paused(session: Session, event: ev.Paused) -> Session:
     work = session.work
     if event.loop is not None:
         work = replace(work or Work(state=event.state), loop=event.loop)
-    return replace(session, pause=pause, reminders=event.reminders, work=work, spent=event.spent)
+    return changed(session, pause=pause, reminders=event.reminders, work=work, spent=event.spent)
 
 
 def _over(session: Session, id: str, how: str, time: float) -> Session:
     turn = session.turn + 1
-    return replace(session, pause=None, reminders=(), settled=(id, how), time=time, turn=turn)
+    return changed(session, pause=None, reminders=(), settled=(id, how), time=time, turn=turn)
 
 
 def _answered(session: Session, event: ev.Answered) -> Session:
     waited = session.pause is not None and session.pause.kind == "wait"
     after = _over(session, event.id, "answered", event.time)
     if waited:
-        return replace(after, input=event.value)
+        return changed(after, input=event.value)
     work = session.work
     if work is None:
         return after
-    return replace(after, work=replace(work, loop=None) if work.attempt else None)
+    return changed(after, work=replace(work, loop=None) if work.attempt else None)
 
 
 def _timed_out(session: Session, event: ev.TimedOut) -> Session:
@@ -186,8 +187,8 @@ def _timed_out(session: Session, event: ev.TimedOut) -> Session:
 def _reminded(session: Session, event: ev.Reminded) -> Session:
     if session.silence is not None:
         left = tuple(due for due in session.silence.reminders if due != event.due)
-        session = replace(session, silence=replace(session.silence, reminders=left))
-    return replace(session, reminders=tuple(due for due in session.reminders if due != event.due))
+        session = changed(session, silence=replace(session.silence, reminders=left))
+    return changed(session, reminders=tuple(due for due in session.reminders if due != event.due))
 
 
 def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
@@ -198,7 +199,7 @@ def _renamed(values: Mapping[str, Any], event: ev.Migrated) -> dict[str, Any]:
 
 def _migrated(session: Session, event: ev.Migrated) -> Session:
     states, pause = event.states, session.pause
-    return replace(
+    return changed(
         session,
         definition=event.definition,
         state=states.get(session.state, session.state),
@@ -214,9 +215,9 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
 def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
     if event.kind == "digression":
         kept = {name: getattr(session, name) for name in OF_PLACE}
-        return replace(session, stack=(*session.stack, Frame(kind="digression", kept=kept, asked=event.asked)))
+        return changed(session, stack=(*session.stack, Frame(kind="digression", kept=kept, asked=event.asked)))
     kept = {name: getattr(session, name) for name in OF_FLOW}
-    return replace(
+    return changed(
         session,
         stack=(*session.stack, Frame(kind="subflow", kept=kept)),
         flow=event.flow,
@@ -234,15 +235,15 @@ def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
 def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
     frames = list(session.stack)
     frame = frames.pop(event.frame)
-    return replace(session, stack=tuple(frames), **frame.kept)
+    return changed(session, stack=tuple(frames), **frame.kept)
 
 
 def _keys_skipped(session: Session, event: fe.KeysSkipped) -> Session:
-    return replace(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
+    return changed(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
 
 
 def _missed(session: Session, event: fe.Missed) -> Session:
-    return replace(session, misses=(event.count, session.turn))
+    return changed(session, misses=(event.count, session.turn))
 
 
 def _restarted(session: Session, event: fe.Restarted) -> Session:
@@ -267,7 +268,7 @@ def _restarted(session: Session, event: fe.Restarted) -> Session:
 
 
 def _silence_watched(session: Session, event: fe.SilenceWatched) -> Session:
-    return replace(session, silence=Silence(reminders=event.reminders, closes=event.closes))
+    return changed(session, silence=Silence(reminders=event.reminders, closes=event.closes))
 
 
 def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:

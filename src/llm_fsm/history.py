@@ -13,16 +13,21 @@ from llm_fsm.definition import HistorySettings
 from llm_fsm.tokens import estimate
 
 Exchange = tuple[str | None, str]
+_FRAME = 12
+"""Tokens of the JSON around an exchange."""
 
 
 def _tokens(exchange: Exchange) -> int:
     user, system = exchange
-    return estimate(user or "") + estimate(system) + 12
+    return estimate(user or "") + estimate(system) + _FRAME
 
 
 def surplus(window: Sequence[Exchange], settings: HistorySettings) -> int:
     """How many of the oldest exchanges to drop now."""
     most = settings.max_exchanges
+    chars = sum(len(user or "") + len(system) for user, system in window)
+    if len(window) <= 2 * most and chars + _FRAME * len(window) <= settings.max_tokens:
+        return 0  # no text has more tokens than characters, as they are estimated
     sizes = [_tokens(exchange) for exchange in window]
     dropped = 0
     if len(window) > 2 * most or sum(sizes) > settings.max_tokens:

@@ -162,7 +162,7 @@ class TurnView:
     """A task asks: the reply is its output, in plain words, not a reply in the form of a turn."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.changed` can copy it
 class LLMRequest:
     """One question to a model. `timeout` is the time left for it in seconds; None: no limit."""
 

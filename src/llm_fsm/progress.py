@@ -119,7 +119,8 @@ class Progress:
     @property
     def program(self) -> Program:
         """The definition that is at work now."""
-        return self.root.of(self.session)
+        flow = self.session.flow
+        return self.root.flows[flow] if flow else self.root
 
     def has(self, pattern: str) -> bool:
         """True when a repair pattern is switched on, whoever brings its words."""
@@ -137,7 +138,9 @@ class Progress:
 
     @property
     def plan(self) -> StatePlan:
-        return self.program.states[self.session.state]
+        session = self.session
+        program = self.root.flows[session.flow] if session.flow else self.root
+        return program.states[session.state]
 
     @property
     def moment(self) -> float:

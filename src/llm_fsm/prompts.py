@@ -22,6 +22,8 @@ from llm_fsm.definition import Definition, State
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move
 
+_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _GLIMPSE_CHARS = 160
 _TAGS = 6
 """Tokens of the markup around a section."""
@@ -36,7 +38,7 @@ _FORM = '{"transition":{"target_state":"…","context_update":{"…":…,"_extra
 
 def escaped(value: object) -> str:
     """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    text = _ENCODE(value)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
@@ -195,6 +197,17 @@ def _history(window: Iterable[tuple[str | None, str]]) -> str:
     return escaped(messages) if messages else ""
 
 
+def _rendered(template: Template, values: dict[str, Any]) -> str:
+    """As `template.render(values)`, without copying the values beside globals that no prompt uses."""
+    return "".join(template.root_render_func(template.new_context(values, shared=True)))
+
+
+def _moment(time: float) -> str:
+    """A time as <now> shows it, whatever the locale of the process."""
+    at = datetime.fromtimestamp(time, UTC)
+    return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z {_DAYS[at.weekday()]}"
+
+
 def turn_prompt(
     prompts: Prompts,
     *,
@@ -228,14 +241,17 @@ def turn_prompt(
         "transitions": "" if words_only or not items else "[" + ",\n".join(items) + "]",
         "user_input": "" if user is None else escaped(user),
     }
-    text = prompts.turn.render(
-        **shown,
-        state=words,
-        missing=", ".join(missing),
-        valid=", ".join(valid),
-        now=datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%dT%H:%MZ %a"),
-        words_only=words_only,
-        greeting=greeting,
+    text = _rendered(
+        prompts.turn,
+        {
+            **shown,
+            "state": words,
+            "missing": ", ".join(missing),
+            "valid": ", ".join(valid),
+            "now": _moment(time),
+            "words_only": words_only,
+            "greeting": greeting,
+        },
     )
     sizes = {name: estimate(value) + _TAGS for name, value in shown.items() if value}
     return text, {"current_state": words.tokens, **sizes}

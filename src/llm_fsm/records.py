@@ -19,6 +19,7 @@ from llm_fsm.messages import Message, Usage
 from llm_fsm.session import Session
 
 FORMAT = 1
+_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _USAGE = tuple(field.name for field in fields(Usage))
 Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
 
@@ -52,7 +53,7 @@ def dump(record: TurnRecord) -> str:
         "usage": {name: getattr(record.usage, name) for name in _USAGE},
         "events": [event_json.to_dict(event) for event in record.events],
     }
-    return json.dumps(document, separators=(",", ":"))
+    return _ENCODE(document)
 
 
 def parse(text: str) -> TurnRecord:
@@ -75,7 +76,7 @@ def parse(text: str) -> TurnRecord:
 
 def dump_session(session: Session) -> str:
     """A session as canonical JSON text in ASCII."""
-    return json.dumps(se.to_dict(session), separators=(",", ":"))
+    return _ENCODE(se.to_dict(session))
 
 
 def parse_session(text: str) -> Session:

@@ -77,7 +77,7 @@ class Silence:
     closes: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.changed` can copy it
 class Session:
     """One conversation. `window` holds (user or None, system) exchanges; `origins` key to (turn, source).
 
