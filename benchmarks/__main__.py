@@ -6,7 +6,7 @@ import argparse
 import os
 import platform
 
-from benchmarks import startup, turns
+from benchmarks import shapes, startup, turns
 from benchmarks.figures import table
 
 
@@ -15,7 +15,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer repetitions")
     quick = parser.parse_args().quick
-    figures = [*startup.measure(3 if quick else 15), *turns.measure(1 if quick else 5)]
+    figures = [
+        *startup.measure(3 if quick else 15),
+        *turns.measure(1 if quick else 5),
+        *shapes.measure(("grid",) if quick else (), runs=1 if quick else 3),
+    ]
     print(f"Python {platform.python_version()}, {os.cpu_count()} cores, {platform.machine()}\n")
     print(table(figures))
 

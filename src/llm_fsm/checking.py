@@ -8,12 +8,12 @@ Nothing is run, imported or fetched.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from llm_fsm import form, source
+from llm_fsm import form, places, source
 from llm_fsm.codes import finding, steps
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
@@ -81,16 +81,24 @@ def judge_text(text: str, court: Court) -> Judged:
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
         return Judged(None, [replace(empty, file=file)])
+    value = source.plainly(text)
+    if value is not None:
+        document, findings = _judge(value, court)
+        finder = places.Finder(text.removeprefix("\ufeff")) if findings else None
+        return Judged(document, _sorted(_placed(found, finder.position, file) for found in findings if finder))
     try:
         scan = source.scan(text)
     except source.SourceError as error:
         bad = finding("bad-json", error.message, hint=error.hint)
         return Judged(None, [replace(bad, file=file, line=error.line, column=error.column)])
     document, findings = _judge(scan.value, court)
-    duplicates = [_duplicate(found) for found in scan.duplicates]
-    placed = [*duplicates, *(_placed(found, scan) for found in findings)]
-    placed = [replace(found, file=file) for found in placed]
-    return Judged(document, sorted(placed, key=lambda found: (found.line or 0, found.column or 0)))
+    duplicates = [replace(_duplicate(found), file=file) for found in scan.duplicates]
+    placed = [*duplicates, *(_placed(found, scan.position, file) for found in findings)]
+    return Judged(document, _sorted(placed))
+
+
+def _sorted(findings: Iterable[Finding]) -> list[Finding]:
+    return sorted(findings, key=lambda found: (found.line or 0, found.column or 0))
 
 
 def judge_value(value: object, court: Court) -> Judged:
@@ -145,7 +153,11 @@ def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]
 
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
     """Findings about today's form, with the pointers of the document as written."""
-    return [replace(found, pointer=upgraded.origin(found.pointer)) for found in findings]
+    written = []
+    for found in findings:
+        pointer = upgraded.origin(found.pointer)
+        written.append(found if pointer == found.pointer else replace(found, pointer=pointer))
+    return written
 
 
 def _duplicate(found: source.Duplicate) -> Finding:
@@ -156,10 +168,9 @@ def _duplicate(found: source.Duplicate) -> Finding:
     return replace(duplicate, line=found.position.line, column=found.position.column)
 
 
-def _placed(found: Finding, scan: source.Scan) -> Finding:
-    at_key = BY_NAME[found.name].at_key
-    place = scan.key_position(found.pointer) if at_key else scan.position(found.pointer)
-    return replace(found, line=place.line, column=place.column)
+def _placed(found: Finding, position: Callable[..., places.Position], file: str | None) -> Finding:
+    place = position(found.pointer, at_key=BY_NAME[found.name].at_key)
+    return replace(found, file=file, line=place.line, column=place.column)
 
 
 def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping[str, Any] | None]:

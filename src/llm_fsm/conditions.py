@@ -234,6 +234,11 @@ class _Compiler:
             finite = isinstance(rule, int) or math.isfinite(rule)
             return constant(rule) if finite else self._fault("the number is not finite", place)
         if isinstance(rule, (list, tuple)):
+            if all(item is None or isinstance(item, (str, bool)) for item in rule):
+                self.values += len(rule)
+                if self.values <= MAX_STEPS:
+                    return constant(list(rule))
+                self.values -= len(rule)
             return list_of(
                 tuple(self._node(item, place.under(index)) for index, item in enumerate(rule)), place
             )

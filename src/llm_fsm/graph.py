@@ -133,3 +133,26 @@ def components(graph: Graph) -> list[tuple[str, ...]]:
                             break
                     found.append(tuple(sorted(members, key=index.__getitem__)))
     return found
+
+
+def gathered(graph: Graph, given: Mapping[str, int], *, own: bool) -> dict[str, int]:
+    """Node to all bits that the nodes on paths to it are given; those of the node itself only if `own`.
+
+    A node on a round comes after itself.
+    """
+    arrived = dict.fromkeys(graph, 0)
+    for members in reversed(components(graph)):
+        inside = set(members)
+        bits = 0
+        for node in members:
+            bits |= arrived[node]
+        if len(members) > 1 or members[0] in graph.get(members[0], ()):
+            for node in members:
+                bits |= given.get(node, 0)
+        for node in members:
+            arrived[node] = bits
+            leaving = bits | given.get(node, 0)
+            for target in graph.get(node, ()):
+                if target not in inside:
+                    arrived[target] = arrived.get(target, 0) | leaving
+    return {node: bits | given.get(node, 0) for node, bits in arrived.items()} if own else arrived

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import re
 from bisect import bisect_right
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, NamedTuple
 
+_SPACE = re.compile(r"[ \t\r\n]*")
+_DECODER: Final = json.JSONDecoder()
 _LINE_END = re.compile(r"\r\n|\n|\r")
 
 
@@ -80,9 +84,9 @@ class Scan(NamedTuple):
     lines: Lines
     root: int | Container
 
-    def position(self, pointer: str) -> Position:
-        """Where the value at a JSON pointer begins; of one that is not there, its nearest ancestor."""
-        return self.lines.position(self._find(pointer)[0])
+    def position(self, pointer: str, *, at_key: bool = False) -> Position:
+        """Where the value at a JSON pointer begins, or its key; of one that is not there, its nearest ancestor."""
+        return self.key_position(pointer) if at_key else self.lines.position(self._find(pointer)[0])
 
     def key_position(self, pointer: str) -> Position:
         """Where the key of the member at a JSON pointer begins; where there is none, as `position`."""
@@ -93,7 +97,7 @@ class Scan(NamedTuple):
         """The offsets of value and key; no key for elements, the root, and what is not there."""
         place, key_offset = self.root, None
         for step in pointer.split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
+            key = unescape(step)
             if isinstance(place, int) or key not in place.places:
                 key_offset = None
                 break
@@ -102,6 +106,66 @@ class Scan(NamedTuple):
         return (place if isinstance(place, int) else place.offset), key_offset
 
 
+def unescape(step: str) -> str:
+    """The key that a segment of a JSON pointer means."""
+    return step.replace("~1", "/").replace("~0", "~")
+
+
 def escape(key: str) -> str:
     """A key as a segment of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
+
+
+class Finder:
+    """Where things stand in a strict JSON text in which no key stands twice, found as it is asked.
+
+    What is not asked for is skipped by the standard library's decoder.
+    """
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.lines = lines_of(text)
+        self.known: dict[int, dict[str, tuple[int, int | None]]] = {}
+        self.places: dict[str, tuple[int, int | None]] = {"": (self._skip(0), None)}
+        self.missing: set[str] = set()
+
+    def position(self, pointer: str, *, at_key: bool = False) -> Position:
+        """Where the value at a JSON pointer begins, or its key; of one that is not there, its nearest ancestor."""
+        at, key = self._place(pointer)
+        return self.lines.position(at if key is None or not at_key else key)
+
+    def _place(self, pointer: str) -> tuple[int, int | None]:
+        found = self.places.get(pointer)
+        if found is None:
+            parent, _, step = pointer.rpartition("/")
+            at, _ = self._place(parent)
+            known = None if parent in self.missing else self._members(at).get(unescape(step))
+            if known is None:
+                self.missing.add(pointer)
+            found = self.places[pointer] = (at, None) if known is None else known
+        return found
+
+    def _members(self, at: int) -> Mapping[str, tuple[int, int | None]]:
+        """Keys or indices of what stands at an offset, to the offsets of value and key."""
+        if at not in self.known:
+            self.known[at] = dict(self._read(at)) if self.text[at] in "{[" else {}
+        return self.known[at]
+
+    def _read(self, at: int) -> Iterator[tuple[str, tuple[int, int | None]]]:
+        closer = "}" if self.text[at] == "{" else "]"
+        index, at = 0, self._skip(at + 1)
+        while self.text[at] != closer:
+            name, key = str(index), None
+            if closer == "}":
+                key = at
+                name, at = _DECODER.raw_decode(self.text, at)
+                at = self._skip(self._skip(at) + 1)
+            yield name, (at, key)
+            at = self._skip(_DECODER.raw_decode(self.text, at)[1])
+            index += 1
+            if self.text[at] == ",":
+                at = self._skip(at + 1)
+
+    def _skip(self, at: int) -> int:
+        found = _SPACE.match(self.text, at)
+        return at if found is None else found.end()

@@ -15,7 +15,7 @@ from typing import Any, Final, NoReturn
 from llm_fsm.findings import nearest
 from llm_fsm.places import Container, Duplicate, Position, Scan, escape, lines_of
 
-__all__ = ["Duplicate", "Position", "Scan", "SourceError", "escape", "parse", "scan"]
+__all__ = ["Duplicate", "Position", "Scan", "SourceError", "escape", "parse", "plainly", "scan"]
 
 MAX_DEPTH: Final = 200
 MAX_DIGITS: Final = 1000
@@ -60,6 +60,18 @@ def parse(text: str, *, limit: int | None = None) -> Any:
     except (ValueError, RecursionError):
         return scan(text).value
     return scan(text).value if _too_deep(value) else value
+
+
+def plainly(text: str) -> Any:
+    """The value of a strict JSON text in which no key stands twice; None for every other text, and for null.
+
+    Much faster than `scan`, which tells where things stand.
+    """
+    try:
+        value = _STRICT.decode(text.removeprefix("\ufeff"))
+    except (ValueError, RecursionError):
+        return None
+    return None if _too_deep(value) else value
 
 
 def scan(text: str, *, limit: int | None = None) -> Scan:
@@ -110,7 +122,17 @@ def _refuse(name: str) -> NoReturn:
     raise ValueError(name)
 
 
+def _once(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("a key stands twice")
+    return found
+
+
 _DECODER: Final = json.JSONDecoder(parse_float=_finite, parse_int=_whole, parse_constant=_refuse)
+_STRICT: Final = json.JSONDecoder(
+    parse_float=_finite, parse_int=_whole, parse_constant=_refuse, object_pairs_hook=_once
+)
 
 
 class _Scanner:

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 from llm_fsm.lint.values import ValueSet
 
 MAX_CASES = 64
+_REFUSAL = 16
+"""What it costs to find that a question costs too much."""
 
 Domains = Callable[[str], ValueSet]
 """Every value that a key may have, null (which is: not set) among them."""
@@ -18,11 +20,39 @@ Accepts = Callable[[str, Any], bool]
 """Whether a key may hold a value; any may be null."""
 
 
+class Effort:
+    """How much may still be spent on reasoning: one unit is about the joining of two ranges of values."""
+
+    def __init__(self, left: int, whole: Effort | None = None) -> None:
+        self.left = left
+        self.whole = whole
+
+    def spend(self, units: int) -> bool:
+        """Take some units away, from the whole as well; False, for a small fee, when there were not as many."""
+        if units > self.left:
+            self.left -= min(self.left, _REFUSAL)
+            return False
+        self.left -= units
+        if self.whole is not None:
+            self.whole.left = max(0, self.whole.left - units)
+        return True
+
+    def part(self, share: int, least: int) -> Effort:
+        """What one question may cost: its share while there is enough, and always the least."""
+        return Effort(max(least, min(share, self.left)), self)
+
+
 class Case(NamedTuple):
     """Contexts in which each key has one of its values and each opaque test (by its text) its outcome."""
 
     sets: Mapping[str, ValueSet]
     signs: Mapping[str, bool]
+
+    @property
+    def weight(self) -> int:
+        """How much work it is to join it with another one."""
+        ranges = sum(len(values.texts) + len(values.numbers) for values in self.sets.values())
+        return 2 + ranges + 2 * len(self.sets) + len(self.signs)
 
     def and_also(self, other: Case) -> Case | None:
         """The contexts of both; None when there are none."""
@@ -51,12 +81,21 @@ ANY = Case(MappingProxyType({}), MappingProxyType({}))
 Cases = tuple[Case, ...]
 
 
-def both(first: Cases | None, second: Cases | None) -> Cases | None:
-    """The cases of which one of each holds; None when they are too many or not known."""
+def both(first: Cases | None, second: Cases | None, effort: Effort | None = None) -> Cases | None:
+    """The cases of which one of each holds; None when they are too many, not known, or beyond the effort."""
     if first is None or second is None or len(first) * len(second) > MAX_CASES * 8:
         return () if first == () or second == () else None
+    if first == (ANY,) or second == (ANY,):
+        return second if first == (ANY,) else first
+    if effort is not None and (not effort.left or not effort.spend(_work(first, second))):
+        return None
     found = [case for a in first for b in second if (case := a.and_also(b)) is not None]
     return _bounded(found)
+
+
+def _work(first: Cases, second: Cases) -> int:
+    heavy = sum(case.weight for case in first) * len(second)
+    return heavy + sum(case.weight for case in second) * len(first)
 
 
 def either(first: Cases | None, second: Cases | None) -> Cases | None:

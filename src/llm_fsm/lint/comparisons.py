@@ -14,6 +14,10 @@ _EQUALITIES = frozenset({"==", "!=", "===", "!=="})
 _LOOPS = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 
 
+_LISTED = 20_000
+"""So many values in lists are compared in one file."""
+
+
 class Comparison(NamedTuple):
     """A key beside a literal. `owner`: the condition; `pointer`: the operator; `at`: the literal.
 
@@ -40,7 +44,8 @@ def parts(rule: object, pointer: str, positive: bool | None = True) -> Iterator[
     found = operation(rule)
     if found is None:
         for index, item in enumerate(rule if isinstance(rule, list) else ()):
-            yield from parts(item, f"{pointer}/{index}", None)
+            if isinstance(item, dict | list):
+                yield from parts(item, f"{pointer}/{index}", None)
         return
     operator, arguments = found
     yield rule, pointer, positive
@@ -51,7 +56,7 @@ def parts(rule: object, pointer: str, positive: bool | None = True) -> Iterator[
     else:
         turned = None
     for index, argument in enumerate(arguments):
-        if operator not in _LOOPS or index != 1:
+        if isinstance(argument, dict | list) and (operator not in _LOOPS or index != 1):
             place = f"{below}/{index}" if isinstance(written, list) else below
             yield from parts(argument, place, turned)
 
@@ -62,14 +67,24 @@ def comparisons(subject: Subject) -> tuple[Comparison, ...]:
 
 
 def _all_comparisons(subject: Subject) -> tuple[Comparison, ...]:
-    return tuple(
-        found
-        for _, transition in subject.transitions()
-        for condition in transition.items("conditions")
-        if condition.pointer + "/logic" in subject.rules
-        for rule, pointer, positive in parts(condition.value["logic"], condition.pointer + "/logic")
-        for found in _in_operation(condition, rule, pointer, positive)
-    )
+    found: list[Comparison] = []
+    listed = 0
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            if condition.pointer + "/logic" not in subject.rules:
+                continue
+            for rule, pointer, positive in parts(condition.value["logic"], condition.pointer + "/logic"):
+                if "in" in rule or "contains" in rule:
+                    listed += sum(len(part) for part in _sides(rule) if isinstance(part, list))
+                    if listed > _LISTED:
+                        continue
+                found.extend(_in_operation(condition, rule, pointer, positive))
+    return tuple(found)
+
+
+def _sides(rule: Any) -> list[Any]:
+    [written] = rule.values()
+    return written if isinstance(written, list) else []
 
 
 def _in_operation(owner: Placed, rule: Any, pointer: str, positive: bool | None) -> Iterator[Comparison]:

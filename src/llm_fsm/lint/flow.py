@@ -9,19 +9,21 @@ taken back since, which is left out of account.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import step
-from llm_fsm.graph import reachable, shortest_path
+from llm_fsm.graph import gathered, path_in, search_tree
 from llm_fsm.lint.mentions import Mention, mentions, placeholders
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 
 STATE_TEXTS = ("purpose", "objective", "instructions", "state_instructions", "description")
 OTHER_TEXTS = ("extraction_instructions", "response_instructions")
+_TREES = 150
+"""Paths that do without a key are looked for, for so many keys of a file."""
 
 
 def root_of(name: str) -> str:
@@ -122,28 +124,37 @@ class Flow:
         places = [*self.collected.get(key, ()), *self.outputs.get(key, ())]
         return frozenset(state for state, _ in places) | self.named.get(key, frozenset())
 
-    @cached_property
-    def _after(self) -> dict[str, frozenset[str]]:
-        return {}
+    def may_be_set(self, key: str, state: str) -> bool:
+        """Whether some path enters a state after a state that asks for the key, tests it or sets it."""
+        return bool(self._after[state] >> self._numbers[key] & 1) if key in self._numbers else False
 
-    def may_be_set(self, key: str) -> frozenset[str]:
-        """The states that some path enters after a state that asks for the key, tests it or sets it."""
-        if key not in self._after:
-            starts = (self.setters(key) | self.tested.get(key, frozenset())) & self.subject.reached
-            targets = [target for state in starts for target in self.subject.graph[state]]
-            self._after[key] = frozenset(reachable(self.subject.graph, targets))
-        return self._after[key]
+    def asked_for(self, key: str, state: str) -> bool:
+        """Whether a state, or one on some path to it, asks for a key or sets it."""
+        return bool(self._asked[state] >> self._numbers[key] & 1) if key in self._numbers else False
 
     @cached_property
-    def _asked(self) -> dict[str, frozenset[str]]:
-        return {}
+    def _numbers(self) -> Mapping[str, int]:
+        """Keys that some state asks for, tests or sets, to their bits in the sets below."""
+        every = dict.fromkeys((*self.collected, *self.outputs, *self.named, *self.tested))
+        return {key: number for number, key in enumerate(every)}
 
-    def asked_for(self, key: str) -> frozenset[str]:
-        """The states that ask for a key or set it, and all that some path enters after them."""
-        if key not in self._asked:
-            starts = self.setters(key) & self.subject.reached
-            self._asked[key] = frozenset(reachable(self.subject.graph, starts))
-        return self._asked[key]
+    @cached_property
+    def _asked(self) -> Mapping[str, int]:
+        return gathered(self.subject.graph, self._bits(self.setters), own=True)
+
+    @cached_property
+    def _after(self) -> Mapping[str, int]:
+        def sources(key: str) -> frozenset[str]:
+            return self.setters(key) | self.tested.get(key, frozenset())
+
+        return gathered(self.subject.graph, self._bits(sources), own=False)
+
+    def _bits(self, sources: Callable[[str], frozenset[str]]) -> dict[str, int]:
+        found = dict.fromkeys(self.subject.states, 0)
+        for key, number in self._numbers.items():
+            for state in sources(key) & self.subject.reached:
+                found[state] |= 1 << number
+        return found
 
     # -- what is demanded
 
@@ -196,16 +207,22 @@ class Flow:
         return frozenset() if guard is None else guard.needs
 
     def path_without(self, state: str, key: str) -> tuple[str, ...]:
-        """A shortest path to a state on which nothing demands or sets the key; () when there is none."""
+        """A shortest path to a state on which nothing demands or sets the key; () when there is none.
+
+        () as well once many keys of one file were asked for.
+        """
         initial = self.subject.initial
-        if initial is None:
-            return ()
-        return shortest_path(_Without(self._demands, key), initial, [state])
+        if key not in self._trees and initial is not None and len(self._trees) < _TREES:
+            self._trees[key] = search_tree(_Without(self._demands, key), initial)
+        return path_in(self._trees.get(key, {}), state)
+
+    @cached_property
+    def _trees(self) -> dict[str, Mapping[str, str | None]]:
+        return {}
 
     def path_to(self, state: str) -> tuple[str, ...]:
         """A shortest path to a state; () when there is none."""
-        initial = self.subject.initial
-        return () if initial is None else shortest_path(self.subject.graph, initial, [state])
+        return self.subject.path_to(state)
 
     # -- who reads a key
 

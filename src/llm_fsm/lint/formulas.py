@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from llm_fsm.conditions import Rule, compile_rule, test
-from llm_fsm.lint.cases import ANY, Case, Cases, Domains, both, either
+from llm_fsm.lint.cases import ANY, Case, Cases, Domains, Effort, both, either
 from llm_fsm.lint.outcomes import is_literal, operation, operators_in, placed, split
 from llm_fsm.lint.values import EVERYTHING, ValueSet, points
 from llm_fsm.nodes import Node
@@ -49,7 +49,7 @@ class Test(NamedTuple):
     no: ValueSet = EVERYTHING
     breaks: bool = False
 
-    def cases(self, *, holds: bool) -> Cases:
+    def cases(self, effort: Effort, *, holds: bool) -> Cases:  # noqa: ARG002
         values = self.yes if holds else self.no
         signs = {} if self.text is None else {self.text: holds}
         if self.name is None:
@@ -67,15 +67,13 @@ class Junction(NamedTuple):
     def breaks(self) -> bool:
         return any(part.breaks for part in self.parts)
 
-    def cases(self, *, holds: bool) -> Cases | None:
-        if self.every is holds:
-            found: Cases | None = (ANY,)
-            for part in self.parts:
-                found = both(found, part.cases(holds=holds))
-            return found
-        found = ()
+    def cases(self, effort: Effort, *, holds: bool) -> Cases | None:
+        found: Cases | None = (ANY,) if self.every is holds else ()
         for part in self.parts:
-            found = either(found, part.cases(holds=holds))
+            more = part.cases(effort, holds=holds)
+            found = both(found, more, effort) if self.every is holds else either(found, more)
+            if found is None and self.every is not holds:
+                break
         return found
 
 
@@ -88,8 +86,8 @@ class Not(NamedTuple):
     def breaks(self) -> bool:
         return self.inner.breaks
 
-    def cases(self, *, holds: bool) -> Cases | None:
-        return self.inner.cases(holds=not holds)
+    def cases(self, effort: Effort, *, holds: bool) -> Cases | None:
+        return self.inner.cases(effort, holds=not holds)
 
 
 Formula = Test | Junction | Not
@@ -171,8 +169,7 @@ class Reader(NamedTuple):
         finite = values.finite(_FINITE)
         if finite is not None:
             return _tried(compiled, name, finite)
-        yes, no = split(rule, compiled, name)
-        yes, no = values & yes, values & no
+        yes, no = split(rule, compiled, name, values)
         certain = (yes & no).empty
         return Test(None if certain else text, name, yes, no, breaks=not operators <= _SAFE)
 

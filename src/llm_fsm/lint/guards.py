@@ -15,9 +15,12 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.conditions import Rule, compile_rule, look_up, test
-from llm_fsm.lint.cases import ANY, Cases, Domains
+from llm_fsm.lint.cases import ANY, Cases, Domains, Effort
 from llm_fsm.lint.formulas import Formula, Junction, Reader, Test, Tests
 from llm_fsm.lint.values import SET, UNSET
+
+SHARE = 20_000
+"""The effort that one guard is worth."""
 
 
 class Guard(NamedTuple):
@@ -70,12 +73,14 @@ def guard_of(
     *,
     compiled: Iterable[Rule] | None = None,
     known: Tests | None = None,
+    effort: Effort | None = None,
 ) -> Guard:
     """The guard of a transition that requires these keys and these rules. Raises ConditionError.
 
     `compiled` are the rules, if that was done before; `known` keeps tests from one guard to the next of
-    the same domains.
+    the same domains; `effort` is what may be spent on its cases, the usual share of one guard if not given.
     """
+    granted = Effort(SHARE) if effort is None else effort
     names, written = tuple(keys), list(logics)
     rules = tuple(map(compile_rule, written)) if compiled is None else tuple(compiled)
     tests = {} if known is None else known
@@ -88,8 +93,8 @@ def guard_of(
     return Guard(
         keys=names,
         rules=rules,
-        holds=formula.cases(holds=True),
-        fails=(ANY,) if formula.breaks else formula.cases(holds=False),
+        holds=formula.cases(granted, holds=True),
+        fails=(ANY,) if formula.breaks else formula.cases(granted, holds=False),
     )
 
 

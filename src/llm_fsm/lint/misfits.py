@@ -52,12 +52,12 @@ def _misfit(known: Reasoning, comparison: Comparison) -> Misfit | None:
     literal = comparison.literal
     if schema is None or literal is None:
         return None
+    if known.domain(comparison.key).has(literal):
+        why = None if literal == "" else _refused(known, comparison, schema)
+        return None if why is None else Misfit("value", comparison, (), why=why)
     values = known.domain(comparison.key) & SET
     if values.empty:
         return None
-    if not (values & points([literal])).empty:
-        why = None if literal == "" else _refused(known, comparison, schema)
-        return None if why is None else Misfit("value", comparison, (), why=why)
     listed = _listed(schema)
     if not _types(values) & _types(points([literal])):
         harmless = _converts(listed, values, literal) and comparison.operator not in ("===", "!==")

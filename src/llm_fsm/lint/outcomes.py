@@ -7,9 +7,10 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.coercion import Meter, number_of
-from llm_fsm.conditions import Rule, test
+from llm_fsm.conditions import Rule, compile_rule, test
 from llm_fsm.lint.values import EVERYTHING, NOTHING, ValueSet, ordered, points
 
+_LONG = 32
 _COMPARED = frozenset({"==", "===", "<", "<="})
 
 
@@ -25,7 +26,8 @@ def operators_in(rule: object) -> Iterator[str]:
     """Every operator of a rule."""
     if isinstance(rule, list):
         for item in rule:
-            yield from operators_in(item)
+            if isinstance(item, dict | list):
+                yield from operators_in(item)
     elif (found := operation(rule)) is not None:
         yield found[0]
         yield from operators_in(found[1])
@@ -53,10 +55,11 @@ def placed(name: str, value: object) -> dict[str, Any]:
 _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
 
 
-def split(rule: Any, compiled: Rule, name: str) -> tuple[ValueSet, ValueSet]:
-    """The values with which a test of one key may hold, and may fail."""
+def split(rule: Any, compiled: Rule, name: str, values: ValueSet) -> tuple[ValueSet, ValueSet]:
+    """Of the values that a key may have, those with which a test of it may hold, and may fail."""
     numbers, texts, whole = _shape(rule, name)
-    yes = {kind for kind, value in _TRIED.items() if test(compiled, placed(name, value)).holds}
+    tried = _shortened(rule, name) or compiled
+    yes = {kind for kind, value in _TRIED.items() if test(tried, placed(name, value)).holds}
     no = set(_TRIED) - yes
     if "." in name:  # the object it stands in may hold null, for which a default does not stand in
         yes, no = yes | {"null"}, no | {"null"}
@@ -64,17 +67,28 @@ def split(rule: Any, compiled: Rule, name: str) -> tuple[ValueSet, ValueSet]:
     yes_kinds = frozenset(yes) | (wide if whole is not False else frozenset())
     no_kinds = frozenset(no) | (wide if whole is not True else frozenset())
     every = EVERYTHING
-    may = ValueSet(
+    may = values & ValueSet(
         kinds=yes_kinds,
         numbers=every.numbers if numbers is None else numbers.numbers,
         texts=every.texts if texts is None else texts.texts,
     )
-    may_not = ValueSet(
-        kinds=no_kinds,
-        numbers=every.numbers if numbers is None else (~numbers).numbers,
-        texts=every.texts if texts is None else (~texts).texts,
+    surely = ValueSet(
+        numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts
     )
-    return may, may_not
+    return may, values.minus(surely) & ValueSet(no_kinds, every.numbers, every.texts)
+
+
+def _shortened(rule: Any, name: str) -> Rule | None:
+    """A test for being in a long list without what is equal to none of the values that are tried."""
+    found = operation(rule)
+    if found is None or found[0] not in ("in", "contains") or len(found[1]) < 2:
+        return None
+    part, whole = (0, 1) if found[0] == "in" else (1, 0)
+    key, listed = found[1][part], found[1][whole]
+    if key not in ({"var": name}, {"var": [name]}) or not isinstance(listed, list) or len(listed) < _LONG:
+        return None
+    kept = [item for item in listed if isinstance(item, bool) or not isinstance(item, str | int | float)]
+    return compile_rule({"in": [key, kept]})
 
 
 _Shape = tuple[ValueSet | None, ValueSet | None, bool | None]

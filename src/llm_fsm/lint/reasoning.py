@@ -13,10 +13,10 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.lint.cases import ANY, Cases, both, contexts, either
+from llm_fsm.lint.cases import ANY, Cases, Effort, both, contexts, either
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.formulas import Tests
-from llm_fsm.lint.guards import Guard, guard_of
+from llm_fsm.lint.guards import SHARE, Guard, guard_of
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
@@ -33,6 +33,11 @@ _SYSTEM: Mapping[str, ValueSet] = {
     "_timestamp": NUMBERS,
 }
 _TRIED_CONTEXTS = 64
+_GUARDS = 200_000
+"""What may be spent on the cases of all guards of a file."""
+_LEAST = 100
+_DECISIONS = 200_000
+"""What may be spent on comparing them with each other."""
 
 Context = Mapping[str, Any]
 
@@ -131,19 +136,42 @@ class Reasoning:
 
     def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
         """The guard that these condition objects make up."""
+        place = tuple(condition.pointer for condition in conditions)
+        if place not in self._by_place:
+            self._by_place[place] = self._guard_of(conditions)
+        return self._by_place[place]
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, ...], Guard | None]:
+        return {}
+
+    def _guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
         keys = [name for condition in conditions for _, name in condition.texts("requires_context_keys")]
         ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
         logics = [condition.value["logic"] for condition in ruled]
-        text = json.dumps([keys, logics])
+        text = repr((keys, logics))
         if text not in self._by_text:
             rules = [self.subject.rules.get(condition.pointer + "/logic") for condition in ruled]
             sound = [rule for rule in rules if rule is not None]
+            effort = self._for_guards.part(SHARE, _LEAST)
             self._by_text[text] = (
-                guard_of(keys, logics, self.domain, compiled=sound, known=self._tests)
+                guard_of(keys, logics, self.domain, compiled=sound, known=self._tests, effort=effort)
                 if len(sound) == len(rules)
                 else None
             )
         return self._by_text[text]
+
+    @cached_property
+    def _for_guards(self) -> Effort:
+        return Effort(_GUARDS)
+
+    @cached_property
+    def _for_decisions(self) -> Effort:
+        return Effort(_DECISIONS)
+
+    def both(self, first: Cases | None, second: Cases | None) -> Cases | None:
+        """The contexts of two answers; None as well once this file had its share of such questions."""
+        return both(first, second, self._for_decisions)
 
     def may_hold(self, arc: Arc) -> bool:
         """False only when it is proven that an arc can never be taken for its conditions."""
@@ -205,18 +233,27 @@ class Reasoning:
             guard = self.guard(arc.placed)
             if guard is None:
                 return
-            if both(left, guard.holds) == ():
+            if self.both(left, guard.holds) == ():
                 yield arc
-            left = both(left, guard.fails)
+            left = self.both(left, guard.fails)
             if left is None:
                 return
         for arc in self.subject.arcs_from[state]:
             guard = self.guard(arc.placed)
-            if arc not in arcs and arc.target != state and guard and both(left, guard.holds) == ():
+            if arc not in arcs and arc.target != state and guard and self.both(left, guard.holds) == ():
                 yield arc
 
-    def entries(self, state: str, seen: frozenset[str] = frozenset()) -> Cases | None:
+    def entries(self, state: str) -> Cases | None:
         """Cases of the contexts in which a state that decides is entered; None when they are too many."""
+        if state not in self._entries:
+            self._entries[state] = self._entered(state, frozenset())
+        return self._entries[state]
+
+    @cached_property
+    def _entries(self) -> dict[str, Cases | None]:
+        return {}
+
+    def _entered(self, state: str, seen: frozenset[str]) -> Cases | None:
         found: Cases | None = (ANY,) if state == self.subject.initial else ()
         for arc in self._into.get(state, ()):
             found = either(found, self._arrival(arc, seen | {state}))
@@ -238,12 +275,12 @@ class Reasoning:
             return (ANY,)
         if self.subject.kind_of(arc.source) != "decide" or arc.source in seen or len(seen) > 4:
             return guard.holds
-        found = both(self.entries(arc.source, seen), guard.holds)
+        found = self.both(self._entered(arc.source, seen), guard.holds)
         for earlier in self.decided(arc.source):
             if earlier == arc:
                 break
             before = self.guard(earlier.placed)
-            found = None if before is None else both(found, before.fails)
+            found = None if before is None else self.both(found, before.fails)
         return found
 
     # -- witnesses

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from llm_fsm.findings import nearest
 
 _HINTED = 200
-_COMPARED = 60_000
+_COMPARED = 30_000
 _SHOWN_NAMES = 8
 _SHOWN_CHARS = 80
 _SHOWN_STEPS = 20
@@ -37,18 +37,27 @@ class Speller:
 
     def hint(self, name: str, candidates: Iterable[str], what: str) -> str | None:
         """`did you mean "greet"?`, or which `what` there are; None once a hopeless file had its share."""
-        names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
-        if self.left <= 0 or self.comparisons <= 0:
+        if self._spent():
             return None
-        self.left -= 1
-        self.comparisons -= len(names)
-        meant = nearest(name, names)
+        names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
+        meant = self.meant(name, names)
         if meant is not None:
             return f"did you mean {quoted(meant)}?"
         if not names:
             return f"there are no {what}"
         more = ", …" if len(names) > _SHOWN_NAMES else ""
         return f"the {what} are {', '.join(names[:_SHOWN_NAMES])}{more}"
+
+    def meant(self, name: str, names: Sequence[str]) -> str | None:
+        """The one of these names that an unknown one was probably meant to be; None once the file had its share."""
+        if self._spent():
+            return None
+        self.left -= 1
+        self.comparisons -= len(names)
+        return nearest(name, names)
+
+    def _spent(self) -> bool:
+        return self.left <= 0 or self.comparisons <= 0
 
 
 def slip(name: str, known: str) -> bool:

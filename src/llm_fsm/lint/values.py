@@ -7,6 +7,8 @@ true, false, the empty list, other lists, and objects.
 
 from __future__ import annotations
 
+import math
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import reduce
 from typing import Any, NamedTuple
@@ -21,6 +23,7 @@ Range = tuple[Position | None, Position | None]
 Ranges = tuple[Range, ...]
 
 _EVERY: Ranges = ((None, None),)
+_MANY = 32
 _EVERY_TEXT: Ranges = ((("", 0), None),)
 
 
@@ -39,8 +42,39 @@ def _lowest_high(a: Position | None, b: Position | None) -> Position | None:
 def _common(first: Ranges, second: Ranges) -> Ranges:
     if not first or not second:
         return ()
-    pairs = ((_highest_low(a[0], b[0]), _lowest_high(a[1], b[1])) for a in first for b in second)
-    return tuple(sorted((pair for pair in pairs if _meets(*pair)), key=_by_low))
+    if second == _EVERY:
+        return first
+    if first == _EVERY:
+        return second
+    if len(first) + len(second) > _MANY and _are_points(first) and _are_points(second):
+        kept = set(second)
+        return tuple(part for part in first if part in kept)
+    found: list[Range] = []
+    here = there = 0
+    while here < len(first) and there < len(second):
+        a, b = first[here], second[there]
+        low, high = _highest_low(a[0], b[0]), _lowest_high(a[1], b[1])
+        if low is None or high is None or low <= high:
+            found.append((low, high))
+        if a[1] is not None and (b[1] is None or a[1] <= b[1]):
+            here += 1
+        else:
+            there += 1
+    return tuple(found)
+
+
+def _are_points(ranges: Ranges) -> bool:
+    return all(low is not None and low == high for low, high in ranges)
+
+
+def _holds(ranges: Ranges, position: Position) -> bool:
+    """True when a position lies in one of the ranges, which are in order."""
+    at = bisect_right(ranges, position, key=_lowest) - 1
+    return at >= 0 and _meets(position, ranges[at][1])
+
+
+def _lowest(part: Range) -> Position:
+    return (-math.inf, -1) if part[0] is None else part[0]
 
 
 def _by_low(part: Range) -> tuple[bool, Any]:
@@ -118,6 +152,16 @@ class ValueSet(NamedTuple):
         """True when the key may be unset."""
         return "null" in self.kinds
 
+    def has(self, value: Any) -> bool:
+        """True when a value is in it; of lists with elements, and of objects, all are or none."""
+        if value is None or isinstance(value, bool):
+            return ("null" if value is None else "true" if value else "false") in self.kinds
+        if isinstance(value, list | dict):
+            return ("object" if isinstance(value, dict) else "list" if value else "empty") in self.kinds
+        if isinstance(value, str):
+            return _holds(self.texts, (value, 0))
+        return (not self.whole or value == value // 1) and _holds(self.numbers, (value, 0))
+
     def __and__(self, other: ValueSet) -> ValueSet:
         if self is other or other is EVERYTHING:
             return self
@@ -146,6 +190,15 @@ class ValueSet(NamedTuple):
             numbers=_without((None, None), self.numbers),
             texts=_without(_EVERY_TEXT[0], self.texts),
         )
+
+    def minus(self, other: ValueSet) -> ValueSet:
+        """The values that `other` lacks, which must not be `whole`."""
+        texts = other.texts
+        if len(texts) < _MANY or not _are_points(self.texts) or not _are_points(texts):
+            return self & ~other
+        gone = set(texts)
+        left = self & (~other._replace(texts=()))
+        return left._replace(texts=tuple(part for part in self.texts if part not in gone))
 
     def within(self, other: ValueSet) -> bool:
         """True when it has no value that `other` lacks; `other` must not be `whole`."""
@@ -228,20 +281,24 @@ def kinds(*names: str) -> ValueSet:
 def points(values: Iterable[Any]) -> ValueSet:
     """The set of these values; of lists that are not empty, and of objects, all are taken in."""
     names: set[str] = set()
-    numbers: list[Range] = []
-    texts: list[Range] = []
+    numbers: set[float] = set()
+    texts: set[str] = set()
     for value in values:
         if value is None or isinstance(value, bool):
             names.add("null" if value is None else "true" if value else "false")
         elif isinstance(value, str):
-            texts.append(((value, 0), (value, 0)))
+            texts.add(value)
         elif isinstance(value, int | float):
-            numbers.append(((value, 0), (value, 0)))
+            numbers.add(value)
         elif isinstance(value, list):
             names.add("list" if value else "empty")
         else:
             names.add("object")
-    return ValueSet(kinds=frozenset(names), numbers=_united(numbers), texts=_united(texts))
+    return ValueSet(kinds=frozenset(names), numbers=_each(numbers), texts=_each(texts))
+
+
+def _each(values: Iterable[Any]) -> Ranges:
+    return tuple(((value, 0), (value, 0)) for value in sorted(values))
 
 
 def ordered(low: Position | None, high: Position | None) -> Ranges:

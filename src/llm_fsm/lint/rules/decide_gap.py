@@ -22,7 +22,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding, Level
-from llm_fsm.lint.cases import both
 from llm_fsm.lint.flow import Flow, flow
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Context, described, read_names, reasoning
@@ -44,7 +43,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         names = read_names(found)
         cases = known.with_set(known.entries(state), ways.must[state] & set(names))
         for guard in found:
-            cases = both(cases, guard.fails)
+            cases = known.both(cases, guard.fails)
         context = None if not cases else known.witness(cases, [], found)
         if context is not None:
             yield _finding(ways, state, context, found)

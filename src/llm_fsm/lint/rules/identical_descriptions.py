@@ -39,13 +39,18 @@ def _words(arc: Arc) -> str:
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare the words of the transitions that a state offers, those of their conditions included."""
     told: set[str] = set()
+    said: dict[str, str] = {}
     for name, arcs in subject.arcs_from.items():
         if subject.kind_of(name) != "converse":
             continue
         first: dict[str, Arc] = {}
         for arc in arcs:
-            words = _words(arc)
-            if arc.auto or not arc.placed.text("description").strip():
+            place = arc.placed.pointer
+            if place not in said:
+                described = not arc.auto and arc.placed.text("description").strip()
+                said[place] = _words(arc) if described else ""
+            words = said[place]
+            if not words:
                 continue
             other = first.setdefault(words, arc)
             if other.target != arc.target and arc.placed.pointer not in told:

@@ -37,7 +37,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             key = ways.declared(name)
             if key is None or subject.source_of(key) != "model" or arc.source not in subject.reached:
                 continue
-            if arc.source not in ways.asked_for(key):
+            if not ways.asked_for(key, arc.source):
                 yield RULE.finding(
                     f"this transition demands {quoted(name)}, which no state on the way here collects",
                     pointer=arc.placed.pointer,

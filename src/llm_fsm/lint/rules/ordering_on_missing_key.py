@@ -22,7 +22,7 @@ from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.flow import Flow, flow
-from llm_fsm.lint.outcomes import operation
+from llm_fsm.lint.outcomes import operation, variable
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Arc, Subject
@@ -33,8 +33,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look at orderings that a missing key lets through."""
     ways = flow(subject)
     risky: dict[str, list[Comparison]] = {}
+    passed: dict[tuple[str, bool, str], bool] = {}
     for comparison in comparisons(subject):
-        if comparison.ordering and _goes_through(comparison) and not ways.is_system(comparison.key):
+        if comparison.ordering and _goes_through(comparison, passed) and not ways.is_system(comparison.key):
             risky.setdefault(comparison.owner.pointer.rsplit("/conditions/", 1)[0], []).append(comparison)
     if not risky:
         return
@@ -47,11 +48,15 @@ def check(subject: Subject) -> Iterator[Finding]:
                 yield _finding(ways, arc, comparison)
 
 
-def _goes_through(comparison: Comparison) -> bool:
+def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bool]) -> bool:
+    """Whether a missing key lets it through; `passed` are the answers that were found before."""
     found = operation(comparison.rule)
     if comparison.positive is None or found is None or any(_has_default(side) for side in found[1]):
         return False
-    return test(compile_rule(comparison.rule), {}).holds is comparison.positive
+    mark = (comparison.operator, variable(found[1][0]) is not None, repr(comparison.literal))
+    if mark not in passed:
+        passed[mark] = test(compile_rule(comparison.rule), {}).holds
+    return passed[mark] is comparison.positive
 
 
 def _has_default(side: object) -> bool:

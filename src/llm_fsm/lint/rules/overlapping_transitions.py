@@ -21,7 +21,6 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.cases import both
 from llm_fsm.lint.flow import flow
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Reasoning, described, read_names, reasoning
@@ -51,12 +50,12 @@ def _compared(
     here, there = known.guard(first.placed), known.guard(second.placed)
     if here is None or there is None or here.always or there.always:
         return
-    common = both(here.holds, there.holds)
+    common = known.both(here.holds, there.holds)
     if not common:
         return
-    specific = both(here.holds, there.fails) == ()
+    specific = known.both(here.holds, there.fails) == ()
     earlier = [guard for arc in arcs[: arcs.index(first)] if (guard := known.guard(arc.placed)) is not None]
-    cases = both(known.entries(state), common)
+    cases = known.both(known.entries(state), common)
     needed = flow(known.subject).must[state] & set(read_names([here, there]))
     cases = known.with_set(cases, needed)
     witness = None if not cases else known.witness(cases, [here, there], earlier)

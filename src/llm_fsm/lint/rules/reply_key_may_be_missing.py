@@ -39,7 +39,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             key = ways.declared(name)
             if key is None or subject.source_of(key) != "model" or ways.is_secret(key):
                 continue
-            path = ways.path_without(state, key) if state in ways.may_be_set(key) else ()
+            path = ways.path_without(state, key) if ways.may_be_set(key, state) else ()
             if path and not {name, key} & ways.must[state]:
                 yield RULE.finding(
                     f"the reply of state {quoted(state)} shows {quoted(name)}, which may not be set on this way",

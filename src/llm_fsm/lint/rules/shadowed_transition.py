@@ -21,7 +21,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.cases import both
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.repeated_transition import repeated
@@ -64,7 +63,7 @@ def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None
         before = known.guard(other.placed)
         if other == arc:
             return None
-        if guard is not None and before is not None and both(guard.holds, before.fails) == ():
+        if guard is not None and before is not None and known.both(guard.holds, before.fails) == ():
             return other
     return None
 

@@ -27,7 +27,7 @@ from llm_fsm.lint.words import known_names, texts
 _NAME = re.compile(
     r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
 )
-_MOST = 100_000
+_MOST = 40_000
 """Pairs of names that are compared in one file."""
 
 

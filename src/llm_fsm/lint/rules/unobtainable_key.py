@@ -32,17 +32,25 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     ways = flow(subject)
     seen: set[tuple[str, str]] = set()
+    needed: dict[str, list[tuple[str, str]]] = {}
     for arc in subject.arcs:
-        for name in sorted(ways.demands(arc)):
-            key = ways.declared(name)
-            source = "model" if key is None else subject.source_of(key)
-            mark = (arc.placed.pointer, name)
-            if key is None or source not in _PRODUCERS or mark in seen or arc.source not in subject.reached:
-                continue
-            found = _finding(ways, arc, key, source)
+        place = arc.placed.pointer
+        if place not in needed:
+            needed[place] = list(_produced(ways, arc))
+        for key, source in needed[place] if arc.source in subject.reached else ():
+            found = None if (place, key) in seen else _finding(ways, arc, key, source)
             if found is not None:
-                seen.add(mark)
+                seen.add((place, key))
                 yield found
+
+
+def _produced(ways: Flow, arc: Arc) -> Iterator[tuple[str, str]]:
+    """(key, source) of what a transition needs and nobody in the conversation can say."""
+    for name in sorted(ways.demands(arc)):
+        key = ways.declared(name)
+        source = None if key is None else ways.subject.source_of(key)
+        if key is not None and source in _PRODUCERS:
+            yield key, source
 
 
 def _finding(ways: Flow, arc: Arc, key: str, source: str) -> Finding | None:
@@ -54,7 +62,7 @@ def _finding(ways: Flow, arc: Arc, key: str, source: str) -> Finding | None:
             hint=f'its "x-source" is "{source}"; set it by an "output" on the way here',
             path=ways.path_to(arc.source),
         )
-    if arc.is_global or arc.source in producers or arc.source in ways.may_be_set(key):
+    if arc.is_global or arc.source in producers or ways.may_be_set(key, arc.source):
         return None
     return RULE.finding(
         f"state {quoted(arc.source)}: this transition needs {quoted(key)}, which is set only in states "

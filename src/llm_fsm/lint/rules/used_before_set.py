@@ -34,7 +34,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         state = use.state
         if key is None or state is None or state not in subject.reached or subject.source_of(key) != "model":
             continue
-        if use.key in ways.must[state] or key in ways.must[state] or state in ways.may_be_set(key):
+        if use.key in ways.must[state] or key in ways.must[state] or ways.may_be_set(key, state):
             continue
         yield RULE.finding(
             f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there collects or sets",

@@ -19,14 +19,14 @@ import json
 import re
 from collections.abc import Iterator
 
-from llm_fsm.findings import Finding, nearest
+from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.misfits import Misfit, misfits
 from llm_fsm.lint.outcomes import operation, variable
 from llm_fsm.lint.reasoning import reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schema_parts import Part, refusal
-from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.spelling import Speller, quoted
 from llm_fsm.lint.subject import Subject
 
 _TAG = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
@@ -49,7 +49,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 yield RULE.finding(
                     f"{quoted(key)} is never {shown}: its schema does not list it",
                     pointer=pointer,
-                    hint=_hint(misfit),
+                    hint=_hint(subject.speller, misfit),
                 )
     yield from _in_lists(subject)
     yield from _in_replies(subject)
@@ -100,10 +100,10 @@ def _compared(reply: str) -> Iterator[tuple[str, str]]:
         yield from _COMPARED.findall(tag)
 
 
-def _hint(misfit: Misfit) -> str:
+def _hint(speller: Speller, misfit: Misfit) -> str:
     literal = misfit.comparison.literal
     texts = [value for value in misfit.values if isinstance(value, str)]
-    meant = nearest(literal, texts) if isinstance(literal, str) else None
+    meant = speller.meant(literal, texts) if isinstance(literal, str) else None
     if meant is not None:
         return f"did you mean {quoted(meant)}?"
     listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in misfit.values[:8])
