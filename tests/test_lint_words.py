@@ -9,6 +9,7 @@ import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
 from llm_fsm.lint.ledger import shared_tokens, state_tokens
+from llm_fsm.lint.spelling import Slips, slip
 from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.shipped import prompt_sources
 from llm_fsm.tokens import estimate
@@ -171,3 +172,10 @@ def test_the_frame_of_the_prompt_is_about_as_large_as_it_is_counted() -> None:
     sources = "".join(prompt_sources()[name] for name in ("system", "turn"))
     frame = estimate(re.sub(r"{[{%].*?[%}]}\n?", "", sources))
     assert 0.75 < shared_tokens(Subject(Placed("", {}))) / frame < 1.25
+
+
+def test_names_that_are_a_slip_away_are_found_among_many() -> None:
+    known = [f"answer_{number}" for number in range(500)] + ["address", "e_mail"]
+    slips = Slips(known)
+    for name in ("adress", "addresss", "addrexs", "adderss", "emial", "answer_", "answer_77", "nothing"):
+        assert slips.meant(name) == next((one for one in known if slip(name, one)), None)

@@ -146,9 +146,17 @@ def _found(subject: Subject, sound: bool, *, blocks: bool) -> Iterator[Finding]:
 
 def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]:
     """Findings about what the document says; what stands under a misspelt key is not judged before it is mended."""
+    renamed = frozenset(formed.renamed)
     for found in findings:
-        if not any(f"{found.pointer}/".startswith(place + "/") for place in formed.renamed):
+        if not renamed or renamed.isdisjoint(_places_of(found.pointer)):
             yield found
+
+
+def _places_of(pointer: str) -> Iterator[str]:
+    """A pointer and those of all that it stands in."""
+    while pointer:
+        yield pointer
+        pointer = pointer.rpartition("/")[0]
 
 
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:

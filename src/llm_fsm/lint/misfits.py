@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.reasoning import Reasoning, reasoning
-from llm_fsm.lint.schema_parts import Part, refusal
+from llm_fsm.lint.schema_parts import Part, exact, refusal
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.values import SET, ValueSet, points
 
@@ -76,7 +76,7 @@ def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]
     if comparison.ordering:
         formatted = isinstance(comparison.literal, str) and schema.get("format") in _ORDERED_FORMATS
         schema = {"type": "string", "format": schema["format"]} if formatted else {}
-    if isinstance(comparison.literal, list | dict):
+    if isinstance(comparison.literal, list | dict) or exact(schema):
         return None
     return refusal(Part("", schema, "", known.definitions), comparison.literal)
 

@@ -76,7 +76,7 @@ def _parts(
 
 def refusal(part: Part, value: object) -> str | None:
     """Why a schema does not accept a value; None where it does, or where the schema is no schema."""
-    if (points([value]) & domain(part.schema, part.definitions)).empty or not _exact(part.schema):
+    if (points([value]) & domain(part.schema, part.definitions)).empty or not exact(part.schema):
         try:
             return compile_shape(part.schema, part.definitions).fault(value)
         except ShapeError:
@@ -84,5 +84,6 @@ def refusal(part: Part, value: object) -> str | None:
     return None
 
 
-def _exact(schema: Mapping[str, Any]) -> bool:
+def exact(schema: Mapping[str, Any]) -> bool:
+    """True when `domain` gives exactly the values of a schema."""
     return all(key in _EXACT or key.startswith("x-") for key in schema)

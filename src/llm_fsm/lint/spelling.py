@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
 
 from llm_fsm.findings import nearest
 
@@ -58,6 +59,31 @@ class Speller:
 
     def _spent(self) -> bool:
         return self.left <= 0 or self.comparisons <= 0
+
+
+class Slips:
+    """Known names, to be found by what is one slip of the fingers away (Garbe 2012, symmetric deletion)."""
+
+    def __init__(self, known: Iterable[str]) -> None:
+        self.known = known
+
+    @cached_property
+    def _by_gap(self) -> Mapping[str, list[str]]:
+        found: dict[str, list[str]] = {}
+        for name in self.known:
+            for gap in _gaps(name):
+                found.setdefault(gap, []).append(name)
+        return found
+
+    def meant(self, name: str) -> str | None:
+        """The first of the known names that differs from this one by a slip; None when none does."""
+        near = dict.fromkeys(one for gap in _gaps(name) for one in self._by_gap.get(gap, ()))
+        return next((one for one in near if slip(name, one)), None)
+
+
+def _gaps(name: str) -> set[str]:
+    """A name, and all that is left of it when one character is taken out."""
+    return {name, *(name[:at] + name[at + 1 :] for at in range(min(len(name), _SHOWN_CHARS)))}
 
 
 def slip(name: str, known: str) -> bool:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.spelling import quoted, slip
+from llm_fsm.lint.spelling import Slips, quoted
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.words import known_names, texts
 
@@ -115,6 +115,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     }
     bound = [tool.value.get(key) for tool in subject.root.members("tools") for key in ("registered", "tool")]
     known |= {name.casefold() for name in bound if isinstance(name, str)}
+    near = Slips(known)
     spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in subject.states}
     tools = subject.root.value.get("tools")
     for pointer, text in texts(subject):
@@ -130,7 +131,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                     or plain.replace("_", " ").replace("-", " ") in spoken
                 ):
                     continue
-                if ("_" in name or f"`{name}`" in text) and any(slip(plain, one) for one in known):
+                if ("_" in name or f"`{name}`" in text) and near.meant(plain):
                     continue
                 hint = subject.speller.hint(name, there, f"{what}s")
                 yield RULE.finding(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)

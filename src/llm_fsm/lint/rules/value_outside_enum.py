@@ -85,7 +85,7 @@ def _in_replies(subject: Subject) -> Iterator[Finding]:
             listed = schema.get("enum")
             if isinstance(listed, list) and text not in listed:
                 texts = [value for value in listed if isinstance(value, str)]
-                meant = nearest(text, texts)
+                meant = subject.speller.meant(text, texts)
                 yield RULE.finding(
                     f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does not list that",
                     pointer=state.pointer + "/reply",
