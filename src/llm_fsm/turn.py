@@ -16,8 +16,9 @@ from llm_fsm import events as ev
 from llm_fsm.course import Answer, Course, Heard, Opening, Run
 from llm_fsm.effects import AskModel, Effect, Point, Result
 from llm_fsm.folding import apply
+from llm_fsm.foresight import outlook
 from llm_fsm.kit import NO_TOOLS, Kit
-from llm_fsm.messages import Usage
+from llm_fsm.messages import LLMRequest, Usage
 from llm_fsm.program import Program
 from llm_fsm.session import Session
 
@@ -83,6 +84,11 @@ def begin_due(program: Program, session: Session, time: float, means: Means = _B
 def advance(step: Step, result: Result) -> Step:
     """The next step, given what the effect of this one brought back."""
     return _next(step.course, step.run, result)
+
+
+def request_for(program: Program, session: Session, means: Means = _BARE) -> LLMRequest:
+    """What the model would be asked about the message that the session holds."""
+    return means.course(program, session).request(outlook(program, session), words_only=False)
 
 
 def rehearse(step: Step, head: str) -> Step:

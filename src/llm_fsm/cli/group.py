@@ -26,6 +26,7 @@ COMMANDS: Mapping[str, str] = {
     "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
     "diff": "Say what a change of a definition means, also for running conversations.",
     "new": "Start a definition with a test and a CI file.",
+    "prompt": "Show what the model reads in a state, and what it takes.",
     "run": "Run a machine without a user and show what it does.",
     "schema": "Print the JSON Schema of definition files.",
     "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",

@@ -1,0 +1,81 @@
+"""`llm-fsm prompt`: what the model reads in a state, its sizes, and the budget."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_command import GREETER, Desk
+
+
+@pytest.fixture
+def desk(tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Desk:
+    monkeypatch.chdir(tmp_path)
+    made = Desk(tmp_path, capsys, monkeypatch)
+    made.write("greeter.json", GREETER)
+    return made
+
+
+def test_a_state_is_shown_with_the_size_of_each_section(desk: Desk) -> None:
+    done = desk.run("prompt", "greeter.json", "--state", "hello", "--message", "I'm Ada")
+    assert (done.code, done.err) == (0, "")
+    assert "user     transitions              about" in done.out
+    assert '<user_input>\n"I\'m Ada"\n</user_input>' in done.out
+
+
+def test_context_and_history_stand_in_the_prompt(desk: Desk) -> None:
+    history = json.dumps([{"system": "Name?"}, {"user": "Ada"}, {"system": "Age?"}])
+    known = ["--context", '{"name": "Ada", "pin": "4711"}', "--history", history]
+    [shown] = json.loads(
+        desk.run("prompt", "greeter.json", "--state", "hello", "--format", "json", *known).out
+    )
+    user = shown["messages"][1]["content"]
+    assert user.startswith(
+        '<conversation_history>\n[{"system":"Name?"},{"user":"Ada"},{"system":"Age?"}]\n</conversation_history>'
+    )
+    assert '<current_context>\n{"name":"Ada"}\n</current_context>' in user
+    assert "4711" not in user
+    assert shown["sections"]["user"]["conversation_history"] > 0
+    assert shown["schema"]["type"] == "object"
+
+
+def test_without_a_state_all_that_talk_are_listed_the_largest_first(desk: Desk) -> None:
+    done = desk.run("prompt", "greeter.json")
+    assert [line.split()[0] for line in done.out.splitlines()] == ["state", "hello", "bar"]
+
+
+def test_a_budget_decides_the_exit_code(desk: Desk) -> None:
+    [shown] = json.loads(desk.run("prompt", "greeter.json", "--state", "bar", "--format", "json").out)
+    tokens = shown["tokens"]
+    assert desk.run("prompt", "greeter.json", "--state", "bar", "--budget", str(tokens)).code == 0
+    over = desk.run("prompt", "greeter.json", "--state", "bar", "--budget", str(tokens - 1))
+    assert over.code == 1
+    assert f"state 'bar' takes about {tokens:,} tokens; the budget is {tokens - 1:,}" in over.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--state", "zzz"], "state 'zzz' is not there; these talk: hello, bar"),
+        (["--state", "bye"], "state 'bye' talks with no user"),
+        (["--context", "[]"], "--context is one JSON object"),
+        (["--context", '{"age": "old"}'], "--context: context key 'age'"),
+        (["--history", "{}"], "--history is a list such as"),
+        (["--history", "[1]"], "--history is a list such as"),
+        (["--history", "["], "--history is not JSON"),
+        (["--budget", "0"], "--budget"),
+    ],
+)
+def test_what_cannot_be_shown_is_said(desk: Desk, arguments: list[str], said: str) -> None:
+    done = desk.run("prompt", "greeter.json", *arguments)
+    assert (done.code, done.out) == (2, "")
+    assert said in done.err
+
+
+def test_a_definition_at_fault_is_exit_1(desk: Desk) -> None:
+    desk.write("broken.json", {**GREETER, "initial_state": "nowhere"})
+    done = desk.run("prompt", "broken.json")
+    assert (done.code, done.out) == (1, "")
+    assert "nowhere" in done.err
