@@ -379,6 +379,19 @@ def test_nothing_is_promised_of_a_store_that_forgets(work: Desk) -> None:
 # -- parked
 
 
+def test_a_call_of_unknown_outcome_says_how_to_answer(work: Desk) -> None:
+    work.write("slow.py", "import time\n\ndef pay(amount: int) -> str:\n    time.sleep(30)\n\nTOOLS = [pay]\n")
+    lost = {"registered": "pay", "at_most_once": True, "timeout": 0.02}
+    work.write("lost.json", {**PAYER, "tools": {"pay": lost}})
+    model = work.replies(calls(("pay", {"amount": 5})), "done")
+    options = (*model, "--tools", "slow.py", "--db", "sqlite:///runs.db")
+    done = work.run("run", "lost.json", "--id", "r", *options)
+    assert done.code == 5
+    assert 'answer {"repeat": true} to make the call again, or what came of it: {"result": ' in done.err
+    work.replies("done")
+    assert work.run("run", "lost.json", "--resume", "r", "--answer", '{"result": "paid"}', *options).code == 0
+
+
 def test_model_that_fails_parks_the_run_and_nothing_is_done_twice(work: Desk) -> None:
     options = ("run", "free.json", "--tools", "slow.py")
     done = work.run(*options, *work.replies(calls(("pay", {"amount": 5}))), "--id", "r")

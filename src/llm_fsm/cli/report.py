@@ -82,7 +82,11 @@ def waiting(pause: Paused) -> list[str]:
         lines.append(f"call: {pause.call['name']} {shown(pause.call['arguments'])}")
         if "result" in pause.call:
             lines.append(f"its result: {shown(pause.call['result'])}")
-    if pause.schema:
+    if pause.kind == "unknown_outcome":
+        lines.append(
+            'answer {"repeat": true} to make the call again, or what came of it: {"result": …} or {"error": "…"}'
+        )
+    elif pause.schema:
         lines.append(f"an answer fits {printing.as_json(dict(pause.schema), None)}")
     if pause.expires is not None:
         moment = datetime.fromtimestamp(pause.expires, UTC).isoformat(timespec="seconds")
