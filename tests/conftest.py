@@ -57,6 +57,12 @@ def postgresql_url(shared_service: Callable[[str], str]) -> str:
     return f"{shared_service('postgresql')}?schema=t{uuid.uuid4().hex}"
 
 
+@pytest.fixture
+def redis_url(shared_service: Callable[[str], str]) -> str:
+    """Keys of its own in the shared Redis server, as a store's URL."""
+    return f"{shared_service('redis')}?lease=2&prefix=t{uuid.uuid4().hex}"
+
+
 @pytest.hookimpl(trylast=True)
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """In CI everything that a test needs can be had, so a skipped test is one that nobody runs."""

@@ -157,7 +157,7 @@ class Server:
             with socket.create_connection(("127.0.0.1", self.port), 1) as probe:
                 if self.kind == "redis":
                     probe.sendall(b"PING\r\n")
-                    return probe.recv(16).startswith(b"+PONG")
+                    return probe.recv(16).startswith((b"+PONG", b"-NOAUTH"))
         except OSError:
             return False
         ready = (str(postgresql_program("pg_isready")), "-q", "-h", "127.0.0.1", "-p", str(self.port))

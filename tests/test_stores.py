@@ -12,6 +12,7 @@ import pytest
 from llm_fsm import Machine
 from llm_fsm.errors import ConfigurationError, ConversationConflict, StoreError
 from llm_fsm.stores.base import Commit, Loaded, storable
+from llm_fsm.stores.file import FileStore
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.resolve import default_path, resolve
 from llm_fsm.stores.sqlite import SQLiteStore
@@ -149,6 +150,19 @@ def test_sqlite_is_named_by_url_or_file(form, path, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    ("form", "path"),
+    [("file:///var/lib/bots", "/var/lib/bots"), ("file://./bots", "CWD/bots"), ("file://~/bots", "HOME/bots")],
+)
+def test_a_folder_is_named_by_url(form, path, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    store = resolve(form)
+    assert isinstance(store, FileStore)
+    assert store.path == path.replace("HOME", str(tmp_path / "home")).replace("CWD", str(tmp_path))
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_store_is_taken_as_it_is():
     store = MemoryStore()
     assert resolve(store) is store
@@ -169,10 +183,10 @@ AVAILABLE = 'vailable: "memory", "sqlite:///file.db", "postgresql://user:passwor
         ("sqlit:///bots.db", 'unknown store "sqlit://…"; did you mean "sqlite:///file.db"\\? A' + AVAILABLE),
         ("memroy", 'unknown store "memroy"; did you mean "memory"\\?'),
         ("etcd://host", 'unknown store "etcd://…". A' + AVAILABLE),
-        ("file:///dir", 'store "file://…": this version has no such store; a' + AVAILABLE),
+        ("file://dir", 'name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"'),
         ("postgresql://u:secret@host/db?schema=x-y", "schema of a postgresql store is a name of letters"),
         ("postgresql://u:secret@host/db?colour=red", "no URL of a PostgreSQL database"),
-        ("redis://host", "this version has no such store"),
+        ("redis://host:port", "no URL of a Redis server"),
         ("mongodb://host", "this version has no such store"),
         ("", 'unknown store "". Available'),
         (7, "int has no load, save, "),
@@ -211,7 +225,10 @@ def test_the_choice_imports_only_what_was_chosen(module):
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
-@pytest.mark.parametrize(("url", "package", "extra"), [("postgresql://host/db", "psycopg", "postgres")])
+@pytest.mark.parametrize(
+    ("url", "package", "extra"),
+    [("postgresql://host/db", "psycopg", "postgres"), ("redis://host", "redis", "redis")],
+)
 def test_a_store_without_its_package_names_the_line_that_installs_it(url, package, extra, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(f"llm_fsm.stores.{url.partition(':')[0]}")]:
         monkeypatch.delitem(sys.modules, name)

@@ -19,13 +19,15 @@ from store_processes import ECHO
 
 pytestmark = pytest.mark.anyio
 PROCESSES = str(Path(__file__).with_name("store_processes.py"))
-SHARED = ["sqlite", "postgresql"]
+SHARED = ["sqlite", "file", "postgresql", "redis"]
 
 
 @pytest.fixture(params=SHARED)
 def url(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'x.db'}"
+    if request.param == "file":
+        return f"file://{tmp_path / 'x'}"
     return request.getfixturevalue(f"{request.param}_url")
 
 

@@ -15,8 +15,11 @@ from llm_fsm.stores.base import Commit
 
 pytestmark = [pytest.mark.anyio, pytest.mark.timeout(240)]
 TIMEOUT = 1.0
-PLACES = {"postgresql": "schema"}
-STORES = {"postgresql": ("llm_fsm.stores.postgresql", "PostgreSQLStore")}
+PLACES = {"postgresql": "schema", "redis": "prefix"}
+STORES = {
+    "postgresql": ("llm_fsm.stores.postgresql", "PostgreSQLStore"),
+    "redis": ("llm_fsm.stores.redis", "RedisStore"),
+}
 
 
 @pytest.fixture(scope="module", params=STORES)

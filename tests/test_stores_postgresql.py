@@ -104,12 +104,15 @@ async def test_a_newer_version_is_refused(postgresql_url, admin):
     ],
 )
 async def test_what_is_wrong_is_said_with_a_way_out(postgresql_url, admin, change, message):
-    known = {name for (name,) in admin("SELECT rolname FROM pg_roles UNION SELECT datname FROM pg_database")}
-    if "guest" not in known:
-        admin("CREATE ROLE guest LOGIN")
-    if "latin1" not in known:
-        admin("CREATE DATABASE latin1 ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
-    store = PostgreSQLStore(postgresql_url.replace(*change, 1))
+    before, after = change
+    own = f"{after.strip('@/?')}_{admin.schema}"
+    if after == "guest@":
+        admin(f"CREATE ROLE {own} LOGIN")
+        after = f"{own}@"
+    if after == "/latin1?":
+        admin(f"CREATE DATABASE {own} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
+        after = f"/{own}?"
+    store = PostgreSQLStore(postgresql_url.replace(before, after, 1))
     assert message in await message_of(store.load("c"))
     await store.close()
 

@@ -15,12 +15,10 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
-from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
@@ -36,30 +34,28 @@ from llm_fsm.stores.postgresql_faults import place_of
 from llm_fsm.stores.postgresql_line import Connection, Line
 from llm_fsm.stores.postgresql_rows import Held, Step
 from llm_fsm.stores.postgresql_schema import holder_of, prepare
-from llm_fsm.stores.turnstile import Turnstile, busy
+from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
 
-_FIRST_PAUSE = 0.002
-_LONGEST_PAUSE = 0.05
-_FAREWELL = 1.0
-"""Seconds to wait until a lock is given back; a server that does not answer frees it with the connection."""
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
 class PostgreSQLStore:
-    """A `Store` in the database of `url`, as libpq takes it; `?schema=NAME` or `schema` names the schema of the tables.
+    """A `Store` in the database of `url`, as libpq takes it. `schema` is the schema of the tables.
 
     Nothing is connected before the first use; then schema and tables are made where missing. `timeout`: seconds
     after which a statement that has no answer is given up; half of that for a connection, unless the URL has a
-    `connect_timeout`. May be used from several event loops and threads, each with connections of its own.
-    Raises ConfigurationError for a URL that libpq does not understand.
+    `connect_timeout`. Both may stand in the URL, as `?schema=NAME&timeout=5`. May be used from several event loops
+    and threads, each with connections of its own. Raises ConfigurationError for a URL that libpq does not understand.
     """
 
     def __init__(self, url: str, *, schema: str = "llm_fsm", timeout: float = 10.0) -> None:
         parts = urlsplit(url)
         options = dict(parse_qsl(parts.query, keep_blank_values=True))
         self._schema = options.pop("schema", schema)
+        timeout = _seconds(options.pop("timeout", timeout))
         options.setdefault("connect_timeout", str(max(2, round(timeout / 2))))
         options.setdefault("application_name", "llm-fsm")
         self._url = urlunsplit(parts._replace(query=urlencode(options)))
@@ -119,7 +115,7 @@ class PostgreSQLStore:
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         """See `Store.lock`."""
         self._check_open()
-        return _OneWriter(self, conversation_id, timeout)
+        return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
 
     async def list(
         self,
@@ -282,6 +278,12 @@ class _Parts:
                 return [error]
         return [(await self._together(serve, [item]))[0] for item in asked]
 
+    async def take(self, name: str) -> int | None:
+        return await self.locks.ask(self.lock, (name, None))  # type: ignore[no-any-return]
+
+    async def give(self, name: str, holder: int) -> None:
+        await self.locks.ask(self.lock, (name, holder))
+
     async def lock(self, asked: Sequence[Any]) -> Sequence[Any]:
         """Pairs of id and holder: with one, the lock is given back; without, it is asked for."""
 
@@ -305,65 +307,13 @@ class _Parts:
             line.drop()
 
 
-class _OneWriter:
-    """`async with`: first the queue of this process, then the lock between processes."""
-
-    __slots__ = ("_id", "_parts", "_store", "_timeout")
-
-    def __init__(self, store: PostgreSQLStore, conversation_id: str, timeout: float | None) -> None:
-        self._store = store
-        self._id = conversation_id
-        self._timeout = timeout
-        self._parts: _Parts | None = None
-
-    async def __aenter__(self) -> None:
-        asked = time.monotonic()
-        store = self._store
-        self._parts = store._own()
-        await store._turnstile.acquire(self._id, self._timeout)
-        try:
-            store._held[self._id] = await self._take(self._parts, asked)
-        except BaseException:  # a cancelled waiter gives its place in the process back
-            store._turnstile.release(self._id)
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        store = self._store
-        holder = store._held.pop(self._id, None)
-        try:
-            if holder is not None and self._parts is not None:
-                given = self._parts.locks.ask(self._parts.lock, (self._id, holder))
-                await asyncio.wait([given], timeout=_FAREWELL)
-        finally:
-            store._turnstile.release(self._id)
-
-    async def _take(self, parts: _Parts, asked: float) -> int:
-        pause = _FIRST_PAUSE
-        while True:
-            request = parts.locks.ask(parts.lock, (self._id, None))
-            try:
-                holder: int | None = await asyncio.shield(request)
-            except asyncio.CancelledError:  # the server may still grant it
-                request.add_done_callback(partial(self._give_back, parts))
-                raise
-            if holder is not None:
-                return holder
-            waited = time.monotonic() - asked
-            left = pause if self._timeout is None else self._timeout - waited
-            if left <= 0:
-                raise busy(self._id, waited, " in another process")
-            await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST_PAUSE)
-
-    def _give_back(self, parts: _Parts, request: asyncio.Future[int | None]) -> None:
-        if (
-            not request.cancelled()
-            and request.exception() is None
-            and (holder := request.result()) is not None
-        ):
-            parts.locks.ask(parts.lock, (self._id, holder))
+def _seconds(text: str | float) -> float:
+    try:
+        return float(text)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the timeout of a postgresql store is a number of seconds, not {text!r}"
+        ) from error
 
 
 async def _settled(call: Awaitable[Any]) -> Any:

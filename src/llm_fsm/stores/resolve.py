@@ -8,7 +8,9 @@
 | `sqlite:///~/bots.db` | SQLite, in the home folder |
 | `sqlite:///:memory:` | SQLite in memory |
 | `bots.db`, `bots.sqlite`, `bots.sqlite3` | SQLite, as a file name |
-| `postgresql://user:password@host/database` | PostgreSQL; `?schema=NAME` for a schema other than `llm_fsm` |
+| `file:///var/lib/bots`, `file://./bots`, `file://~/bots` | files in a folder: absolute, relative, in the home folder |
+| `redis://host:6379/0`, `rediss://…` | Redis; `?prefix=NAME` for keys other than `llm-fsm` |
+| `postgresql://user:password@host/database` | PostgreSQL; `?schema=NAME` for tables in another schema than `llm_fsm` |
 | any other `scheme://…` | what the entry point `scheme` of the group `llm_fsm.stores` makes of the URL |
 
 Paths are taken as they stand: nothing is percent-decoded. A store's module is imported only when chosen.
@@ -32,17 +34,21 @@ _FORMS = {
     "memory": '"memory"',
     "sqlite": '"sqlite:///file.db"',
     "postgresql": '"postgresql://user:password@host/database"',
+    "redis": '"redis://host:6379/0"',
+    "file": '"file:///folder"',
 }
 _SERVERS = {
     "postgresql": ("llm_fsm.stores.postgresql", "PostgreSQLStore", "postgres"),
     "postgres": ("llm_fsm.stores.postgresql", "PostgreSQLStore", "postgres"),
+    "redis": ("llm_fsm.stores.redis", "RedisStore", "redis"),
+    "rediss": ("llm_fsm.stores.redis", "RedisStore", "redis"),
 }
 """Scheme to module, class and the extra that brings what it needs."""
 _PORT = (
     *("load", "save", "records", "journal", "journalled", "forget_journal", "lock"),
     *("list", "definition", "due", "outbox", "acknowledge", "delete", "close"),
 )
-_NOT_YET = frozenset({"file", "redis", "rediss", "mongodb", "mongodb+srv"})
+_NOT_YET = frozenset({"mongodb", "mongodb+srv"})
 
 
 def resolve(store: str | Store | None) -> Store:
@@ -59,6 +65,8 @@ def resolve(store: str | Store | None) -> Store:
         return _sqlite(_path_in(rest))
     if scheme == "memory":
         return _memory()
+    if scheme == "file":
+        return _folder(rest)
     if scheme in _SERVERS:
         return _server(scheme, store)
     return _third_party(scheme, store)
@@ -127,6 +135,15 @@ def _server(scheme: str, url: str) -> Store:
             f'store "{scheme}://…" needs the package {error.name}: pip install "llm-fsm[{extra}]"'
         ) from error
     return cast(Store, getattr(module, kind)(url))
+
+
+def _folder(path: str) -> Store:
+    if not path.startswith(("/", "./", "../", "~")):
+        raise ConfigurationError(
+            f'store "file://{path}": name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"'
+        )
+    module: Any = import_module("llm_fsm.stores.file")
+    return cast(Store, module.FileStore(os.path.expanduser(path)))
 
 
 def _memory() -> Store:

@@ -15,27 +15,23 @@ from __future__ import annotations
 import asyncio
 import os
 import sqlite3
-import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from types import TracebackType
 from typing import TypeVar
 
 from llm_fsm.stores import sqlite_rows as rows
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
+from llm_fsm.stores.onewriter import OneWriter
 from llm_fsm.stores.sqlite_file import MEMORY
 from llm_fsm.stores.sqlite_worker import Job, Worker
-from llm_fsm.stores.turnstile import Turnstile, busy
+from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
-
-_FIRST_PAUSE = 0.001
-_LONGEST_PAUSE = 0.05
 
 
 class SQLiteStore:
@@ -88,7 +84,8 @@ class SQLiteStore:
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         """See `Store.lock`."""
         self._own().worker.check_open()
-        return _OneWriter(self, self._parts, conversation_id, timeout)
+        parts = self._parts
+        return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
 
     async def list(
         self,
@@ -176,45 +173,3 @@ class _Parts:
         if self.process == os.getpid():
             self.worker.stop()
             self.locks.close()
-
-
-class _OneWriter:
-    """`async with`: first the queue of this process, then the lock between processes."""
-
-    __slots__ = ("_id", "_parts", "_store", "_timeout")
-
-    def __init__(
-        self, store: SQLiteStore, parts: _Parts, conversation_id: str, timeout: float | None
-    ) -> None:
-        self._store = store  # a store that is dropped closes its locks
-        self._parts = parts
-        self._id = conversation_id
-        self._timeout = timeout
-
-    async def __aenter__(self) -> None:
-        asked = time.monotonic()
-        await self._parts.turnstile.acquire(self._id, self._timeout)
-        try:
-            if not self._parts.locks.take(self._id):
-                await self._poll(asked)
-        except BaseException:  # a cancelled waiter gives its place in the process back
-            self._parts.turnstile.release(self._id)
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            self._parts.locks.give(self._id)
-        finally:
-            self._parts.turnstile.release(self._id)
-
-    async def _poll(self, asked: float) -> None:
-        pause = _FIRST_PAUSE
-        while not self._parts.locks.take(self._id):
-            waited = time.monotonic() - asked
-            left = pause if self._timeout is None else self._timeout - waited
-            if left <= 0:
-                raise busy(self._id, waited, " in another process")
-            await asyncio.sleep(min(pause, left))
-            pause = min(2 * pause, _LONGEST_PAUSE)

@@ -1,0 +1,151 @@
+"""Conversations as files in one folder: for a few hundred of them, where they should be read and backed up as files.
+
+Every turn is on the disk before `save` returns, and costs the same at turn 10 and at turn 500; listings, due rows and
+the outbox read the last commit of every conversation. One writer per conversation holds across processes by
+operating-system locks (see `filelock`), as with SQLite. Not for network file systems.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import TypeVar
+
+from llm_fsm.errors import StoreError
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import check_appended
+from llm_fsm.stores.file_folder import Folder
+from llm_fsm.stores.filelock import locks_beside
+from llm_fsm.stores.onewriter import OneWriter
+from llm_fsm.stores.turnstile import Turnstile
+
+T = TypeVar("T")
+
+
+class FileStore:
+    """A `Store` in the folder `path`. Construction touches nothing; the folder is made on first use.
+
+    May be used from several event loops and threads.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        place = os.fspath(path)
+        if "\0" in place:
+            raise ValueError("the path of a file store cannot contain a NUL character")
+        self._path = os.path.abspath(place)
+        self._closed = False
+        self._parts = _Parts(Path(self._path))
+
+    @property
+    def path(self) -> str:
+        """The folder, as an absolute path."""
+        return self._path
+
+    async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
+        """See `Store.load`."""
+        return await self._run(lambda folder: folder.load(conversation_id, request_id))
+
+    async def save(self, commit: Commit) -> None:
+        """See `Store.save`."""
+        check_appended(commit)
+        await self._run(lambda folder: folder.save(commit))
+
+    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+        """See `Store.records`."""
+        return await self._run(lambda folder: folder.records(conversation_id, after, limit))
+
+    async def journal(self, conversation_id: str, step: int, text: str) -> None:
+        """See `Store.journal`."""
+        await self._run(lambda folder: folder.journal(conversation_id, step, text))
+
+    async def journalled(self, conversation_id: str) -> Sequence[str]:
+        """See `Store.journalled`."""
+        return await self._run(lambda folder: folder.journalled(conversation_id))
+
+    async def forget_journal(self, conversation_id: str) -> None:
+        """See `Store.forget_journal`."""
+        await self._run(lambda folder: folder.forget_journal(conversation_id))
+
+    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+        """See `Store.lock`."""
+        parts = self._own()
+        return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
+
+    async def list(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        definition: str | None = None,
+        state: str | None = None,
+        ended: bool | None = None,
+    ) -> Sequence[Listed]:
+        """See `Store.list`."""
+        wanted = {"definition": definition, "state": state, "ended": ended}
+        return await self._run(lambda folder: folder.listed(after or "", limit, wanted))
+
+    async def definition(self, sha: str) -> str | None:
+        """See `Store.definition`."""
+        return await self._run(lambda folder: folder.files.definition(sha))
+
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """See `Store.due`."""
+        return await self._run(lambda folder: folder.due(now, limit, definition))
+
+    async def outbox(
+        self,
+        sink: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        conversation_id: str | None = None,
+        definition: str | None = None,
+    ) -> Sequence[Posted]:
+        """See `Store.outbox`."""
+        wanted = {"conversation_id": conversation_id, "definition": definition}
+        return await self._run(lambda folder: folder.outbox(sink, after or "", limit, wanted))
+
+    async def acknowledge(self, posted: Posted) -> None:
+        """See `Store.acknowledge`."""
+        await self._run(lambda folder: folder.acknowledge(posted))
+
+    async def delete(self, conversation_id: str) -> bool:
+        """See `Store.delete`."""
+        return await self._run(lambda folder: folder.delete(conversation_id))
+
+    async def close(self) -> None:
+        """Finish what waits, then free the files. May be called twice."""
+        self._closed = True
+        if self._parts.process == os.getpid():
+            self._parts.thread.shutdown()
+            self._parts.folder.close()
+            self._parts.locks.close()
+
+    async def _run(self, work: Callable[[Folder], T]) -> T:
+        parts = self._own()
+        return await asyncio.get_running_loop().run_in_executor(parts.thread, work, parts.folder)
+
+    def _own(self) -> _Parts:
+        """What belongs to this process: threads do not survive a fork."""
+        if self._closed:
+            raise StoreError(f"{self._path}: the store is closed; open a new one")
+        if self._parts.process != os.getpid():
+            self._parts = _Parts(Path(self._path))
+        return self._parts
+
+
+class _Parts:
+    """What one process has of a store: the thread that works on the folder, and who may write."""
+
+    __slots__ = ("folder", "locks", "process", "thread", "turnstile")
+
+    def __init__(self, path: Path) -> None:
+        self.process = os.getpid()
+        self.folder = Folder(path)
+        self.thread = ThreadPoolExecutor(1, "llm-fsm-file")
+        self.turnstile = Turnstile()
+        self.locks = locks_beside(path / "conversations")

@@ -1,0 +1,303 @@
+"""Conversations in a Redis server (redis-py; server 5 or newer, one server or one primary, no cluster of several).
+
+Every turn is one script, which the server runs as a whole. How durable that is, the server decides: only with
+`appendonly yes` and `appendfsync always` is a turn on the disk before `save` returns; anything less is said in a
+RuntimeWarning with the first use.
+
+A lock names its holder, and a holder lives as long as its lease, which is renewed while locks are held. Every write
+checks the lock: whoever stood still for longer than the lease and lost it writes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import weakref
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
+from typing import Any
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.stores import redis_scripts as scripts
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import (
+    answered_already,
+    check_appended,
+    lock_lost,
+    step_exists,
+    unknown_definition,
+    wrong_version,
+)
+from llm_fsm.stores.redis_link import Answer, Link, pool_of
+from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.turnstile import Turnstile
+
+_PAGE = 500
+_LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha")
+
+
+class RedisStore:
+    """A `Store` in the server of `url` (`redis://`, `rediss://` or `unix://`), as redis-py takes it.
+
+    `prefix` keeps several stores in one database apart. `timeout`: seconds after which a command that has no answer
+    is given up. `lease`: seconds after which the locks of a process that ended are free. All three may stand in the
+    URL, as `?prefix=NAME&timeout=5&lease=30`. May be used from several event loops at once, each with connections of
+    its own; `close` closes those of the loop it is called in.
+    Raises ConfigurationError for a URL that redis-py does not understand.
+    """
+
+    def __init__(
+        self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 10.0
+    ) -> None:
+        try:
+            parts = urlsplit(url)
+            options = dict(parse_qsl(parts.query, keep_blank_values=True))
+            name = options.pop("prefix", prefix)
+            self.timeout = float(options.pop("timeout", timeout))
+            self.lease = float(options.pop("lease", lease))
+            self._url = urlunsplit(parts._replace(query=urlencode(options)))
+            port = f":{parts.port}" if parts.port else ""
+            pool: Any = pool_of(self._url, self.timeout)
+            pool.make_connection()  # opens nothing, but looks at the options
+        except (ValueError, TypeError) as error:
+            raise ConfigurationError(
+                "this is no URL of a Redis server; for example redis://localhost:6379/0"
+            ) from error
+        self.place = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
+        self.prefix = f"{{{name}}}:"
+        self._turnstile = Turnstile()
+        self._held: dict[str, str] = {}
+        self._parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Link] = weakref.WeakKeyDictionary()
+        self._inherited: list[Any] = []
+        self._process = os.getpid()
+        self._closed = False
+
+    async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
+        """See `Store.load`."""
+        answer = await self._do(scripts.LOAD, conversation_id, request_id or "")
+        session, version, sha, record = answer.value
+        if session is None:
+            return None
+        return Loaded(session=session, version=int(version), recorded=record, definition_sha=sha)
+
+    async def save(self, commit: Commit) -> None:
+        """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
+        check_appended(commit)
+        name = commit.conversation_id
+        answer = await self._do(scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit))
+        said, *more = answer.value
+        if said == "version" and not (answer.again and more[1]):
+            raise wrong_version(commit, int(more[0]))
+        if said == "lost":
+            raise lock_lost(name)
+        if said == "answered":
+            raise answered_already(commit)
+        if said == "undefined":
+            raise unknown_definition(commit)
+
+    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+        """See `Store.records`."""
+        first = max(after, 0)
+        last = -1 if limit is None else first + max(limit, 0) - 1
+        if limit is not None and limit <= 0:
+            self._own()
+            return ()
+        found = await self._ask("LRANGE", self._key("r", conversation_id), first, last)
+        return tuple(found)
+
+    async def journal(self, conversation_id: str, step: int, text: str) -> None:
+        """See `Store.journal`."""
+        holder = self._held.get(conversation_id, "")
+        answer = await self._do(scripts.JOURNAL, conversation_id, holder, step, text)
+        said, *more = answer.value
+        if said == "lost":
+            raise lock_lost(conversation_id)
+        if said == "exists" and not (answer.again and more[0] == text):
+            raise step_exists(conversation_id, step)
+
+    async def journalled(self, conversation_id: str) -> Sequence[str]:
+        """See `Store.journalled`."""
+        steps: Mapping[str, str] = await self._ask("HGETALL", self._key("j", conversation_id))
+        return tuple(steps[step] for step in sorted(steps, key=int))
+
+    async def forget_journal(self, conversation_id: str) -> None:
+        """See `Store.forget_journal`."""
+        await self._ask("DEL", self._key("j", conversation_id))
+
+    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+        """See `Store.lock`."""
+        self._check_open()
+        return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
+
+    async def list(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        definition: str | None = None,
+        state: str | None = None,
+        ended: bool | None = None,
+    ) -> Sequence[Listed]:
+        """See `Store.list`."""
+        wanted = {"definition": definition, "state": state, "ended": ended}
+        found: list[Listed] = []
+        async for name in self._names("all", after):
+            if len(found) >= limit:
+                break
+            line = await self._line(name)
+            if line is not None and all(
+                value is None or getattr(line, key) == value for key, value in wanted.items()
+            ):
+                found.append(line)
+        return tuple(found)
+
+    async def definition(self, sha: str) -> str | None:
+        """See `Store.definition`."""
+        found: str | None = await self._ask("HGET", f"{self.prefix}defs", sha)
+        return found
+
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """See `Store.due`."""
+        members = await self._ask("ZRANGEBYSCORE", f"{self.prefix}due", "-inf", repr(float(now)))
+        rows = sorted((float(at), name, kind) for name, kind, at in map(json.loads, members))
+        found: list[Due] = []
+        for at, name, kind in rows:
+            if len(found) >= limit:
+                break
+            if definition is None or await self._definition_of(name) == definition:
+                found.append(Due(conversation_id=name, time=at, kind=kind))
+        return tuple(found)
+
+    async def outbox(
+        self,
+        sink: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        conversation_id: str | None = None,
+        definition: str | None = None,
+    ) -> Sequence[Posted]:
+        """See `Store.outbox`."""
+        found: list[Posted] = []
+        async for name in self._names("out", after):
+            if len(found) >= limit:
+                break
+            if conversation_id not in (None, name):
+                continue
+            if definition is not None and await self._definition_of(name) != definition:
+                continue
+            for row in await self._ask("LRANGE", self._key("o", name), 0, -1):
+                number, index, to, key, text = json.loads(row)
+                if to == sink:
+                    found.append(
+                        Posted(conversation_id=name, number=number, index=index, sink=to, key=key, text=text)
+                    )
+        return tuple(found[: max(limit, 0)])
+
+    async def acknowledge(self, posted: Posted) -> None:
+        """See `Store.acknowledge`."""
+        await self._do(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
+
+    async def delete(self, conversation_id: str) -> bool:
+        """See `Store.delete`."""
+        answer = await self._do(scripts.DELETE, conversation_id)
+        return bool(answer.value)
+
+    async def close(self) -> None:
+        """Close the connections of this event loop. May be called twice."""
+        self._closed = True
+        parts = self._parts.pop(asyncio.get_running_loop(), None)
+        if parts is not None and self._process == os.getpid():
+            await parts.close()
+
+    async def _line(self, name: str) -> Listed | None:
+        values = await self._ask("HMGET", self._key("c", name), *_LISTED)
+        definition, state, ended, version, created, updated, sha = values
+        if version is None:
+            return None
+        return Listed(
+            conversation_id=name,
+            definition=definition,
+            state=state,
+            ended=ended == "1",
+            turns=int(version),
+            created=float(created),
+            updated=float(updated),
+            definition_sha=sha,
+        )
+
+    async def _definition_of(self, name: str) -> str | None:
+        found: str | None = await self._ask("HGET", self._key("c", name), "definition")
+        return found
+
+    async def _names(self, which: str, after: str | None) -> AsyncIterator[str]:
+        """Ids in order; the server compares bytes of UTF-8, which is the order of code points."""
+        start = "-" if after is None else f"({after}"
+        while page := await self._ask("ZRANGEBYLEX", f"{self.prefix}{which}", start, "+", "LIMIT", 0, _PAGE):
+            for name in page:
+                yield name
+            start = f"({page[-1]}"
+
+    def _key(self, kind: str, name: str) -> str:
+        return f"{self.prefix}{kind}:{name}"
+
+    async def _ask(self, *command: Any) -> Any:
+        return (
+            await self._own().call(
+                lambda client: client.execute_command(*command)  # type: ignore[no-untyped-call]
+            )
+        ).value
+
+    async def _do(self, script: str, *values: Any) -> Answer:
+        parts = self._own()
+        run = parts.client.register_script(script)
+        return await parts.call(lambda _: run(args=[self.prefix, *values]))
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.place}: the store is closed; open a new one")
+
+    def _own(self) -> Link:
+        """What belongs to this process and event loop: connections are shared with neither."""
+        self._check_open()
+        if self._process != os.getpid():
+            self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
+            self._parts.clear()
+            self._held.clear()
+            self._turnstile = Turnstile()
+            self._process = os.getpid()
+        loop = asyncio.get_running_loop()
+        parts = self._parts.get(loop)
+        if parts is None:
+            parts = self._parts[loop] = Link(self._url, self.place, self.prefix, self.timeout, self.lease)
+        return parts
+
+
+def _arguments(commit: Commit) -> Sequence[Any]:
+    """The arguments of the script behind prefix, id and holder."""
+    due = [
+        [json.dumps([commit.conversation_id, kind, at]), repr(float(at))]
+        for at, kind in sorted(set(commit.due))
+    ]
+    outbox = [
+        json.dumps([commit.number, index, event.sink, event.key, event.text], ensure_ascii=False)
+        for index, event in enumerate(commit.outbox)
+    ]
+    fields = ["definition", commit.definition, "state", commit.state]
+    fields += ["ended", str(int(commit.ended)), "updated", repr(float(commit.time))]
+    appended = commit.numbered
+    return (
+        commit.expected,
+        commit.number,
+        commit.definition_sha or "",
+        commit.definition_text or "",
+        json.dumps(due, ensure_ascii=False),
+        json.dumps(outbox, ensure_ascii=False),
+        json.dumps(fields, ensure_ascii=False),
+        len(appended),
+        repr(float(commit.began)),
+        commit.session,
+        *(item for _, record, request_id in appended for item in (record, request_id or "")),
+    )

@@ -1,0 +1,145 @@
+"""Connections to a Redis server for one event loop: every command bounded in time, locks under one renewed lease."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+from redis import exceptions as faults
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from llm_fsm.errors import StoreError
+from llm_fsm.stores import redis_scripts as scripts
+from llm_fsm.stores.redis_faults import fault, silent, warn
+
+_CONNECTIONS = 32
+
+
+class Answer(NamedTuple):
+    """What the server said; `again`: it was asked a second time, because the connection had broken."""
+
+    value: Any
+    again: bool
+
+
+class Link:
+    """Connections of one event loop, the holder of its locks, and the lease."""
+
+    def __init__(self, url: str, place: str, prefix: str, timeout: float, lease: float) -> None:
+        self.place, self.prefix, self.lease = place, prefix, lease
+        self._timeout = timeout
+        self.client = Redis(connection_pool=pool_of(url, timeout))
+        self.holder = ""
+        self.locked = 0
+        self._looked = False
+        self._naming = asyncio.Lock()
+        self._renewing: asyncio.Task[None] | None = None
+
+    async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> Answer:
+        """What the server says. A broken connection is opened again, once; a silent server is not waited for twice."""
+        if not self._looked:
+            self._looked = True
+            try:
+                await self._look()
+            except BaseException:
+                self._looked = False
+                raise
+        try:
+            return Answer(await work(self.client), False)
+        except faults.TimeoutError as error:
+            raise silent(self.place, self._timeout) from error
+        except (faults.ConnectionError, OSError) as error:
+            if isinstance(error, faults.AuthenticationError | faults.MaxConnectionsError):
+                raise fault(self.place, error) from error
+        except faults.RedisError as error:
+            raise fault(self.place, error) from error
+        try:
+            return Answer(await work(self.client), True)
+        except faults.TimeoutError as error:
+            raise silent(self.place, self._timeout) from error
+        except (faults.RedisError, OSError) as error:
+            raise fault(self.place, error) from error
+
+    async def take(self, name: str) -> str | None:
+        """The holder under which the lock was taken; None where somebody else has it."""
+        async with self._naming:
+            if not self.holder:
+                number = await self.call(lambda client: client.incr(f"{self.prefix}holders"))
+                self.holder = str(number.value)
+        milliseconds = max(1, round(self.lease * 1000))
+        run = self.client.register_script(scripts.LOCK)
+        answer = await self.call(lambda _: run(args=[self.prefix, name, self.holder, milliseconds]))
+        if not answer.value:
+            return None
+        self.locked += 1
+        if self._renewing is None:
+            self._renewing = asyncio.create_task(self._renew(milliseconds))
+        return self.holder
+
+    async def give(self, name: str, holder: str) -> None:
+        """Give a lock back; a server that does not answer frees it with the lease."""
+        self.locked -= 1
+        run = self.client.register_script(scripts.UNLOCK)
+        with suppress(StoreError):
+            await self.call(lambda _: run(args=[self.prefix, name, holder]))
+
+    async def close(self) -> None:
+        if self._renewing is not None:
+            self._renewing.cancel()
+        if self.holder:
+            with suppress(StoreError):
+                await self.call(lambda client: client.delete(f"{self.prefix}h:{self.holder}"))
+        await self.client.aclose()
+        await self.client.connection_pool.disconnect()
+
+    async def _renew(self, milliseconds: int) -> None:
+        """Keep the holder alive while locks are held."""
+        try:
+            while self.locked:
+                await asyncio.sleep(self.lease / 3)
+                with suppress(StoreError):
+                    key = f"{self.prefix}h:{self.holder}"
+                    await self.call(lambda client: client.set(key, 1, px=milliseconds))  # noqa: B023
+        finally:
+            self._renewing = None
+
+    async def _look(self) -> None:
+        """Say loudly what the server would lose."""
+        try:
+            found = await self.client.config_get("appendonly", "appendfsync", "maxmemory", "maxmemory-policy")
+        except faults.TimeoutError as error:
+            raise silent(self.place, self._timeout) from error
+        except faults.ResponseError:
+            warn(self.place, "cannot be asked how durable it is (CONFIG is forbidden)", "see to it that")
+            return
+        except (faults.RedisError, OSError) as error:
+            raise fault(self.place, error) from error
+        if found.get("appendonly") != "yes":
+            warn(self.place, "keeps turns in memory only (appendonly no)", "set")
+        elif found.get("appendfsync") != "always":
+            rule = found.get("appendfsync")
+            warn(self.place, f"loses the last turns when its machine fails (appendfsync {rule})", "set")
+        policy = found.get("maxmemory-policy") or ""
+        if found.get("maxmemory") not in (None, "0") and policy.startswith("allkeys"):
+            warn(
+                self.place,
+                f"throws conversations away when memory is short (maxmemory-policy {policy})",
+                "set",
+            )
+
+
+def pool_of(url: str, timeout: float) -> BlockingConnectionPool:
+    """The connections of one event loop; none is made yet. Raises ValueError for a URL that is none."""
+    return BlockingConnectionPool.from_url(
+        url,
+        decode_responses=True,
+        max_connections=_CONNECTIONS,
+        timeout=timeout,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),
+    )

@@ -1,0 +1,148 @@
+"""What the Redis store does in one go: Lua scripts, each of which the server runs without anybody in between.
+
+Keys, under a prefix that a cluster keeps in one slot:
+
+| key | holds |
+|---|---|
+| `c:<id>` | the conversation: session, version, what listings show, its due rows |
+| `r:<id>`, `i:<id>` | records in order; request id to record number |
+| `j:<id>`, `o:<id>` | journal, step to result; outbox, rows in order |
+| `all`, `out`, `due` | ids in order; those with an outbox; due rows by time |
+| `defs`, `p:<sha>` | definitions; who is pinned to one |
+| `l:<id>`, `h:<holder>` | who holds a lock; which holders are alive, each a lease |
+"""
+
+from __future__ import annotations
+
+_HELD = """
+local function held(id, holder)
+  return holder == '' or redis.call('GET', P .. 'l:' .. id) == holder
+end
+"""
+
+_PIN = """
+local function unpin(id, sha)
+  if sha then
+    redis.call('SREM', P .. 'p:' .. sha, id)
+    if redis.call('EXISTS', P .. 'p:' .. sha) == 0 then redis.call('HDEL', P .. 'defs', sha) end
+  end
+end
+local function undue(id)
+  for _, row in ipairs(cjson.decode(redis.call('HGET', P .. 'c:' .. id, 'due') or '[]')) do
+    redis.call('ZREM', P .. 'due', row[1])
+  end
+end
+"""
+
+SAVE = (
+    "local P, id, holder, expected, number, sha = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5], ARGV[6]\n"
+    "local text, due, outbox, fields, appended = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]"
+    + _HELD
+    + _PIN
+    + """
+local c = P .. 'c:' .. id
+local version = tonumber(redis.call('HGET', c, 'version') or '0')
+expected, number, appended = tonumber(expected), tonumber(number), tonumber(appended)
+if version ~= expected then
+  local same = redis.call('LINDEX', P .. 'r:' .. id, number - 1) == ARGV[12 + 2 * appended]
+  return {'version', version, same and 1 or 0}
+end
+if not held(id, holder) then return {'lost'} end
+for n = 1, appended do
+  local request = ARGV[13 + 2 * n]
+  if request ~= '' and redis.call('HEXISTS', P .. 'i:' .. id, request) == 1 then return {'answered'} end
+end
+if sha ~= '' and text == '' and redis.call('HEXISTS', P .. 'defs', sha) == 0 then return {'undefined'} end
+if expected > 0 then undue(id) end
+local before = redis.call('HGET', c, 'sha')
+for n = 1, appended do
+  local request = ARGV[13 + 2 * n]
+  redis.call('RPUSH', P .. 'r:' .. id, ARGV[12 + 2 * n])
+  if request ~= '' then redis.call('HSET', P .. 'i:' .. id, request, expected + n) end
+end
+redis.call('HSET', c, 'version', number, 'due', due, unpack(cjson.decode(fields)))
+if expected == 0 then
+  redis.call('HSET', c, 'created', ARGV[12])
+  redis.call('ZADD', P .. 'all', 0, id)
+end
+redis.call('HSET', c, 'session', ARGV[13])
+if sha ~= '' then
+  redis.call('HSET', c, 'sha', sha)
+  redis.call('SADD', P .. 'p:' .. sha, id)
+  if text ~= '' then redis.call('HSETNX', P .. 'defs', sha, text) end
+else
+  redis.call('HDEL', c, 'sha')
+end
+if before and before ~= sha then unpin(id, before) end
+for _, row in ipairs(cjson.decode(due)) do redis.call('ZADD', P .. 'due', row[2], row[1]) end
+for _, row in ipairs(cjson.decode(outbox)) do
+  redis.call('RPUSH', P .. 'o:' .. id, row)
+  redis.call('ZADD', P .. 'out', 0, id)
+end
+redis.call('DEL', P .. 'j:' .. id)
+return {'ok'}
+"""
+)
+"""A commit. Behind the named arguments come `created`, the session, and record and request id of each record."""
+
+JOURNAL = (
+    "local P, id, holder, step, text = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]"
+    + _HELD
+    + """
+if not held(id, holder) then return {'lost'} end
+if redis.call('HSETNX', P .. 'j:' .. id, step, text) == 1 then return {'ok'} end
+return {'exists', redis.call('HGET', P .. 'j:' .. id, step)}
+"""
+)
+
+LOAD = """
+local P, id, request = ARGV[1], ARGV[2], ARGV[3]
+local found = redis.call('HMGET', P .. 'c:' .. id, 'session', 'version', 'sha')
+local number = request ~= '' and redis.call('HGET', P .. 'i:' .. id, request)
+local record = number and redis.call('LINDEX', P .. 'r:' .. id, tonumber(number) - 1)
+return {found[1], found[2], found[3], record}
+"""
+
+LOCK = """
+local P, id, holder, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+redis.call('SET', P .. 'h:' .. holder, 1, 'PX', lease)
+local now = redis.call('GET', P .. 'l:' .. id)
+if now and now ~= holder and redis.call('EXISTS', P .. 'h:' .. now) == 1 then return 0 end
+redis.call('SET', P .. 'l:' .. id, holder)
+return 1
+"""
+
+UNLOCK = """
+local P, id, holder = ARGV[1], ARGV[2], ARGV[3]
+if redis.call('GET', P .. 'l:' .. id) == holder then redis.call('DEL', P .. 'l:' .. id) end
+return 1
+"""
+
+ACKNOWLEDGE = """
+local P, id, sink, number, index = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+number, index = tonumber(number), tonumber(index)
+local key = P .. 'o:' .. id
+local left = {}
+for _, row in ipairs(redis.call('LRANGE', key, 0, -1)) do
+  local of = cjson.decode(row)
+  if of[3] ~= sink or of[1] > number or (of[1] == number and of[2] > index) then left[#left + 1] = row end
+end
+redis.call('DEL', key)
+for _, row in ipairs(left) do redis.call('RPUSH', key, row) end
+if #left == 0 then redis.call('ZREM', P .. 'out', id) end
+return 1
+"""
+
+DELETE = (
+    "local P, id = ARGV[1], ARGV[2]"
+    + _PIN
+    + """
+local found = redis.call('EXISTS', P .. 'c:' .. id)
+undue(id)
+unpin(id, redis.call('HGET', P .. 'c:' .. id, 'sha'))
+for _, kind in ipairs({'c:', 'r:', 'i:', 'j:', 'o:'}) do redis.call('DEL', P .. kind .. id) end
+redis.call('ZREM', P .. 'all', id)
+redis.call('ZREM', P .. 'out', id)
+return found
+"""
+)

@@ -1,0 +1,160 @@
+"""The Redis store keeps the contract, and says what its server would lose."""
+
+from __future__ import annotations
+
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+import services
+from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.stores.base import Commit
+from llm_fsm.stores.redis import RedisStore
+from llm_fsm.testing.stores import store_suite
+
+pytestmark = pytest.mark.anyio
+
+
+def turn(number, name="c"):
+    return Commit(conversation_id=name, expected=number - 1, session="{}", record=f'"{number}"')
+
+
+def cli(url, *command):
+    address = url.partition("?")[0]
+    done = subprocess.run(("redis-cli", "-u", address, *command), capture_output=True, text=True, check=True)
+    return done.stdout.strip()
+
+
+def prefix_of(url):
+    return f"{{{url.partition('prefix=')[2]}}}:"
+
+
+@pytest.mark.parametrize("check", store_suite(shared=True, fenced=True), ids=str)
+async def test_redis_keeps_the_contract(check, redis_url):
+    async def lose(store, name):
+        holder = cli(redis_url, "GET", f"{prefix_of(redis_url)}l:{name}")
+        assert cli(redis_url, "DEL", f"{prefix_of(redis_url)}h:{holder}") == "1"
+
+    def make():
+        return RedisStore(redis_url)
+
+    await check(make, reopen=make, lose=lose)
+
+
+async def message_of(awaitable, retryable=False):
+    with pytest.raises(StoreError) as caught:
+        await awaitable
+    assert caught.value.retryable is retryable
+    return str(caught.value)
+
+
+async def test_a_lock_lives_as_long_as_its_lease_is_renewed(redis_url):
+    store, other = RedisStore(redis_url, lease=0.3), RedisStore(redis_url)
+    async with store.lock("c"):
+        with pytest.raises(StoreError, match="busy in another process"):
+            async with other.lock("c", timeout=1.0):
+                pass
+        await store.save(turn(1))
+    async with other.lock("c", timeout=1.0):
+        await other.save(turn(2))
+    await store.close()
+    await other.close()
+
+
+async def test_deleting_leaves_no_key_behind(redis_url):
+    store = RedisStore(redis_url)
+    pattern = prefix_of(redis_url).replace("{", "[{]").replace("}", "[}]") + "*"
+    commit = Commit(
+        conversation_id="c",
+        expected=0,
+        session="{}",
+        record="{}",
+        request_id="r",
+        due=((1.5, "expire"),),
+        definition_sha="sha",
+        definition_text="{}",
+    )
+    async with store.lock("c"):
+        await store.save(commit)
+        await store.journal("c", 1, "{}")
+        assert await store.delete("c")
+    assert cli(redis_url, "--scan", "--pattern", pattern).splitlines() in (
+        [f"{prefix_of(redis_url)}holders", f"{prefix_of(redis_url)}h:1"],
+        [f"{prefix_of(redis_url)}h:1", f"{prefix_of(redis_url)}holders"],
+    )
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--appendonly", "no"), "keeps turns in memory only (appendonly no): set appendonly yes"),
+        (
+            ("--appendonly", "yes", "--appendfsync", "everysec"),
+            "loses the last turns when its machine fails (appendfsync everysec): set appendonly yes",
+        ),
+        (
+            (
+                "--appendonly",
+                "yes",
+                "--appendfsync",
+                "always",
+                "--maxmemory",
+                "50mb",
+                "--maxmemory-policy",
+                "allkeys-lru",
+            ),
+            "throws conversations away when memory is short (maxmemory-policy allkeys-lru)",
+        ),
+    ],
+)
+async def test_a_server_that_would_lose_turns_is_named_with_the_first_use(options, message):
+    if (reason := services.missing("redis")) is not None:
+        pytest.skip(reason)
+    with services.own_server("redis", options) as server:
+        store = RedisStore(server.url)
+        with pytest.warns(RuntimeWarning) as warned:
+            await store.save(turn(1))
+        assert [message in str(item.message) for item in warned] == [True]
+        await store.save(turn(2))
+        await store.close()
+
+
+ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--requirepass", "secret"), "the server wants a password: put user and password into the URL"),
+        (
+            ("--maxmemory", "3mb", "--maxmemory-policy", "noeviction"),
+            "the server has no memory left: raise maxmemory",
+        ),
+    ],
+)
+async def test_what_is_wrong_is_said_with_a_way_out(options, message):
+    if (reason := services.missing("redis")) is not None:
+        pytest.skip(reason)
+    with services.own_server("redis", (*ALWAYS, *options)) as server:
+        store = RedisStore(server.url)
+
+        async def fill():
+            for number in range(1, 100):
+                await store.save(replace(turn(number), session="x" * 300_000, record="x" * 300_000))
+
+        assert message in await message_of(fill())
+        await store.close()
+
+
+@pytest.mark.parametrize("url", ["redis://host:port", "redis://host/0?colour=red"])
+def test_a_url_that_is_none_is_a_configuration_error(url):
+    with pytest.raises(
+        ConfigurationError, match="no URL of a Redis server; for example redis://localhost:6379/0"
+    ):
+        RedisStore(url)
+
+
+def test_passwords_do_not_show():
+    assert RedisStore("redis://ada:secret@db.example:6380/1").place == "redis://db.example:6380/1"
