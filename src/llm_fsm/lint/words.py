@@ -29,8 +29,16 @@ def has_words(state: Placed) -> bool:
     return any(state.text(key).strip() for key in (*_STATE_TEXTS, "reply"))
 
 
-def texts(subject: Subject) -> Iterator[tuple[str, str]]:
-    """(pointer, text) of everything that the model reads and no user."""
+def texts(subject: Subject) -> tuple[tuple[str, str], ...]:
+    """(pointer, text) of everything that the model reads and no user; made once."""
+    return subject.once(_all_texts)
+
+
+def _all_texts(subject: Subject) -> tuple[tuple[str, str], ...]:
+    return tuple(_read_texts(subject))
+
+
+def _read_texts(subject: Subject) -> Iterator[tuple[str, str]]:
     for key in ("description", "persona"):
         if text := subject.root.text(key):
             yield f"/{key}", text

@@ -26,13 +26,19 @@ _NOTE = re.compile(
     r"|[<\[](?:insert|your|add|enter)\b[^<>\[\]\n]{0,40}\bhere[>\]]",
     re.MULTILINE,
 )
-_WHOLE = re.compile(
-    r"\W*(?:todo|to do|tbd|tba|fixme|xxx+|placeholder|to be (?:done|defined|written|determined)|lorem ipsum|asdf+"
-    r"|(?:insert |your )?(?:text|words|description|purpose|instructions) here|\.\.\.|…|\?+)\W*",
-    re.IGNORECASE,
+_WHOLE = frozenset(
+    {
+        *("todo", "to do", "tbd", "tba", "fixme", "xxx", "xxxx", "placeholder", "lorem ipsum", "asdf", ""),
+        *("to be done", "to be defined", "to be written", "to be determined"),
+        *(
+            f"{verb}{what} here"
+            for verb in ("", "insert ", "your ")
+            for what in ("text", "words", "description")
+        ),
+    }
 )
-
-_SHORT = 60
+"""What a whole text may be, without the marks around it, when it is no text."""
+_MARKS = " \t\n.!?…<>[]()-_*#"
 _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 """One of these is in every note inside of a text."""
 
@@ -40,11 +46,11 @@ _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for the usual marks."""
     for pointer, text in (*texts(subject), *replies(subject)):
-        found = _WHOLE.fullmatch(text) if len(text) < _SHORT else None
-        if found is None and any(sign in text for sign in _SIGNS):
+        note = text if text.strip(_MARKS).casefold() in _WHOLE and text.strip() else None
+        if note is None and any(sign in text for sign in _SIGNS):
             found = _NOTE.search(text)
-        if found is not None:
-            note = found[0].strip(" \n.!?") or found[0]
+            note = None if found is None else found[0].strip(" \n.!?")
+        if note is not None:
             message = f"{quoted(note)} stands where words for the conversation belong"
             yield RULE.finding(message, pointer=pointer, hint="write the text")
 

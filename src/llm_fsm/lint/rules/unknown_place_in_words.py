@@ -140,6 +140,8 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _places(text: str) -> Iterator[str]:
     """Names after words that send to a state."""
+    if not any(sign in text for sign in ("state", "step", "node", "`", "_")):
+        return
     for lead in _TO.finditer(text):
         found = _PLACE.match(text, lead.end())
         if found is not None and _MOVING.search(text[max(0, lead.start() - _SHORTLY_BEFORE) : lead.start()]):
@@ -148,7 +150,7 @@ def _places(text: str) -> Iterator[str]:
 
 def _tools(text: str) -> Iterator[str]:
     """Names after words that tell to use a tool, and names that are called."""
-    for lead in _USING.finditer(text):
+    for lead in _USING.finditer(text) if "tool" in text or "function" in text else ():
         found = _TOOL.match(text, lead.end())
         if found is not None:
             yield next(group for group in found.groups() if group)
