@@ -138,7 +138,7 @@ GOOD: list[tuple[str, Document]] = [
     ("not-mapped", one(purpose="x")),
     ("no-effect", one(**{"x-metadata": {}})),
     ("bad-condition", condition({"has_context": "x"})),
-    ("bad-check", result({"name": "k", "check": {"judge": "x"}}, {"name": "l", "check": {">": [1, 0]}})),
+    ("bad-check", result({"name": "k", "check": {"judge": "x"}}, {"name": "l", "check": {"var": "output"}})),
     ("bad-key", one(required_context_keys=["x", "x.y", "x-1"])),
     ("undeclared-key", machine({"a": {"required_context_keys": ["mail.to"]}}, {"mail": {}})),
     ("undeclared-key", one(required_context_keys=["anything"])),

@@ -45,6 +45,8 @@ BAD: list[tuple[str, Document, str, str]] = [
     ("refused-by-schema", key(type="integer", default="2"), "/default", ""),
     ("refused-by-schema", key(type="string", enum=["s", 3]), "/enum/1", ""),
     ("refused-by-schema", key(enum=["s", "m", "s"]), "/enum/2", "another value"),
+    ("refused-by-schema", key(enum=["small", "Small", "large"]), "/enum/1", "keep one"),
+    ("refused-by-schema", key(enum=["small", "large "]), "/enum/1", 'write "large"'),
     ("refused-by-schema", key(type="string", pattern="^[0-9]+$", examples=["12", "x"]), "/examples/1", ""),
     ("refused-by-schema", key(type="string", format="date", default="soon"), "/default", ""),
     ("idle-schema-word", key(type="integer", minimun=2), "/minimun", '"minimum"'),
@@ -65,7 +67,7 @@ GOOD: list[tuple[str, Document]] = [
     ("impossible-schema", key(type="object", properties={"n": {"minimum": 1}}, minProperties=1)),
     ("refused-by-schema", key(type="integer", minimum=5, default=5, examples=[6])),
     ("refused-by-schema", key(type="string", default=None, format="email", examples=["a@b.example"])),
-    ("refused-by-schema", key(enum=["s", "m", "M", 1, "1"])),
+    ("refused-by-schema", key(enum=["s", "m", 1, "1", None])),
     ("idle-schema-word", key(type="string", title="t", label="x", order=2, group="g", ui={"a": 1})),
     ("idle-schema-word", key(**{"type": "string", "x-order": 3, "x-label": "n", "x-sample": 1})),
     ("idle-schema-word", key(type=["string", "null"], minLength=2, format="uuid", nullable=True)),
@@ -111,6 +113,14 @@ def test_answers_are_looked_at_too() -> None:
         ("warning", place + "/properties/ok/default")
     ]
     assert briefly(found_by("idle-schema-word", answer(schema))) == [("warning", place + "/required/0")]
+
+
+@pytest.mark.parametrize(("path", "found"), [("okay", 1), ("$.okay", 1), ("ok", 0), ("$", 0), ("ok.deep", 0)])
+def test_an_output_of_an_answer_names_one_of_its_members(path: str, found: int) -> None:
+    document = answer({"type": "object", "properties": {"ok": {"type": "boolean"}}})
+    document["states"]["a"]["output"] = {"approved": path}
+    pointers = [one.pointer for one in found_by("unknown-key-in-mapping", document)]
+    assert pointers == ["/states/a/output/approved"] * found
 
 
 @pytest.mark.parametrize("word", ["proprties", "Properties"])

@@ -149,6 +149,36 @@ def test_other_words_or_conditions_make_another_transition() -> None:
     assert found_by("repeated-transition", machine(states)) == []
 
 
+def test_a_state_that_asks_and_is_left_at_once_is_found() -> None:
+    asking = {"required_context_keys": ["x"]}
+    assert briefly(found_by("left-at-once", moves(to("b", auto=True), **asking))) == [
+        ("warning", MOVES + "/0/auto")
+    ]
+    assert found_by("left-at-once", moves(to("b", when(None, "x"), auto=True), **asking)) == []
+    assert found_by("left-at-once", moves(to("b", auto=True))) == []
+
+
+@pytest.mark.parametrize(
+    ("test", "hint"),
+    [
+        (True, "a check sees"),
+        ({"==": [{"var": "outptu.x"}, 1]}, '"output.x"'),
+        ({"var": "zzz"}, "a check sees"),
+    ],
+)
+def test_a_check_that_reads_nothing_of_the_output_is_found(test: Any, hint: str) -> None:
+    document = moves(to("b"), kind="task", key_results=[{"name": "n", "description": "d", "check": test}])
+    [found] = found_by("bad-check", document)
+    assert (found.level, found.pointer) == ("warning", A + "/key_results/0/check")
+    assert hint in (found.hint or "")
+
+
+def test_a_check_may_read_the_output_the_context_and_the_input() -> None:
+    for name in ("output.x", "context.y", "input", ""):
+        results = [{"name": "n", "description": "d", "check": {"var": name}}]
+        assert found_by("bad-check", moves(to("b"), kind="task", key_results=results)) == []
+
+
 def test_a_conversation_that_ends_where_it_begins_is_one_finding() -> None:
     document = one(initial_state="b")
     found = [item for item in check(document) if item.level == "warning"]

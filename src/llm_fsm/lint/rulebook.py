@@ -50,6 +50,7 @@ from llm_fsm.lint.rules import (
     impossible_comparison,
     impossible_schema,
     key_result_without_check,
+    left_at_once,
     mismatched_id,
     missing_description,
     missing_flow,
@@ -195,6 +196,7 @@ MODULES: tuple[ModuleType, ...] = (
     collects_at_the_end,
     repeated_transition,
     ends_at_once,
+    left_at_once,
     # C: decision
     bad_condition,
     bad_check,

@@ -81,7 +81,10 @@ def _tried(ways: Flow, state: str, text: str) -> Trial | None:
         return Trial("fails", _plainly(failed[0][0].why))
     hard = next((one for one in failed if one[0].kind in _TYPED), None)
     if hard is not None and typed:
-        return Trial("may-fail", _plainly(hard[0].why), _shown(hard[1]))
+        passed = [
+            values for result, values in zip(results, contexts, strict=True) if result.words is not None
+        ]
+        return Trial("may-fail", _plainly(hard[0].why), _shown(_telling(hard[1], passed)))
     silent = not failed and complete and not any(one.words for one in results)
     return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
 
@@ -168,6 +171,14 @@ def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:
     yield from plain or every
 
 
+def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Of the values with which a reply failed those with which it never did well; all when there are none."""
+    found = {
+        name: value for name, value in values.items() if not any(other[name] == value for other in passed)
+    }
+    return found or values
+
+
 def _shown(values: Mapping[str, Any]) -> str:
     told = [f"{name} is {value!r:.40}" for name, value in values.items() if not name.startswith("_")]
     return " and ".join(told[:3])
@@ -187,5 +198,6 @@ _REASONS = (
     (r"concatenate str|unsupported operand type.*'str'", "text and numbers cannot be added; ~ joins them"),
     (r"'\w+' is undefined", "it calls or computes with something that replies do not have"),
     (r"object is not callable", "it calls something that is no function"),
+    (r"operator .* works on moderate", "it computes with something that is no number, or too large a one"),
     (r"access to attribute", "it uses an attribute or a method that is closed to replies"),
 )

@@ -1,4 +1,5 @@
-"""The `check` of a key result is neither JsonLogic, nor one judge's criterion, nor one function's name.
+"""The `check` of a key result is neither JsonLogic, nor one judge's criterion, nor one function's name; or it reads
+nothing that a check sees.
 
 Why it is bad:
 The task could never prove that it is done.
@@ -14,11 +15,16 @@ Write JsonLogic over `output`, `context` and `input`, or `{"judge": "criterion"}
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from llm_fsm.conditions import collect_faults
-from llm_fsm.findings import Finding
+from llm_fsm.conditions import collect_faults, compile_rule
+from llm_fsm.findings import Finding, nearest
 from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
+
+_NAMES = ("output", "context", "input")
+_SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}'
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -35,8 +41,30 @@ def check(subject: Subject) -> Iterator[Finding]:
                         hint='write {"judge": "criterion"} or {"registered": "name"}',
                     )
             elif test is not None:
-                for fault in collect_faults(test):
+                faults = collect_faults(test)
+                for fault in faults:
                     yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
+                if not faults:
+                    yield from _reads(test, pointer)
+
+
+def _reads(test: Any, pointer: str) -> Iterator[Finding]:
+    """What a sound check reads: one that reads nothing has the same outcome each time."""
+    rule = compile_rule(test)
+    if not rule.reads and not rule.reads_unknown:
+        yield RULE.finding(
+            "this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN
+        )
+    for name in sorted(rule.reads):
+        root = name.split(".", 1)[0]
+        if root and root not in _NAMES:
+            meant = nearest(root, _NAMES)
+            yield RULE.finding(
+                f"this check reads {quoted(name)}, which is never set there",
+                pointer=pointer,
+                level="warning",
+                hint=_SEEN if meant is None else f"did you mean {quoted(meant + name[len(root) :])}?",
+            )
 
 
 RULE = Rule(name="bad-check", code="C202", level="error", check=check)

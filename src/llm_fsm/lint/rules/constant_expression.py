@@ -54,7 +54,7 @@ def _all_constants(subject: Subject) -> tuple[Constant, ...]:
 
 def _constant_parts(condition: Placed) -> Iterator[tuple[str, Any]]:
     logic, pointer = condition.value["logic"], condition.pointer + "/logic"
-    if operation(logic) is None:
+    if operation(logic) is None or _READING.isdisjoint(operators_in(logic)):
         yield pointer, logic
         return
     outer: str | None = None

@@ -63,6 +63,7 @@ def _named(place: str) -> str:
 
 def _twice(part: Part, listed: list[Any]) -> Iterator[Finding]:
     seen: set[str] = set()
+    plain: dict[str, str] = {}
     for index, value in enumerate(listed):
         text = json.dumps(value, sort_keys=True)
         if text in seen:
@@ -71,7 +72,25 @@ def _twice(part: Part, listed: list[Any]) -> Iterator[Finding]:
                 pointer=f"{part.pointer}/enum/{index}",
                 hint="was another value meant?",
             )
+        near = _plain(value)
+        if text not in seen and near is not None and near in plain:
+            yield RULE.finding(
+                f"{part.name} lists {_shown(value)} beside {_shown(plain[near])}: they differ by case or blanks alone",
+                pointer=f"{part.pointer}/enum/{index}",
+                hint="keep one of them",
+            )
+        elif isinstance(value, str) and value != value.strip() and near:
+            message = f"{part.name} lists {_shown(value)}, which begins or ends with a blank"
+            yield RULE.finding(
+                message, pointer=f"{part.pointer}/enum/{index}", hint=f"write {_shown(value.strip())}"
+            )
         seen.add(text)
+        if near is not None:
+            plain.setdefault(near, value)
+
+
+def _plain(value: Any) -> str | None:
+    return " ".join(value.casefold().split()) if isinstance(value, str) else None
 
 
 def _shown(value: Any) -> str:

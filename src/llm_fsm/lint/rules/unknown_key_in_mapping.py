@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.codes import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.flow import Flow, flow, mapped
 from llm_fsm.lint.members import member_fault
@@ -27,6 +28,7 @@ from llm_fsm.lint.subject import Placed, Subject
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look up every context key in mappings and scopes."""
+    yield from _answers(subject)
     if subject.keys is None:
         return
     ways = flow(subject)
@@ -40,6 +42,23 @@ def check(subject: Subject) -> Iterator[Finding]:
                 pointer=pointer,
                 hint=subject.speller.hint(name, subject.keys, "declared keys"),
             )
+
+
+def _answers(subject: Subject) -> Iterator[Finding]:
+    """Members of an answer that its schema does not have."""
+    for state in subject.states.values():
+        schema, mapping = state.value.get("answer_schema"), state.value.get("output")
+        members = schema.get("properties") if isinstance(schema, dict) else None
+        if not isinstance(mapping, dict) or not isinstance(members, dict) or not members:
+            continue
+        for key, path in mapping.items():
+            plain = path.removeprefix("$").removeprefix(".") if isinstance(path, str) else ""
+            if plain and plain not in members and plain.split(".", 1)[0] not in members:
+                yield RULE.finding(
+                    f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does not name it",
+                    pointer=f"{state.pointer}/output{step(key)}",
+                    hint=subject.speller.hint(plain, members, "members"),
+                )
 
 
 def _names(ways: Flow) -> Iterator[tuple[str, str]]:

@@ -39,11 +39,16 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield RULE.finding(
             f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there collects or sets",
             pointer=use.pointer,
-            hint=f'add {quoted(key)} to the "required_context_keys" of a state before',
+            hint=_hint(subject, key),
             path=ways.path_to(state),
             # a model may mention a declared key anywhere, so a flag that nobody asks for can still decide
             level="info" if subject.kind_of(state) == "decide" else None,
         )
+
+
+def _hint(subject: Subject, key: str) -> str:
+    hint = f'add {quoted(key)} to the "required_context_keys" of a state before'
+    return f'{hint}; its "default" is not filled in' if "default" in (subject.keys or {})[key] else hint
 
 
 def _uses(ways: Flow) -> Iterator[Use]:
