@@ -68,7 +68,7 @@ GOOD: list[tuple[str, Document]] = [
     ("refused-by-schema", key(type="integer", minimum=5, default=5, examples=[6])),
     ("refused-by-schema", key(type="string", default=None, format="email", examples=["a@b.example"])),
     ("refused-by-schema", key(enum=["s", "m", 1, "1", None])),
-    ("idle-schema-word", key(type="string", title="t", label="x", order=2, group="g", ui={"a": 1})),
+    ("idle-schema-word", key(type="string", title="t", label="x", note="n", order=2, group="g", ui={"a": 1})),
     ("idle-schema-word", key(**{"type": "string", "x-order": 3, "x-label": "n", "x-sample": 1})),
     ("idle-schema-word", key(type=["string", "null"], minLength=2, format="uuid", nullable=True)),
     ("idle-schema-word", key(minLength=2, minimum=3)),

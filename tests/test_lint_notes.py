@@ -51,7 +51,10 @@ def test_hidden_characters_are_found(char: str) -> None:
     assert f"U+{ord(char):04X}" in found.message
 
 
-@pytest.mark.parametrize("text", ["Zwei\nZeilen\t…", "می‌خواهم", "👩‍🚀 🏴󠁧󠁢󠁥󠁮󠁧󠁿", "שלום\u200e!", "soft\u00adhyphen"])
+@pytest.mark.parametrize(
+    "text",
+    ["Zwei\nZeilen\t…", "می‌خواهم", "👩‍🚀 🏴󠁧󠁢󠁥󠁮󠁧󠁿", "שלום\u200e!", "שלום \u2066ok\u2069", "soft\u00adhyphen"],
+)
 def test_characters_that_scripts_and_emoji_need_are_not_found(text: str) -> None:
     assert found_by("hidden-characters", told(text)) == []
 

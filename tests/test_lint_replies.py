@@ -107,6 +107,25 @@ def test_words_for_failures_are_never_filled_in() -> None:
     assert found_by("unfilled-placeholder", reply("Fine.", model={"on_failure": "Sorry."})) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "{{ user.email.lower() }}",
+        "{{ user['email'].lower() }}",
+        "{{ order.qty * order.price }}",
+        "{{ rows[0].price + rows[1].price }}",
+        "{{ town.name.upper() }} {{ loose.size * 2 }}",
+        "{{ a - b }} {{ c + 'x' }}",
+    ],
+)
+@pytest.mark.parametrize(
+    "schema", [{**SCHEMA, "loose": {"type": "object"}, "order": {"type": "object"}}, None]
+)
+def test_what_depends_on_values_that_no_schema_describes_is_not_found(text: str, schema: Any) -> None:
+    assert found_by("reply-fails", reply(text, schema)) == []
+    assert found_by("empty-reply", reply(text, schema)) == []
+
+
 @pytest.mark.parametrize("text", ['{"message": "Hi"}', '{"size": "{{ size }}"}', '["a", "b"]'])
 def test_a_reply_of_json_is_found(text: str) -> None:
     assert briefly(found_by("reply-is-data", reply(text))) == [("warning", REPLY)]

@@ -21,6 +21,7 @@ Outcome = Literal["fails", "may-fail", "empty"]
 
 _MOST = 256
 _LITERALS = 6
+_FEW = 2
 _SAMPLES = 5
 _LONGEST = 4_000
 _DEPTH = 4
@@ -70,14 +71,13 @@ def _tried(ways: Flow, state: str, text: str) -> Trial | None:
     names = list(dict.fromkeys(root_of(mention.name) for mention in ways.replies.get(state, ())))
     literals = _literals(code)
     offered = {name: _values(ways, name, literals) for name in names}
-    typed = all(ways.declared(name) or ways.is_system(name) for name in names)
-    complete = len(names) <= 2 or typed
+    typed = all(ways.is_system(name) or _is_closed((ways.subject.keys or {}).get(name), 0) for name in names)
     contexts = list(_contexts(offered))
     results = list(renderings(text, contexts))
     failed = [
         (result, values) for result, values in zip(results, contexts, strict=True) if result.words is None
     ]
-    if len(failed) == len(results) and (complete or all(one.kind == "SecurityError" for one in results)):
+    if len(failed) == len(results) and (typed or all(_is_sure(one.why, names) for one in results)):
         return Trial("fails", _plainly(failed[0][0].why))
     hard = next((one for one in failed if one[0].kind in _TYPED), None)
     if hard is not None and typed:
@@ -85,7 +85,7 @@ def _tried(ways: Flow, state: str, text: str) -> Trial | None:
             values for result, values in zip(results, contexts, strict=True) if result.words is not None
         ]
         return Trial("may-fail", _plainly(hard[0].why), _shown(_telling(hard[1], passed)))
-    silent = not failed and complete and not any(one.words for one in results)
+    silent = not failed and (typed or len(names) <= _FEW) and not any(one.words for one in results)
     return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
 
 
@@ -94,6 +94,37 @@ def _literals(code: str) -> list[Any]:
     texts = [first or second for first, second in _TEXT.findall(code)]
     numbers = [int(digits) + shift for digits in _NUMBER.findall(_TEXT.sub("", code)) for shift in (0, 1, -1)]
     return list(dict.fromkeys([*texts, *numbers]))[:_LITERALS]
+
+
+def _is_closed(schema: object, depth: int) -> bool:
+    """True for a schema that says of every part what it holds, so that a value drawn from it lacks nothing."""
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return False
+    written = schema.get("type")
+    types = (
+        {written}
+        if isinstance(written, str)
+        else set(map(str, written))
+        if isinstance(written, list)
+        else set()
+    )
+    if "enum" in schema or "const" in schema or (types and not types & {"array", "object"}):
+        return True
+    members = schema.get("properties")
+    inner = (
+        [schema.get("items")]
+        if types == {"array"}
+        else list(members.values())
+        if isinstance(members, dict)
+        else []
+    )
+    return bool(inner) and all(_is_closed(part, depth + 1) for part in inner)
+
+
+def _is_sure(why: str, names: list[str]) -> bool:
+    """True for a failure that no value of a key could have helped."""
+    undefined = re.search(r"'(\w+)' is undefined", why)
+    return "no loader" in why or (undefined is not None and undefined[1] not in names)
 
 
 def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:

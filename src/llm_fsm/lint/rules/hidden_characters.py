@@ -27,6 +27,9 @@ from llm_fsm.lint.words import all_joined, every_text
 _HIDDEN = re.compile(
     "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2060\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
 )
+_FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
+_TURNS = re.compile("[\u202a-\u202c\u2066-\u2069]")
+"""What texts in letters that run from right to left need around words of other letters."""
 _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 
@@ -37,7 +40,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     for pointer, text, is_key in every_text(subject):
         if text.isascii() and text.isprintable():
             continue
-        found = _HIDDEN.search(_FLAG.sub("", text))
+        plain = _TURNS.sub("", text) if _FROM_RIGHT.search(text) else text
+        found = _HIDDEN.search(_FLAG.sub("", plain))
         if found is not None:
             what = "this name" if is_key else "this text"
             message = f"{what} has the hidden character U+{ord(found[0]):04X}"

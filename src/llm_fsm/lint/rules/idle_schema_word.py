@@ -52,6 +52,8 @@ _WORDS = frozenset(
         *(word for words in _OF_TYPE.values() for word in words),
     }
 )
+_SHORT = frozenset({"not", "if", "then", "else", "$id"})
+"""Words that are too short to be told from others by likeness."""
 _OWN = ("x-source", "x-secret", "x-fast")
 _MEANT: Mapping[str, str] = {
     **dict.fromkeys(("values", "choices", "options", "allowed", "allowed_values", "allowedvalues"), "enum"),
@@ -103,7 +105,7 @@ def _unknown(part: Part, word: str, value: Any) -> Iterator[Finding]:
     plain = word.replace("_", "").replace("-", "").casefold()
     near = next((one for one in _WORDS if one.casefold() == plain), None) or _MEANT.get(word.casefold())
     if near is None:
-        guess = nearest(word, sorted(_WORDS))
+        guess = nearest(word, sorted(_WORDS - _SHORT))
         near = guess if guess is not None and _ratio(word, guess) >= _NEAR else None
     if near is not None:
         yield _finding(

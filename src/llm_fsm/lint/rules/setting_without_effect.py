@@ -60,7 +60,9 @@ def check(subject: Subject) -> Iterator[Finding]:
                 hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
             )
     for owner, transition in subject.transitions():
-        if transition.value.get("on") is not None and (owner is None or subject.kind_of(owner) not in _LABELLED):
+        if transition.value.get("on") is not None and (
+            owner is None or subject.kind_of(owner) not in _LABELLED
+        ):
             yield RULE.finding(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',
                 pointer=transition.pointer + "/on",
