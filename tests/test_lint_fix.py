@@ -126,3 +126,29 @@ def test_the_value_of_what_is_mended_is_the_same_but_for_the_fault() -> None:
     )
     after = json.loads(mended(text).text)
     assert after["states"]["a"] == {"purpose": 'q"uo\\te', "ui": [1, {"b": 2}]}
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('{"type": "integer", "minimun": 1}', '{"type": "integer", "minimum": 1}'),
+        ('{"type": "string", "x-sorce": "host"}', '{"type": "string", "x-source": "host"}'),
+        ('{"type": "string", "max_length": 9}', '{"type": "string", "maxLength": 9}'),
+    ],
+)
+def test_misspelt_words_of_schemas_are_mended(before: str, after: str) -> None:
+    more = ', "context_schema": {"type": "object", "properties": {"k": %s}}'
+    assert mended(whole("{}", more % before)).text == whole("{}", more % after)
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        '{"type": "string", "x-sorce": "hots"}',  # it would be an error under the right name
+        '{"type": "string", "format": "e-mail"}',  # a value, not a name
+        '{"type": "string", "values": ["a"]}',  # "enum" is a guess by meaning
+    ],
+)
+def test_words_of_schemas_that_are_not_safe_to_mend_stay(schema: str) -> None:
+    text = whole("{}", f', "context_schema": {{"type": "object", "properties": {{"k": {schema}}}}}')
+    assert mended(text).text == text

@@ -184,6 +184,7 @@ def _old_name(draft: Draft, found: Finding) -> _Mended:
 
 _MENDERS: Mapping[str, Callable[[Draft, Finding], _Mended]] = {
     "unknown-key": _rename_key,
+    "idle-schema-word": _rename_key,
     "wrong-type": _unquote,
     "mismatched-id": _own_id,
     "duplicate-key": _one_member,

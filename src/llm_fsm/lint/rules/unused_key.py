@@ -32,7 +32,11 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     ways = flow(subject)
     used = ways.read | ways.collected.keys() | ways.outputs.keys()
-    unused = [key for key in keys if key not in used and subject.source_of(key) != "host"]
+    unused = [
+        key
+        for key, schema in keys.items()
+        if key not in used and subject.source_of(key) != "host" and schema.get("x-secret") is not True
+    ]
     words = " ".join(text for _, text in texts(subject)).casefold() if unused else ""
     for key in unused:
         title = keys[key].get("title")
