@@ -100,11 +100,11 @@ def test_what_a_notation_carries_comes_back(form: str, data: st.DataObject) -> N
 
 
 def conversational() -> list[str]:
-    """The shipped definitions that only talk: other notations have no word for work and waiting."""
+    """The shipped definitions that only talk: other notations have no word for work, waiting and calls."""
     return [
         name
         for name, path in definition_paths().items()
-        if not {"task", "wait"} & {state.kind for state in load(path).states.values()}
+        if not {"task", "wait", "subflow"} & {state.kind for state in load(path).states.values()}
     ]
 
 
