@@ -59,6 +59,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "turn": (
         "assembly",
         "briefs",
+        "certain",
         "corrections",
         "course",
         "effects",
@@ -126,6 +127,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "names",
         "nodes",
         "operators",
+        "recognition",
         "records",
         "reply_schema",
         "session",

@@ -19,6 +19,7 @@ from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, glimpse, key_line, state_words, system_prompt, transition_item
+from llm_fsm.recognition import recognisers
 from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
 from llm_fsm.tokens import estimate
@@ -313,6 +314,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
             for state_id in definition.states
         },
         keys=keys,
+        fast=recognisers(keys, definition.key_schemas),
         prompts=prompts,
         key_lines={} if vicinity.few_keys else lines,
         system=system,

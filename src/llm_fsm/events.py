@@ -67,6 +67,13 @@ class ModelReplied(Event):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Recognised(Event):
+    """The message is the value of `key` for certain: no model was asked. The value follows with the source user."""
+
+    key: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReplyRejected(Event):
     """A model's text was not a reply; `fault` is a short name, `reason` a sentence."""
 
@@ -84,7 +91,7 @@ class MovePicked(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContextSet(Event):
-    """Values were accepted and keys removed. `source`: model, host, tool or answer."""
+    """Values were accepted and keys removed. `source`: model, host, tool, answer, or user where no model was asked."""
 
     source: str
     values: Mapping[str, Any] = field(default_factory=dict)
@@ -126,7 +133,8 @@ class ConditionFailed(Event):
 class StateEntered(Event):
     """The machine moved; `transition` is its place in the definition, if one was taken.
 
-    `by`: model, auto, decide, host, task, answer, timeout, exhausted, flow, or the repair pattern that moved.
+    `by`: model, auto, decide, host, task, answer, timeout, exhausted, flow, user (an answer that
+    needed no model), or the repair pattern that moved.
     `on_path`: kept, as a correction may have to go back on it.
     """
 

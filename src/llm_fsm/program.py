@@ -15,6 +15,7 @@ from llm_fsm.prompts import (
     Prompts,
     StateWords,
 )
+from llm_fsm.recognition import Recogniser
 from llm_fsm.reply_schema import with_targets
 from llm_fsm.session import Session
 from llm_fsm.shapes import Shape
@@ -93,6 +94,8 @@ class Program:
     """The repair patterns that are switched on, without those for which the definition has a state of its own."""
     pieces: Callable[[str], Definition] | None = None
     """Where patterns come from: name to definition."""
+    fast: Mapping[str, Recogniser] = field(default_factory=dict)
+    """Keys with `x-fast` and what recognises their values."""
     own_patterns: frozenset[str] = frozenset()
     """Those for which it has one."""
     document: str = ""

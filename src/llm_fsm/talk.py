@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm.certain import certain_move, certain_value
 from llm_fsm.context import accept_reply
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
@@ -46,6 +47,8 @@ class Talking(Repairing):
 
         `waiting`: the loop in which the turn paused, with the answer put in.
         """
+        if waiting is None and self.program.fast and (yield from self.sure()):
+            return
         look = outlook(self.program, self.session)
         before = self.session
         loop = Loop("turn", self.request(look, words_only=False), look)
@@ -67,6 +70,26 @@ class Talking(Repairing):
             yield from self.miss(fallback=True)
         else:
             self.last_resort()
+
+    def sure(self) -> Generator[Effect, Result, bool]:
+        """Do without the model what a message says for certain; False where the model is to be asked."""
+        found = certain_value(self.program, self.session, self.plan, self.lacking())
+        if found is None:
+            return False
+        key, value = found
+        here, before = self.plan, self.session.data()
+        self.note(ev.Recognised(key=key))
+        self.note(ev.ContextSet(source="user", values={key: value}))
+        yield from self.run(Point.CONTEXT_UPDATE, updated=(key,))
+        by, move = "auto", (yield from self.first(here.autos))
+        if move is None:
+            by, move = "user", certain_move(here, before, self.session.data())
+            if move is None or (yield from self.vetoed(move)) is not None:
+                return False
+        yield from self.enter(move, by)
+        yield from self.settle()
+        yield from self.complete_words(frozenset())
+        return True
 
     def take(
         self, raw: ModelReply, look: Outlook, before: Session

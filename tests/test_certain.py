@@ -1,0 +1,185 @@
+"""Turns without a model: only where the value and the move are certain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm.context import compile_keys
+from llm_fsm.definition import Definition
+from llm_fsm.effects import HandlerResult, Point, RunHandlers
+from llm_fsm.recognition import Heard, recognisers
+from machines import machine, reply, say, talk
+
+FAST = {"x-fast": True}
+
+
+def value(schema: dict[str, Any], text: str, *, first: bool = True, asked: str = "") -> Any:
+    definition = Definition.model_validate(
+        {
+            "name": "d",
+            "initial_state": "a",
+            "states": {"a": {}},
+            "context_schema": {"properties": {"k": {**schema, **FAST}}},
+        }
+    )
+    found = recognisers(compile_keys(definition, ()), definition.key_schemas)
+    return found["k"](Heard(text, first, asked)) if "k" in found else "for the model"
+
+
+SIZES = {"enum": ["Small", "Very large"]}
+MENU = "Which size? 1. small 2) Very large"
+ZIP = {"type": "string", "pattern": "^[0-9]{5}$"}
+ANY = "for the model"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "found"),
+    [
+        (SIZES, "small", "Small"),
+        (SIZES, "  VERY   large. ".strip(), "Very large"),
+        (SIZES, "small please", None),
+        (SIZES, "smal", None),
+        (SIZES, "1", None),
+        ({"enum": ["a", "A"]}, "a", ANY),
+        ({"enum": [1, 2]}, "2", 2),
+        ({"type": "boolean"}, "Yes", True),
+        ({"type": "boolean"}, "nein", False),
+        ({"type": "boolean"}, "yes but", None),
+        ({"type": "integer", "minimum": 1}, "7", 7),
+        ({"type": "integer", "minimum": 1}, "0", None),
+        ({"type": "integer"}, "-3", -3),
+        ({"type": "integer"}, "3.0", None),
+        ({"type": "integer"}, "007", None),
+        ({"type": "integer"}, "seven", None),
+        ({"type": "integer"}, "٣", None),
+        ({"type": "number"}, "2.5", 2.5),
+        ({"type": "number"}, "1.500", None),
+        ({"type": "number"}, "1,5", None),
+        (ZIP, "24103", "24103"),
+        (ZIP, "24103 Kiel", None),
+        (ZIP, "", None),
+        ({"type": "string", "format": "email"}, "ada@example.org", "ada@example.org"),
+        ({"type": "string", "format": "email"}, "it is ada@example.org", None),
+        ({"type": "string", "format": "date"}, "2030-02-30", None),
+        ({"type": "string"}, "Ada", ANY),
+        ({"type": "string", "pattern": "^[A-Z][a-z ]+"}, "Ada", ANY),
+        ({"type": "string", "minLength": 2}, "Ada", ANY),
+        ({"type": ["string", "null"]}, "Ada", ANY),
+        ({"type": "array"}, "[]", ANY),
+    ],
+)
+def test_a_message_is_a_value_only_as_a_whole(schema: dict[str, Any], text: str, found: Any) -> None:
+    assert value(schema, text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "asked", "found"),
+    [
+        ("1", MENU, "Small"),
+        ("2.", MENU, "Very large"),
+        ("3", MENU, None),
+        ("0", MENU, None),
+        ("1", "1. small?", None),
+    ],
+)
+def test_a_number_means_the_choice_that_was_shown_with_it(text: str, asked: str, found: Any) -> None:
+    assert value(SIZES, text, asked=asked) == found
+
+
+def test_yes_means_yes_only_to_the_states_first_question() -> None:
+    assert value({"type": "boolean"}, "yes", first=False) is None
+
+
+def shop(*, reply: str | None = "Thank you!", fast: bool = True, **more: Any) -> Any:
+    """Asks for a size; `reply`: the fixed words of where it leads."""
+    sizes = {"enum": ["small", "large"], "x-fast": fast}
+    large = [{"logic": {"==": [{"var": "size"}, "large"]}}]
+    states = {
+        "ask": {
+            "purpose": "Ask for the size",
+            "required_context_keys": ["size"],
+            "transitions": [
+                {"target_state": "done", "conditions": [{"requires_context_keys": ["size"]}]},
+                {"target_state": "help", "description": "The user wants to know more"},
+            ],
+            **more.pop("ask", {}),
+        },
+        "done": {"purpose": "Say thank you", **({} if reply is None else {"reply": reply})},
+        "help": {
+            "purpose": "Help",
+            "reply": "Sizes are small and large.",
+            "transitions": [{"target_state": "ask"}],
+        },
+        "sort": {
+            "kind": "decide",
+            "transitions": [
+                {"target_state": "done", "conditions": large},
+                {"target_state": "help", "priority": 200},
+            ],
+        },
+    }
+    return machine(
+        {**states, **more.pop("states", {})},
+        context_schema={"properties": {"size": sizes, "other": {"type": "string"}}},
+        **more,
+    )
+
+
+def test_a_certain_answer_takes_no_call_and_is_on_record() -> None:
+    done = talk(shop(), "Large")
+    assert (done.session.state, done.text, done.usage.calls) == ("done", "Thank you!", 0)
+    assert done.session.context == {"size": "large"}
+    assert done.session.origins["size"] == (1, "user")
+    kinds = [type(event).__name__ for event in done.events if not isinstance(event, ev.Started)]
+    assert kinds[-6:] == ["UserSaid", "Recognised", "ContextSet", "StateEntered", "BotSaid", "Ended"]
+    assert done.of(ev.StateEntered)[0].by == "user"
+
+
+ROUTED = {"transitions": [{"target_state": "sort", "conditions": [{"requires_context_keys": ["size"]}]}]}
+
+
+@pytest.mark.parametrize(("said", "state"), [("large", "done"), ("small", "help")])
+def test_states_that_decide_are_passed_on_the_way(said: str, state: str) -> None:
+    done = talk(shop(ask=ROUTED), said)
+    assert (done.session.state, done.usage.calls) == (state, 0)
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        shop(fast=False),
+        shop(reply=None),
+        shop(ask={"required_context_keys": ["size", "other"]}),
+        shop(ask={"transitions": [{"target_state": "done", "description": "The size is known"}]}),
+        shop(
+            ask={
+                "transitions": [
+                    {"target_state": target, "conditions": [{"requires_context_keys": ["size"]}]}
+                    for target in ("done", "help")
+                ]
+            }
+        ),
+    ],
+    ids=["off", "words-needed", "more-wanted", "move-judged", "two-moves"],
+)
+def test_what_is_not_certain_goes_to_the_model(made: Any) -> None:
+    done = talk(made, "large", reply("ask", "Tell me more."))
+    assert (done.text, done.usage.calls) == ("Tell me more.", 1)
+    assert not done.of(ev.Recognised)
+
+
+def test_another_message_goes_to_the_model() -> None:
+    first = talk(shop(), "what sizes are there?", reply("help"))
+    assert (first.session.state, first.usage.calls) == ("help", 1)
+    assert say(shop(), first.session, "large", reply("ask")).usage.calls == 1
+
+
+def test_a_veto_gives_the_turn_to_the_model() -> None:
+    def veto(effect: RunHandlers) -> HandlerResult | None:
+        return HandlerResult(handler="no", veto="closed") if effect.point is Point.PRE_TRANSITION else None
+
+    done = talk(shop(), "large", reply("ask", "We are closed."), handler=veto)
+    assert (done.text, done.usage.calls, done.session.context) == ("We are closed.", 1, {"size": "large"})
