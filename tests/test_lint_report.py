@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+import jsonschema_rs
 import pytest
 
 from llm_fsm import __version__
+from llm_fsm.checking import check_data
 from llm_fsm.findings import Finding
 from llm_fsm.lint.report import FORMATS, as_json, github, junit, statistics, text
 from llm_fsm.lint.rulebook import RULES
@@ -137,6 +140,57 @@ def test_sarif_has_the_place_and_the_path_as_a_code_flow() -> None:
     ]
     assert "region" not in empty["locations"][0]["physicalLocation"]
     assert "codeFlows" not in empty
+
+
+DOCUMENT = """{
+  "name": "loop", "initial_state": "hello",
+  "states": {
+    "hello": {"purpose": "Greet", "transitions": [{"target_state": "ask", "description": "on"}]},
+    "ask": {"purpose": "Ask", "transitions": [
+      {"target_state": "pay", "description": "on"}, {"target_state": "bye", "description": "no"}]},
+    "pay": {"purpose": "Take the payment", "transitions": [{"target_state": "bye", "description": "on"}]},
+    "bye": {"purpose": "Say goodbye"}
+  },
+  "properties": [{"never": "pay"}]
+}
+"""
+
+
+def test_each_step_of_a_code_flow_stands_where_its_state_stands() -> None:
+    findings = check_data(DOCUMENT.encode(), file="loop.json")
+    [result] = [one for one in sarif(findings, ["loop.json"])["runs"][0]["results"] if "codeFlows" in one]
+    assert result["locations"][0]["physicalLocation"]["region"] == {"startLine": 10, "startColumn": 18}
+    steps = [step["location"] for step in result["codeFlows"][0]["threadFlows"][0]["locations"]]
+    assert [
+        (
+            step["message"]["text"],
+            step["physicalLocation"]["region"]["startLine"],
+            step["logicalLocations"][0]["fullyQualifiedName"],
+        )
+        for step in steps
+    ] == [
+        ("state hello", 4, "/states/hello"),
+        ("state ask", 5, "/states/ask"),
+        ("state pay", 7, "/states/pay"),
+    ]
+
+
+def test_steps_stand_in_the_document_as_it_was_written() -> None:
+    commented = "// the machine\n" + DOCUMENT
+    [found] = [one for one in check_data(commented.encode(), file="x.json") if one.path]
+    assert [place.line for place in found.where] == [5, 6, 8]
+
+
+def test_a_log_is_what_the_published_schema_of_sarif_asks_for() -> None:
+    text = (Path(__file__).parent / "data" / "sarif" / "sarif-2.1.0-rtm.5.json").read_text("utf-8")
+    schema = json.loads(text.replace("{2}]?$", "{2}$"))  # the stray bracket is no regular expression to strict readers
+    validator = jsonschema_rs.Draft4Validator(schema)
+    for findings in ([], [TRAP, EMPTY, NOTE], check_data(DOCUMENT.encode(), file="a b/ü.json")):
+        log = sarif(findings, FILES)
+        assert [error.message for error in validator.iter_errors(log)] == []
+    broken = sarif([TRAP], FILES)
+    broken["runs"][0]["results"][0]["level"] = "fatal"
+    assert not validator.is_valid(broken)
 
 
 def marks(*findings: Finding) -> list[str]:

@@ -8,15 +8,15 @@ Nothing is run, imported or fetched.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from llm_fsm import form, places, source
-from llm_fsm.codes import finding, steps
+from llm_fsm.codes import finding, step, steps
 from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.findings import Finding, Place
 from llm_fsm.foreign import rewrite
 from llm_fsm.legacy import Upgraded, upgrade
 from llm_fsm.lint.ignores import read_ignores
@@ -84,8 +84,9 @@ def judge_text(text: str, court: Court) -> Judged:
     value = source.plainly(text)
     if value is not None:
         document, findings = _judge(value, court)
-        finder = places.Finder(text.removeprefix("\ufeff")) if findings else None
-        return Judged(document, _sorted(_placed(found, finder.position, file) for found in findings if finder))
+        if not findings:
+            return Judged(document, [])
+        return Judged(document, _sorted(_placed(findings, places.Finder(text.removeprefix("\ufeff")), file)))
     try:
         scan = source.scan(text)
     except source.SourceError as error:
@@ -93,8 +94,7 @@ def judge_text(text: str, court: Court) -> Judged:
         return Judged(None, [replace(bad, file=file, line=error.line, column=error.column)])
     document, findings = _judge(scan.value, court)
     duplicates = [replace(_duplicate(found), file=file) for found in scan.duplicates]
-    placed = [*duplicates, *(_placed(found, scan.position, file) for found in findings)]
-    return Judged(document, _sorted(placed))
+    return Judged(document, _sorted([*duplicates, *_placed(findings, scan, file)]))
 
 
 def _sorted(findings: Iterable[Finding]) -> list[Finding]:
@@ -162,9 +162,15 @@ def _places_of(pointer: str) -> Iterator[str]:
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
     """Findings about today's form, with the pointers of the document as written."""
     written = []
+    states: dict[str, Place] = {}
     for found in findings:
         pointer = upgraded.origin(found.pointer)
-        written.append(found if pointer == found.pointer else replace(found, pointer=pointer))
+        for name in found.path:
+            if name not in states:
+                states[name] = Place(upgraded.origin("/states" + step(name)))
+        where = tuple(map(states.__getitem__, found.path))
+        same = pointer == found.pointer and not where
+        written.append(found if same else replace(found, pointer=pointer, where=where))
     return written
 
 
@@ -176,9 +182,16 @@ def _duplicate(found: source.Duplicate) -> Finding:
     return replace(duplicate, line=found.position.line, column=found.position.column)
 
 
-def _placed(found: Finding, position: Callable[..., places.Position], file: str | None) -> Finding:
-    place = position(found.pointer, at_key=BY_NAME[found.name].at_key)
-    return replace(found, file=file, line=place.line, column=place.column)
+def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file: str | None) -> Iterator[Finding]:
+    """Findings with their lines and columns."""
+    known: dict[Place, Place] = {}
+    for found in findings:
+        line, column = text.position(found.pointer, at_key=BY_NAME[found.name].at_key)
+        for place in found.where:
+            if place not in known:
+                known[place] = Place(place.pointer, *text.position(place.pointer, at_key=True))
+        where = tuple(map(known.__getitem__, found.where))
+        yield replace(found, file=file, line=line, column=column, where=where)
 
 
 def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping[str, Any] | None]:

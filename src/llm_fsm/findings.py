@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import SequenceMatcher
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 Level = Literal["error", "warning", "info"]
 
@@ -19,6 +19,14 @@ _LONGEST_WORD = 200
 _CUTOFF = 0.6
 
 
+class Place(NamedTuple):
+    """Where something stands: its JSON pointer, and its line and column if it was read from a text."""
+
+    pointer: str
+    line: int | None = None
+    column: int | None = None
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
     """One problem of a definition.
@@ -26,7 +34,7 @@ class Finding:
     `code` is short and stable (`F101`), `name` is readable (`unknown-target`). `message` says what is
     wrong, `hint` what would be right. `line` and `column` count from 1, columns in characters.
     `pointer` is the JSON pointer (RFC 6901) of the value that is meant; `path` names states, if the
-    finding is about a way through the machine.
+    finding is about a way through the machine; `where` are the places of these states, which the JSON form leaves out.
     """
 
     code: str
@@ -39,6 +47,7 @@ class Finding:
     column: int | None = None
     pointer: str = ""
     path: tuple[str, ...] = ()
+    where: tuple[Place, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, as `llm-fsm validate --format json` prints it."""

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from llm_fsm import __version__
-from llm_fsm.findings import Finding
+from llm_fsm.findings import Finding, Place
 from llm_fsm.lint.pages import Page, pages
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
@@ -73,7 +73,7 @@ def _result(found: Finding, index: int, mark: str) -> dict[str, Any]:
         "ruleIndex": index,
         "level": _LEVELS[found.level],
         "message": {"text": words},
-        "locations": [_location(found)],
+        "locations": [_location(found.file, Place(found.pointer, found.line, found.column))],
         "partialFingerprints": {"llmFsmFinding/v1": mark},
     }
     if found.path:
@@ -81,21 +81,25 @@ def _result(found: Finding, index: int, mark: str) -> dict[str, Any]:
     return result
 
 
-def _location(found: Finding, message: str | None = None) -> dict[str, Any]:
-    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(found.file or "definition.json")}}
-    if found.line is not None:
-        physical["region"] = {"startLine": found.line, "startColumn": found.column or 1}
+def _location(file: str | None, place: Place, message: str | None = None) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(file or "definition.json")}}
+    if place.line is not None:
+        physical["region"] = {"startLine": place.line, "startColumn": place.column or 1}
     location: dict[str, Any] = {"physicalLocation": physical}
-    if found.pointer:
-        location["logicalLocations"] = [{"fullyQualifiedName": found.pointer, "kind": "member"}]
+    if place.pointer:
+        location["logicalLocations"] = [{"fullyQualifiedName": place.pointer, "kind": "member"}]
     if message is not None:
         location["message"] = {"text": message}
     return location
 
 
 def _flow(found: Finding) -> dict[str, Any]:
-    """The path of states; each stands at the finding's place, and says which state it is."""
-    steps = [{"location": _location(found, f"state {name}")} for name in found.path]
+    """The path of states; each step stands where its state stands, and says which one it is."""
+    places = found.where or [Place(found.pointer, found.line, found.column)] * len(found.path)
+    steps = [
+        {"location": _location(found.file, place, f"state {name}")}
+        for name, place in zip(found.path, places, strict=True)
+    ]
     return {"threadFlows": [{"locations": steps}], "message": {"text": " → ".join(found.path)}}
 
 
