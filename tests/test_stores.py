@@ -187,7 +187,7 @@ AVAILABLE = 'vailable: "memory", "sqlite:///file.db", "postgresql://user:passwor
         ("postgresql://u:secret@host/db?schema=x-y", "schema of a postgresql store is a name of letters"),
         ("postgresql://u:secret@host/db?colour=red", "no URL of a PostgreSQL database"),
         ("redis://host:port", "no URL of a Redis server"),
-        ("mongodb://host", "this version has no such store"),
+        ("mongodb://host:port", "no URL of a MongoDB server"),
         ("", 'unknown store "". Available'),
         (7, "int has no load, save, "),
     ],
@@ -227,7 +227,11 @@ def test_the_choice_imports_only_what_was_chosen(module):
 
 @pytest.mark.parametrize(
     ("url", "package", "extra"),
-    [("postgresql://host/db", "psycopg", "postgres"), ("redis://host", "redis", "redis")],
+    [
+        ("postgresql://host/db", "psycopg", "postgres"),
+        ("redis://host", "redis", "redis"),
+        ("mongodb://host", "pymongo", "mongo"),
+    ],
 )
 def test_a_store_without_its_package_names_the_line_that_installs_it(url, package, extra, monkeypatch):
     for name in [name for name in sys.modules if name.startswith(f"llm_fsm.stores.{url.partition(':')[0]}")]:

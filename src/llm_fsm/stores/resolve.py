@@ -11,6 +11,7 @@
 | `file:///var/lib/bots`, `file://./bots`, `file://~/bots` | files in a folder: absolute, relative, in the home folder |
 | `redis://host:6379/0`, `rediss://…` | Redis; `?prefix=NAME` for keys other than `llm-fsm` |
 | `postgresql://user:password@host/database` | PostgreSQL; `?schema=NAME` for tables in another schema than `llm_fsm` |
+| `mongodb://host/database`, `mongodb+srv://…` | MongoDB |
 | any other `scheme://…` | what the entry point `scheme` of the group `llm_fsm.stores` makes of the URL |
 
 Paths are taken as they stand: nothing is percent-decoded. A store's module is imported only when chosen.
@@ -35,6 +36,7 @@ _FORMS = {
     "sqlite": '"sqlite:///file.db"',
     "postgresql": '"postgresql://user:password@host/database"',
     "redis": '"redis://host:6379/0"',
+    "mongodb": '"mongodb://host/database"',
     "file": '"file:///folder"',
 }
 _SERVERS = {
@@ -42,13 +44,14 @@ _SERVERS = {
     "postgres": ("llm_fsm.stores.postgresql", "PostgreSQLStore", "postgres"),
     "redis": ("llm_fsm.stores.redis", "RedisStore", "redis"),
     "rediss": ("llm_fsm.stores.redis", "RedisStore", "redis"),
+    "mongodb": ("llm_fsm.stores.mongodb", "MongoDBStore", "mongo"),
+    "mongodb+srv": ("llm_fsm.stores.mongodb", "MongoDBStore", "mongo"),
 }
 """Scheme to module, class and the extra that brings what it needs."""
 _PORT = (
     *("load", "save", "records", "journal", "journalled", "forget_journal", "lock"),
     *("list", "definition", "due", "outbox", "acknowledge", "delete", "close"),
 )
-_NOT_YET = frozenset({"mongodb", "mongodb+srv"})
 
 
 def resolve(store: str | Store | None) -> Store:
@@ -156,10 +159,6 @@ def _third_party(scheme: str, url: str) -> Store:
     for point in _entry_points():
         if point.name == scheme:
             return _checked(point.load()(url))
-    if scheme in _NOT_YET:
-        raise ConfigurationError(
-            f'store "{scheme}://…": this version has no such store; available: {_available()}'
-        )
     raise _unknown(f'"{scheme}://…"', scheme)
 
 

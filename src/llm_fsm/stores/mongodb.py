@@ -1,0 +1,224 @@
+"""Conversations in MongoDB (pymongo). Tested with mongomock only: no server was to be had where this was written.
+
+A turn is one document, written whole or not at all, so that neither transactions nor a replica set are needed; the
+document after which a turn may come is the newest of its conversation. Writes ask for a majority and the journal
+on disk. `mongodb_documents` says how it lies in the database.
+
+A lock is a document with a lease, which is renewed while it is held; the clocks of all hosts must agree to within a
+fraction of the lease. Every write looks whether the lock is still its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import uuid
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractAsyncContextManager, suppress
+from typing import Any, TypeVar
+
+from pymongo import MongoClient
+from pymongo import errors as faults
+
+from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import check_appended
+from llm_fsm.stores.mongodb_documents import Documents
+from llm_fsm.stores.mongodb_faults import fault, place_of
+from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.turnstile import Turnstile
+
+T = TypeVar("T")
+_THREADS = 16
+
+
+class MongoDBStore:
+    """A `Store` in the database that `url` names (`llm_fsm` if it names none).
+
+    `timeout`: seconds after which a command that has no answer is given up. `lease`: seconds after which the locks of
+    a process that ended are free. `client` makes the connection, for tests with another one than pymongo's. May be
+    used from several event loops and threads. Raises ConfigurationError for a URL that pymongo does not understand.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        *,
+        timeout: float = 10.0,
+        lease: float = 10.0,
+        client: Callable[[], Any] | None = None,
+    ) -> None:
+        self._url = url
+        self._timeout = timeout
+        self._lease = lease
+        self._make = client or self._connect
+        self.place, self._database = place_of(url)
+        self._turnstile = Turnstile()
+        self._held: dict[str, str] = {}
+        self._closed = False
+        self._inherited: list[_Parts] = []
+        try:
+            self._parts = _Parts(self)
+        except (faults.PyMongoError, ValueError, TypeError) as error:
+            raise ConfigurationError(
+                "this is no URL of a MongoDB server; for example mongodb://localhost:27017/bots"
+            ) from error
+
+    async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
+        """See `Store.load`."""
+        return await self._run(lambda kept: kept.load(conversation_id, request_id))
+
+    async def save(self, commit: Commit) -> None:
+        """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
+        check_appended(commit)
+        holder = self._held.get(commit.conversation_id)
+        await self._run(lambda kept: kept.save(commit, holder))
+
+    async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
+        """See `Store.records`."""
+        return await self._run(lambda kept: kept.records(conversation_id, after, limit))
+
+    async def journal(self, conversation_id: str, step: int, text: str) -> None:
+        """See `Store.journal`."""
+        holder = self._held.get(conversation_id)
+        await self._run(lambda kept: kept.journal(conversation_id, step, text, holder))
+
+    async def journalled(self, conversation_id: str) -> Sequence[str]:
+        """See `Store.journalled`."""
+        return await self._run(lambda kept: kept.journalled(conversation_id))
+
+    async def forget_journal(self, conversation_id: str) -> None:
+        """See `Store.forget_journal`."""
+        await self._run(lambda kept: kept.forget_journal(conversation_id))
+
+    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+        """See `Store.lock`."""
+        self._own()
+        return RemoteWriter(lambda: self, self._turnstile, self._held, conversation_id, timeout)
+
+    async def list(
+        self,
+        after: str | None = None,
+        limit: int = 100,
+        *,
+        definition: str | None = None,
+        state: str | None = None,
+        ended: bool | None = None,
+    ) -> Sequence[Listed]:
+        """See `Store.list`."""
+        wanted = {"definition": definition, "state": state, "ended": ended}
+        return await self._run(lambda kept: kept.listed(after or "", limit, wanted))
+
+    async def definition(self, sha: str) -> str | None:
+        """See `Store.definition`."""
+        return await self._run(lambda kept: kept.definition(sha))
+
+    async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
+        """See `Store.due`."""
+        return await self._run(lambda kept: kept.due(now, limit, definition))
+
+    async def outbox(
+        self,
+        sink: str,
+        *,
+        after: str | None = None,
+        limit: int = 100,
+        conversation_id: str | None = None,
+        definition: str | None = None,
+    ) -> Sequence[Posted]:
+        """See `Store.outbox`."""
+        wanted = {"conversation": conversation_id, "definition": definition}
+        return await self._run(lambda kept: kept.outbox(sink, after or "", limit, wanted))
+
+    async def acknowledge(self, posted: Posted) -> None:
+        """See `Store.acknowledge`."""
+        await self._run(lambda kept: kept.acknowledge(posted))
+
+    async def delete(self, conversation_id: str) -> bool:
+        """See `Store.delete`."""
+        return await self._run(lambda kept: kept.delete(conversation_id))
+
+    async def take(self, name: str) -> str | None:
+        """Take the lock of a conversation if it is free: under what name; see `remote_writer.Door`."""
+        parts = self._own()
+        if not await self._run(lambda kept: kept.take(name, parts.holder, self._lease)):
+            return None
+        parts.locked += 1
+        if parts.renewing is None:
+            parts.renewing = asyncio.create_task(self._renew(parts))
+        return parts.holder
+
+    async def give(self, name: str, holder: str) -> None:
+        """Give a lock back."""
+        self._parts.locked -= 1
+        await self._run(lambda kept: kept.give(name, holder))
+
+    async def close(self) -> None:
+        """Finish what waits, then close the connections. May be called twice."""
+        self._closed = True
+        parts = self._parts
+        if parts.process == os.getpid():
+            if parts.renewing is not None:
+                parts.renewing.cancel()
+            parts.threads.shutdown()
+            parts.client.close()
+
+    async def _renew(self, parts: _Parts) -> None:
+        """Keep locks while they are held."""
+        try:
+            while parts.locked and not self._closed:
+                await asyncio.sleep(self._lease / 3)
+                with suppress(StoreError):
+                    await self._run(lambda kept: kept.renew(parts.holder, self._lease))
+        finally:
+            parts.renewing = None
+
+    async def _run(self, work: Callable[[Documents], T]) -> T:
+        parts = self._own()
+
+        def run() -> T:
+            try:
+                return work(parts.kept)
+            except faults.PyMongoError as error:
+                raise fault(self.place, error) from error
+
+        return await asyncio.get_running_loop().run_in_executor(parts.threads, run)
+
+    def _own(self) -> _Parts:
+        """What belongs to this process: connections and threads do not survive a fork."""
+        if self._closed:
+            raise StoreError(f"{self.place}: the store is closed; open a new one")
+        if self._parts.process != os.getpid():
+            self._inherited.append(self._parts)
+            self._turnstile = Turnstile()
+            self._held.clear()
+            self._parts = _Parts(self)
+        return self._parts
+
+    def _connect(self) -> Any:
+        milliseconds = round(self._timeout * 1000)
+        return MongoClient(
+            self._url,
+            connect=False,
+            w="majority",
+            journal=True,
+            readConcernLevel="majority",
+            serverSelectionTimeoutMS=milliseconds,
+            connectTimeoutMS=milliseconds,
+            timeoutMS=milliseconds,
+            appname="llm-fsm",
+        )
+
+
+class _Parts:
+    """What one process has of a store."""
+
+    def __init__(self, store: MongoDBStore) -> None:
+        self.process = os.getpid()
+        self.holder = uuid.uuid4().hex
+        self.client = store._make()
+        self.kept = Documents(self.client[store._database])
+        self.threads = ThreadPoolExecutor(_THREADS, "llm-fsm-mongodb")
+        self.locked = 0
+        self.renewing: asyncio.Task[None] | None = None

@@ -1,0 +1,299 @@
+"""How conversations lie in a MongoDB database.
+
+| collection | a document is |
+|---|---|
+| `turns` | one commit: its records, the session after it, what listings show, due rows and outbox |
+| `journal` | one step of the turn after version `version` |
+| `definitions` | a definition that conversations are pinned to |
+| `locks` | who writes a conversation, and until when that is so unless it is renewed |
+
+The newest turn of a conversation says what it is now. Sessions of older ones are emptied after a commit; a crash
+before that leaves one session too many, which the next commit empties. A conversation whose newest turn has no
+session was being deleted.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
+from typing import Any
+
+from pymongo import ASCENDING, DESCENDING
+from pymongo import errors as faults
+
+from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.conflict import (
+    answered_already,
+    lock_lost,
+    step_exists,
+    unknown_definition,
+    wrong_version,
+)
+
+Document = Mapping[str, Any]
+
+
+class Documents:
+    """The methods of a store on a database, for threads. Raises PyMongoError."""
+
+    def __init__(self, database: Any) -> None:
+        self._turns = database["turns"]
+        self._journal = database["journal"]
+        self._definitions = database["definitions"]
+        self._locks = database["locks"]
+        self._prepared = False
+
+    def load(self, name: str, request_id: str | None) -> Loaded | None:
+        """See `Store.load`."""
+        newest = self._newest(name)
+        if newest is None:
+            return None
+        return Loaded(
+            session=newest["session"],
+            version=newest["number"],
+            recorded=None if request_id is None else self._recorded(name, request_id),
+            definition_sha=newest["sha"],
+        )
+
+    def save(self, commit: Commit, holder: str | None) -> None:
+        """See `Store.save`."""
+        self._prepare()
+        name, sha = commit.conversation_id, commit.definition_sha
+        newest = self._newest(name)
+        version = 0 if newest is None else newest["number"]
+        if version != commit.expected:
+            raise wrong_version(commit, version)
+        for *_, request_id in commit.numbered:
+            if newest is not None and request_id is not None and self._recorded(name, request_id) is not None:
+                raise answered_already(commit)
+        if sha is not None and commit.definition_text is None and self.definition(sha) is None:
+            raise unknown_definition(commit)
+        self._check_lock(name, holder)
+        self._keep_definition(commit)
+        if not self._insert(_turn(commit, newest)):
+            self._drop_unused(sha)
+            raise wrong_version(commit, commit.expected + 1)
+        self._keep_definition(commit)  # somebody may have dropped it as unused just before the pin
+        older = {"conversation": name, "number": {"$lt": commit.number}, "current": True}
+        self._turns.update_many(older, {"$set": {"current": False, "session": None, "due": []}})
+        self._journal.delete_many({"conversation": name, "version": {"$lte": commit.expected}})
+        if newest is not None and newest["sha"] != sha:
+            self._drop_unused(newest["sha"])
+
+    def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
+        """See `Store.records`."""
+        if self._newest(name) is None:
+            return ()
+        turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort("first", ASCENDING)
+        numbered = (
+            (number, record)
+            for turn in turns
+            for number, (record, _) in enumerate(turn["appended"], turn["first"])
+        )
+        found = (record for number, record in numbered if number > after)
+        return tuple(islice(found, None if limit is None else max(limit, 0)))
+
+    def journal(self, name: str, step: int, text: str, holder: str | None) -> None:
+        """See `Store.journal`."""
+        self._prepare()
+        self._check_lock(name, holder)
+        entry = {"conversation": name, "version": self._version(name), "step": step, "text": text}
+        try:
+            self._journal.insert_one(entry)
+        except faults.DuplicateKeyError:
+            raise step_exists(name, step) from None
+
+    def journalled(self, name: str) -> Sequence[str]:
+        """See `Store.journalled`."""
+        steps = self._journal.find({"conversation": name, "version": self._version(name)})
+        return tuple(entry["text"] for entry in steps.sort("step", ASCENDING))
+
+    def forget_journal(self, name: str) -> None:
+        """See `Store.forget_journal`."""
+        self._journal.delete_many({"conversation": name})
+
+    def listed(self, after: str, limit: int, wanted: Document) -> Sequence[Listed]:
+        """See `Store.list`."""
+        lines = (
+            Listed(
+                conversation_id=turn["conversation"],
+                definition=turn["definition"],
+                state=turn["state"],
+                ended=turn["ended"],
+                turns=turn["number"],
+                created=turn["created"],
+                updated=turn["updated"],
+                definition_sha=turn["sha"],
+            )
+            for turn in self._current({"conversation": {"$gt": after}})
+            if all(value is None or turn[key] == value for key, value in wanted.items())
+        )
+        return tuple(islice(lines, max(limit, 0)))
+
+    def definition(self, sha: str) -> str | None:
+        """See `Store.definition`."""
+        found = self._definitions.find_one({"_id": sha})
+        return None if found is None else str(found["text"])
+
+    def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
+        """See `Store.due`."""
+        rows = sorted(
+            (row["time"], turn["conversation"], row["kind"])
+            for turn in self._current({"due.time": {"$lte": now}})
+            if definition is None or turn["definition"] == definition
+            for row in turn["due"]
+            if row["time"] <= now
+        )
+        return tuple(
+            Due(conversation_id=name, time=at, kind=kind) for at, name, kind in rows[: max(limit, 0)]
+        )
+
+    def outbox(self, sink: str, after: str, limit: int, wanted: Document) -> Sequence[Posted]:
+        """See `Store.outbox`."""
+        asked: dict[str, Any] = {"outbox.sink": sink, "conversation": {"$gt": after}}
+        if wanted["conversation"] is not None:
+            asked["conversation"]["$eq"] = wanted["conversation"]
+        turns = self._turns.find(asked).sort([("conversation", ASCENDING), ("first", ASCENDING)])
+        rows = (
+            Posted(
+                conversation_id=turn["conversation"],
+                number=turn["number"],
+                index=row["index"],
+                sink=sink,
+                key=row["key"],
+                text=row["text"],
+            )
+            for turn in turns
+            if wanted["definition"] in (None, (self._newest(turn["conversation"]) or turn)["definition"])
+            for row in turn["outbox"]
+            if row["sink"] == sink
+        )
+        return tuple(islice(rows, max(limit, 0)))
+
+    def acknowledge(self, posted: Posted) -> None:
+        """See `Store.acknowledge`."""
+        mine = {"conversation": posted.conversation_id, "outbox.sink": posted.sink}
+        before = {**mine, "number": {"$lt": posted.number}}
+        self._turns.update_many(before, {"$pull": {"outbox": {"sink": posted.sink}}})
+        told = {"sink": posted.sink, "index": {"$lte": posted.index}}
+        self._turns.update_many({**mine, "number": posted.number}, {"$pull": {"outbox": told}})
+
+    def delete(self, name: str) -> bool:
+        """See `Store.delete`. The newest turn goes first: after that there is no such conversation."""
+        newest = self._newest(name)
+        if newest is not None:
+            self._turns.delete_one({"_id": newest["_id"]})
+            self._newest(name)
+            self._drop_unused(newest["sha"])
+        self.forget_journal(name)
+        return newest is not None
+
+    def take(self, name: str, holder: str, lease: float) -> bool:
+        """Take a lock that is free, over or one's own."""
+        now = time.time()
+        free = {"_id": name, "$or": [{"until": {"$lt": now}}, {"holder": holder}]}
+        mine = {"holder": holder, "until": now + lease}
+        if self._locks.update_one(free, {"$set": mine}).matched_count:
+            return True
+        try:
+            self._locks.insert_one({"_id": name, **mine})
+        except faults.DuplicateKeyError:
+            return False
+        return True
+
+    def renew(self, holder: str, lease: float) -> None:
+        """Keep all locks of a holder."""
+        self._locks.update_many({"holder": holder}, {"$set": {"until": time.time() + lease}})
+
+    def give(self, name: str, holder: str) -> None:
+        """Give a lock back; one that was lost is somebody else's."""
+        self._locks.delete_one({"_id": name, "holder": holder})
+
+    def _prepare(self) -> None:
+        if self._prepared:
+            return
+        self._turns.create_index([("conversation", ASCENDING), ("first", ASCENDING)], unique=True)
+        self._turns.create_index([("conversation", ASCENDING), ("requests", ASCENDING)])
+        self._turns.create_index([("current", ASCENDING), ("conversation", ASCENDING)])
+        self._turns.create_index([("due.time", ASCENDING)])
+        self._turns.create_index([("outbox.sink", ASCENDING)])
+        step = [("conversation", ASCENDING), ("version", ASCENDING), ("step", ASCENDING)]
+        self._journal.create_index(step, unique=True)
+        self._locks.create_index([("holder", ASCENDING)])
+        self._prepared = True
+
+    def _newest(self, name: str) -> Document | None:
+        """The turn that says what a conversation is now; what a deletion left behind is removed."""
+        found: Document | None = self._turns.find_one({"conversation": name}, sort=[("first", DESCENDING)])
+        if found is not None and found["session"] is None:
+            self._turns.delete_many({"conversation": name, "first": {"$lte": found["first"]}})
+            return None
+        return found
+
+    def _version(self, name: str) -> int:
+        newest = self._newest(name)
+        return 0 if newest is None else int(newest["number"])
+
+    def _current(self, asked: Document) -> Iterator[Document]:
+        """Newest turns, in order of ids; a turn that a crash left current beside a newer one is passed over."""
+        for turn in self._turns.find({**asked, "current": True}).sort("conversation", ASCENDING):
+            newest = self._newest(turn["conversation"])
+            if newest is not None and newest["number"] == turn["number"]:
+                yield turn
+
+    def _recorded(self, name: str, request_id: str) -> str | None:
+        turn = self._turns.find_one({"conversation": name, "requests": request_id})
+        if turn is None:
+            return None
+        return next(str(record) for record, known in turn["appended"] if known == request_id)
+
+    def _check_lock(self, name: str, holder: str | None) -> None:
+        if holder is not None and self._locks.find_one({"_id": name, "holder": holder}) is None:
+            raise lock_lost(name)
+
+    def _insert(self, turn: Document) -> bool:
+        """Write a turn; False when another one is in its place. One whose connection broke is looked for."""
+        try:
+            self._turns.insert_one(dict(turn))
+        except faults.DuplicateKeyError:
+            return self._turns.find_one({"_id": turn["_id"]}) is not None
+        except faults.AutoReconnect:
+            if self._turns.find_one({"_id": turn["_id"]}) is None:
+                raise
+        return True
+
+    def _keep_definition(self, commit: Commit) -> None:
+        if commit.definition_sha is not None and commit.definition_text is not None:
+            kept = {"$setOnInsert": {"text": commit.definition_text}}
+            self._definitions.update_one({"_id": commit.definition_sha}, kept, upsert=True)
+
+    def _drop_unused(self, sha: str | None) -> None:
+        if sha is not None and self._turns.find_one({"current": True, "sha": sha}) is None:
+            self._definitions.delete_one({"_id": sha})
+
+
+def _turn(commit: Commit, before: Document | None) -> Document:
+    """The document of a commit."""
+    return {
+        "_id": uuid.uuid4().hex,
+        "conversation": commit.conversation_id,
+        "first": commit.expected + 1,
+        "number": commit.number,
+        "appended": [[record, request_id] for _, record, request_id in commit.numbered],
+        "requests": [request_id for *_, request_id in commit.numbered if request_id is not None],
+        "session": commit.session,
+        "definition": commit.definition,
+        "state": commit.state,
+        "ended": commit.ended,
+        "created": commit.began if before is None else before["created"],
+        "updated": commit.time,
+        "sha": commit.definition_sha,
+        "due": [{"time": at, "kind": kind} for at, kind in sorted(set(commit.due))],
+        "outbox": [
+            {"index": index, "sink": event.sink, "key": event.key, "text": event.text}
+            for index, event in enumerate(commit.outbox)
+        ],
+        "current": True,
+    }
