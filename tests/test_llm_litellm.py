@@ -14,6 +14,7 @@ import pytest
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.litellm import LiteLLM
+from llm_fsm.llm.providers import marked, takes_marks
 from llm_fsm.llm.retry import Pacing, RetryPolicy
 from llm_fsm.messages import LLMMessage, ToolCall
 from llm_fsm.testing import calls
@@ -144,6 +145,7 @@ WITHOUT_MCP = """
 import asyncio, sys
 sys.modules["mcp"] = None
 from llm_fsm.llm.litellm import LiteLLM
+from llm_fsm.llm.providers import marked, takes_marks
 from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.testing import calls, serve_scripted
 
@@ -253,3 +255,29 @@ async def test_a_stream_is_asked_for_again_before_its_first_piece():
     assert len(server.requests) == 2
     with pytest.raises(ModelError, match="key is missing or refused"):
         await streamed([HttpReply(status=401, body={"error": "no"})])
+
+
+MARK = {"type": "ephemeral"}
+HISTORY = "<conversation_history>\n[]\n</conversation_history>\n"
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "parts"),
+    [
+        ("system", "Serve.", [("Serve.", MARK)]),
+        ("user", f"{HISTORY}<now>x</now>\n", [(HISTORY, MARK), ("<now>x</now>\n", None)]),
+        ("user", "<now>x</now>\n", None),
+    ],
+)
+def test_claude_is_told_what_of_a_prompt_can_be_cached(role, text, parts):
+    content = marked({"role": role, "content": text})["content"]
+    if parts is None:
+        assert content == text
+    else:
+        assert [(part["text"], part.get("cache_control")) for part in content] == parts
+
+
+def test_only_claude_is_told():
+    assert takes_marks("anthropic/claude-x")
+    assert takes_marks("bedrock/anthropic.claude-x")
+    assert not takes_marks("openai/gpt-4o-mini")

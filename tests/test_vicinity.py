@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from llm_fsm import events as ev
-from llm_fsm.prompts import sections
+from llm_fsm.assembly import compile_program
+from llm_fsm.definition import Definition
+from llm_fsm.prompts import compile_prompts, sections
+from llm_fsm.shipped import prompt_sources
 from llm_fsm.tokens import estimate
 from machines import Played, machine, reply, say, talk
 
@@ -109,3 +112,24 @@ def test_the_record_holds_the_tokens_of_each_section() -> None:
     [request] = last.requests
     whole = sum(estimate(message.content) for message in request.messages) + replied.prompt["schema"]
     assert sum(replied.prompt.values()) == pytest.approx(whole, rel=0.1)
+
+
+def test_the_whole_machine_can_stand_in_the_system_message() -> None:
+    document = {"a": {"purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"target_state": "b"}]}}
+    states = {**document, "b": {"purpose": "Ask B", "transitions": [{"target_state": "a", "description": "Back"}]}}
+    made = compile_program(
+        Definition.model_validate({"name": "m", "initial_state": "a", "states": states}),
+        compile_prompts(prompt_sources(), whole=True),
+    )
+    first = talk(made, "m", reply("b"))
+    second = say(made, first.session, "m", reply("a"))
+    system, user = first.requests[0].messages
+    assert second.requests[0].messages[0] == system
+    assert first.requests[0].schema == second.requests[0].schema
+    shown = system.content.split("<states>\n")[1].split("\n</states>")[0].splitlines()
+    assert [json.loads(line) for line in shown] == [
+        {"id": "a", "purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"to": "b"}]},
+        {"id": "b", "purpose": "Ask B", "transitions": [{"to": "a", "desc": "Back"}]},
+    ]
+    assert names(user.content) == ["current_state", "now", "valid_states", "user_input"]
+    assert "Ask A" not in user.content

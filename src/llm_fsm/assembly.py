@@ -18,7 +18,15 @@ from llm_fsm.names import PATTERNS, Kind
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
 from llm_fsm.program import Check, Program, StatePlan
-from llm_fsm.prompts import Prompts, glimpse, key_line, state_words, system_prompt, transition_item
+from llm_fsm.prompts import (
+    Prompts,
+    glimpse,
+    key_line,
+    state_line,
+    state_words,
+    system_prompt,
+    transition_item,
+)
 from llm_fsm.recognition import recognisers
 from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
@@ -154,6 +162,18 @@ def _plan(
         ),
         answer=_answer(state_id, state),
         calls=flow.calls.get(state_id, ""),
+    )
+
+
+def _all_states(states: Mapping[str, StatePlan]) -> str:
+    """Every state with its words and its transitions, one a line."""
+    return "\n".join(
+        state_line(
+            plan.words,
+            {name: found for name, found in plan.glimpse.items() if name not in ("purpose", "instructions")},
+            [transition_item(move, None, is_open=True) for move in plan.moves if move.target != plan.id],
+        )
+        for plan in states.values()
     )
 
 
@@ -297,22 +317,30 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         for number, transition in enumerate(definition.global_transitions)
     )
     shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
-    vicinity = Vicinity(definition, tuple(keys.offered))
+    vicinity = Vicinity(definition, tuple(keys.offered), whole=prompts.whole)
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
     shown = ("\n" if keys.declared else ", ").join(lines.values()) if vicinity.few_keys else ""
     spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
-    system = system_prompt(prompts, spoken, keys, shown, pattern_lines(patterns))
     on_here = [name for name in PATTERNS if name in on]
+    states = {
+        state_id: _plan(
+            flow, state_id, keys, shared, vicinity=vicinity, caller=above.model, patterns=named(on_here)
+        )
+        for state_id in definition.states
+    }
+    system = system_prompt(
+        prompts,
+        spoken,
+        keys,
+        shown,
+        patterns=pattern_lines(patterns),
+        states=_all_states(states) if prompts.whole else "",
+    )
     return Program(
         definition=definition,
         patterns=patterns,
         own_patterns=own,
-        states={
-            state_id: _plan(
-                flow, state_id, keys, shared, vicinity=vicinity, caller=above.model, patterns=named(on_here)
-            )
-            for state_id in definition.states
-        },
+        states=states,
         keys=keys,
         fast=recognisers(keys, definition.key_schemas),
         prompts=prompts,

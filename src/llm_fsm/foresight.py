@@ -94,17 +94,20 @@ def outlook(program: Program, session: Session) -> Outlook:
     open_: set[str] = set()
     arrivals: dict[str, frozenset[str]] = {plan.id: frozenset((plan.id,))}
     left = next(iter(session.open_places()), None)
+    whole = program.prompts.whole  # then the system message has all transitions
     for move in plan.moves:
         shown, closed = plan.items[move.pointer]
         if move.target == plan.id:
             continue
         if not may_hold(move, data, program.keys.is_free):
-            items.append(closed)
+            if not whole:
+                items.append(closed)
             continue
         target = program.states[move.target]
         back = plan.id if move.returns else left
         simple = target.kind in _STOPS and not target.autos and (back is None or target.kind != "final")
-        items.append(shown if simple else _item(program, move, data, back))
+        if not whole or (back is not None and not simple):
+            items.append(shown if simple else _item(program, move, data, back))
         open_.add(move.pointer)
         valid[move.target] = None
         if move.target not in arrivals:

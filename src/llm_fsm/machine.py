@@ -60,6 +60,8 @@ class AsyncMachine:
     `sinks`: functions and addresses that are told of events, at least once and in order; see `llm_fsm.sinks`.
     `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
+    `prompt`: "whole" has the model read all states in every turn, in a system message that never changes: for
+    models whose provider caches prompts.
     Raises DefinitionError, ConfigurationError.
     """
 
@@ -85,14 +87,17 @@ class AsyncMachine:
         on_change: str | Mapping[str, Any] = "pin",
         flows: Mapping[str, Registered] | None = None,
         file: str | Path | None = None,
+        prompt: str = "state",
     ) -> None:
         if error_mode not in ("continue", "raise"):
             raise ValueError(f"error_mode is 'continue' or 'raise', not {error_mode!r}")
+        if prompt not in ("state", "whole"):
+            raise ValueError(f"prompt is 'state' or 'whole', not {prompt!r}")
         if model is None and not os.environ.get("LLM_FSM_MODEL"):
             model = definition.model.name
         self.definition = definition
         called = gather(definition, file=file, registered=flows)
-        self.program = compile_flows(called, compile_prompts(prompt_sources()), pattern_piece)
+        self.program = compile_flows(called, compile_prompts(prompt_sources(), whole=prompt == "whole"), pattern_piece)
         self.llm = self._models(model, fallbacks, base_url, api_key)
         self.store = resolve_store(store)
         self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)

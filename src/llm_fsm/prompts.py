@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -49,7 +49,7 @@ def clean(text: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompts:
-    """The compiled prompt files."""
+    """The compiled prompt files. `whole`: the system message holds every state, and a turn none."""
 
     system: Template
     turn: Template
@@ -57,14 +57,18 @@ class Prompts:
     task: Template
     judge: Template
     summary: Template
+    whole: bool = False
 
 
-def compile_prompts(sources: Mapping[str, str]) -> Prompts:
+_FILES = ("system", "turn", "retry", "task", "judge", "summary")
+
+
+def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Prompts:
     """Compile the prompt files; `sources` is file name without ending to text, one for each of `Prompts`."""
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    return Prompts(**{item.name: environment.from_string(sources[item.name]) for item in fields(Prompts)})
+    return Prompts(**{name: environment.from_string(sources[name]) for name in _FILES}, whole=whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,10 +76,10 @@ class StateWords:
     """A state's own words, as its prompt shows them."""
 
     id: str
-    description: str
-    purpose: str
-    instructions: str
-    example: str
+    description: str = ""
+    purpose: str = ""
+    instructions: str = ""
+    example: str = ""
     tokens: int = 0
     """Estimated tokens of <current_state>."""
 
@@ -92,6 +96,15 @@ def state_words(state_id: str, state: State) -> StateWords:
     }
     tokens = sum(estimate(text) + _TAGS for text in texts.values() if text) + _TAGS
     return StateWords(**texts, tokens=tokens)
+
+
+def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]) -> str:
+    """A state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON."""
+    own = {name: getattr(words, name) for name in ("id", "description", "purpose", "instructions")}
+    line = escaped({**{name: text for name, text in own.items() if text}, **shown})
+    menu = ",".join(items)
+    example = f',"example_dialogue":{words.example}' if words.example else ""
+    return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
 
 
 def _short(text: str) -> str:
@@ -168,8 +181,13 @@ def _plain(value: object) -> str:
     return clean(value) if isinstance(value, str) else escaped(value)
 
 
-def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, shown: str, patterns: str = "") -> str:
-    """The system message of a machine. `shown`: its key list; "" where states show their own. `patterns`: one line."""
+def system_prompt(
+    prompts: Prompts, definition: Definition, keys: Keys, shown: str, *, patterns: str = "", states: str = ""
+) -> str:
+    """The system message of a machine. `shown`: its key list; "" where states show their own. `patterns`: one line.
+
+    `states`: all states, one a line; "" where turns show theirs.
+    """
     reasoning = definition.model.reasoning or "none"
     form = _FORM
     if reasoning == "first":
@@ -177,6 +195,7 @@ def system_prompt(prompts: Prompts, definition: Definition, keys: Keys, shown: s
     elif reasoning == "last":
         form = form[:-1] + ',"reasoning":"…"}'
     return prompts.system.render(
+        states=states,
         name=clean(definition.name),
         description=clean(definition.description),
         persona=clean(definition.persona),

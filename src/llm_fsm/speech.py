@@ -13,7 +13,7 @@ from llm_fsm.foresight import Outlook, own_words
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
 from llm_fsm.progress import Run
-from llm_fsm.prompts import retry_line, turn_prompt
+from llm_fsm.prompts import StateWords, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
 from llm_fsm.session import cut
 from llm_fsm.wording import asks, own_question, question_in, sentence
@@ -34,7 +34,7 @@ class Speaking(Moving):
         scope = plan.state.context_scope
         user, sizes = turn_prompt(
             program.prompts,
-            words=plan.words,
+            words=StateWords(id=plan.id) if program.prompts.whole else plan.words,
             window=session.window,
             keys=self.keys_here() if program.key_lines else "",
             context=program.keys.visible(session.context, None if scope is None else scope.read),

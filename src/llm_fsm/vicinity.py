@@ -19,11 +19,11 @@ _LOOKED_AT = 32
 
 
 class Vicinity:
-    """The surroundings of each state. `keys`: all that a reply may write."""
+    """The surroundings of each state. `keys`: all that a reply may write; `whole`: as if the machine were small."""
 
-    def __init__(self, definition: Definition, keys: tuple[str, ...]) -> None:
-        self.few_keys = len(keys) <= MOST_KEYS
-        self.few_states = len(definition.states) <= MOST_STATES
+    def __init__(self, definition: Definition, keys: tuple[str, ...], *, whole: bool = False) -> None:
+        self.few_keys = whole or len(keys) <= MOST_KEYS
+        self.few_states = whole or len(definition.states) <= MOST_STATES
         self.nameable = tuple(_nameable(definition)) if self.few_states else ()
         self._definition = definition
         self._keys = keys

@@ -35,6 +35,7 @@ Exchanges = tuple[tuple[str | None, str], ...]
 @click.option("--context", metavar="JSON", help="What is known, as a JSON object.")
 @click.option("--history", metavar="JSON", help='What was said: [{"user": "…"}, {"system": "…"}, …].')
 @click.option("--message", metavar="TEXT", default="Hello!", show_default=True, help="What the user says.")
+@click.option("--whole", is_flag=True, help="With every state in the system message: Machine(prompt='whole').")
 @click.option("--budget", metavar="N", type=click.IntRange(min=1), help="Tokens that no prompt may exceed.")
 @click.option(
     "--format",
@@ -54,6 +55,7 @@ def prompt(
     context: str | None,
     history: str | None,
     message: str,
+    whole: bool,
     budget: int | None,
     form: str,
 ) -> None:
@@ -65,25 +67,25 @@ def prompt(
     Exit codes: 0 fine, 1 over the budget or the definition is at fault, 2 usage.
     """
     path = choice.located(file, definition_paths())
-    program = _program(path)
+    program = _program(path, whole=whole)
     states = _states(program, state)
     known = {} if context is None else context_of(context)
     window = () if history is None else _exchanges(history)
     requests = [_request(program, name, known, window, message) for name in states]
-    whole = {request.state: _total(request) for request in requests}
+    sizes = {request.state: _total(request) for request in requests}
     if form == "json":
         printing.out(printing.as_json([_document(request, budget) for request in requests]))
     else:
         printing.out("\n".join(_one(requests[0]) if state is not None else _table(requests)))
-    over = [name for name, tokens in whole.items() if budget is not None and tokens > budget]
+    over = [name for name, tokens in sizes.items() if budget is not None and tokens > budget]
     for name in over:
-        printing.error(f"{path}: state {name!r} takes about {whole[name]:,} tokens; the budget is {budget:,}")
+        printing.error(f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}")
     ctx.exit(exits.AT_FAULT if over else exits.OK)
 
 
-def _program(path: Path) -> Program:
+def _program(path: Path, *, whole: bool) -> Program:
     called = gather(load(path), file=path, registered={})
-    return compile_flows(called, compile_prompts(prompt_sources()), pattern_piece)
+    return compile_flows(called, compile_prompts(prompt_sources(), whole=whole), pattern_piece)
 
 
 def _states(program: Program, state: str | None) -> Sequence[str]:

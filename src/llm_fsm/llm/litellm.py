@@ -29,8 +29,10 @@ from llm_fsm.llm.providers import (
     KEY_VARIABLES,
     SCHEMA_BESIDE_TOOLS,
     has_key,
+    marked,
     missing_key,
     provider_of,
+    takes_marks,
 )
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
@@ -119,7 +121,7 @@ class LiteLLM:
         tools = bool(request.tools)
 
         async def ask(mode: Mode) -> ModelReply:
-            fields = {"model": model, **_fields(request, mode), **self._options}
+            fields = {"model": model, **_fields(request, mode, model), **self._options}
             answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
             return replace(answer, attempts=retries.sent, seconds=retries.seconds)
 
@@ -133,7 +135,7 @@ class LiteLLM:
         tools = bool(request.tools)
 
         async def ask(mode: Mode) -> _Arriving:
-            fields = {"model": model, **_fields(request, mode), **self._options, **_STREAM}
+            fields = {"model": model, **_fields(request, mode, model), **self._options, **_STREAM}
             return await retries.run(lambda seconds: self._open(litellm, fields, mode, tools, seconds))
 
         arriving = await modes.settle(model, request.schema, ask, tools=tools)
@@ -309,8 +311,11 @@ def _loggers() -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
-def _fields(request: LLMRequest, mode: Mode) -> dict[str, Any]:
-    fields: dict[str, Any] = {"messages": [message_json(message) for message in request.messages]}
+def _fields(request: LLMRequest, mode: Mode, model: str) -> dict[str, Any]:
+    messages = [message_json(message) for message in request.messages]
+    if takes_marks(model):
+        messages[:2] = map(marked, messages[:2])
+    fields: dict[str, Any] = {"messages": messages}
     if request.temperature is not None:
         fields["temperature"] = request.temperature
     if request.max_tokens is not None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import Any
 
 from llm_fsm.llm.modes import Mode
 
@@ -47,6 +48,7 @@ FIRST_MODES: Mapping[str, Mode] = {"deepseek": "tool"}
 SCHEMA_BESIDE_TOOLS = frozenset({"azure", "openai"})
 """Providers that hold a reply to its schema and still let the model call tools instead."""
 
+_HISTORY_END = "</conversation_history>\n"
 _FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
 
 
@@ -73,3 +75,23 @@ def missing_key(provider: str) -> str:
     variables = KEY_VARIABLES.get(provider)
     setting = f"set {variables[0]}" if variables else "set the provider's key variable"
     return f"{setting}, or give api_key= in Python; the model `offline` needs no key"
+
+
+def takes_marks(model: str) -> bool:
+    """Whether the provider caches of a prompt what is marked, and no more: so it is with Claude, wherever it runs."""
+    return "claude" in model.lower()
+
+
+def marked(message: dict[str, Any]) -> dict[str, Any]:
+    """A message with the marks by which Claude's providers cache a prompt: after the system message, and after the
+    history, which is only appended to between trims."""
+    text = message["content"]
+    if not isinstance(text, str):
+        return message
+    end = len(text) if message["role"] == "system" else text.find(_HISTORY_END) + len(_HISTORY_END)
+    if end < len(_HISTORY_END):
+        return message
+    parts: list[dict[str, Any]] = [{"type": "text", "text": text[:end], "cache_control": {"type": "ephemeral"}}]
+    if text[end:]:
+        parts.append({"type": "text", "text": text[end:]})
+    return {**message, "content": parts}
