@@ -20,6 +20,7 @@ from llm_fsm.forms import LOOPS, SPECIAL
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.operators import OPERATIONS
 from llm_fsm.reply import parse
+from llm_fsm.testing import play_suite
 from tests.guide_blocks import GUIDE, Block, Played, definitions, play, prompt_text, read_blocks, scenes
 
 pytestmark = pytest.mark.anyio
@@ -63,12 +64,19 @@ def where(block: Block) -> str:
 
 @pytest.mark.parametrize("block", BLOCKS, ids=where)
 def test_every_block_says_what_it_is(block: Block) -> None:
-    kinds = {"definition", "fragment", "reply", "prompt", "run", "example"}
+    kinds = {"definition", "fragment", "reply", "prompt", "run", "example", "tests"}
     assert (
         len(kinds & set(block.attributes) - ({"definition"} if "reply" in block.attributes else set())) == 1
     )
     if block.language == "json":
         assert json.loads(block.text)
+
+
+@pytest.mark.parametrize("block", [block for block in BLOCKS if "tests" in block.attributes], ids=where)
+def test_a_file_of_tests_passes(block: Block, tmp_path: Path) -> None:
+    path = tmp_path / "guide.test.json"
+    path.write_text(block.text, encoding="utf-8")
+    assert [failure for result in play_suite(path) for failure in result.failures] == []
 
 
 # -- definitions
@@ -238,6 +246,6 @@ def test_the_contents_lead_to_headings() -> None:
 
 def test_the_guide_names_files_that_exist() -> None:
     root = Path(__file__).parent.parent
-    for name in ("fsm_definitions/product_advice.json", "tests/data/conversations"):
+    for name in ("fsm_definitions/product_advice.json", "tests/conversations/shipped"):
         assert name.rsplit("/", maxsplit=1)[-1] in TEXT
         assert (root / name).exists()

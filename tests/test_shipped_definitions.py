@@ -1,23 +1,19 @@
-"""The shipped definitions, played: every conversation in tests/data/conversations, every state, every transition."""
+"""The shipped definitions, played: every conversation in tests/conversations/shipped, every state, every transition."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llm_fsm import AsyncMachine, Handler, Occasion, Turn, check, create_handler, load
-from llm_fsm.conversation import AsyncConversation
-from llm_fsm.events import ContextRefused, MoveRefused, StateEntered
-from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm import AsyncMachine, Handler, Occasion, check, create_handler, load
+from llm_fsm.cases.running import FileResult, Job, run_job
 from llm_fsm.shipped import definition_paths
 
 pytestmark = pytest.mark.anyio
 
-CONVERSATIONS = sorted((Path(__file__).parent / "data" / "conversations").glob("*.json"))
+CONVERSATIONS = Path(__file__).parent / "conversations" / "shipped"
 EXPECTED = {
     "appointment",
     "feedback",
@@ -77,58 +73,19 @@ def handlers_of(definition: str) -> list[Handler]:
     return []
 
 
-def texts(value: str | list[str] | None) -> list[str]:
-    return [] if value is None else [value] if isinstance(value, str) else value
+def covered(name: str) -> FileResult:
+    """The conversations of a definition, played."""
+    return run_job(Job(file=str(CONVERSATIONS / f"{name}.test.json"), cover=True))
 
 
-def check_words(expected: Mapping[str, Any], said: str) -> None:
-    for part in texts(expected.get("text")):
-        assert part in said
-    for part in texts(expected.get("lacks")):
-        assert part not in said
-
-
-def check_turn(expected: Mapping[str, Any], turn: Turn, conversation: AsyncConversation) -> None:
-    check_words(expected, turn.text)
-    assert turn.state == conversation.state == expected["state"]
-    assert turn.usage.calls == expected["calls"]
-    assert turn.ended is expected.get("ended", False)
-    wanted = expected.get("context", {})
-    assert {key: turn.context.get(key) for key in wanted} == wanted
-    assert not set(expected.get("absent", ())) & set(turn.context)
-    refused = expected.get("refused", {})
-    assert [event.target for event in turn.events if isinstance(event, MoveRefused)] == refused.get(
-        "moves", []
-    )
-    told = [event.key for event in turn.events if isinstance(event, ContextRefused) and event.told]
-    assert told == refused.get("values", [])
-
-
-async def play(script: Mapping[str, Any]) -> AsyncConversation:
-    """Play a conversation, checking what it says of every step."""
-    name = script["definition"]
-    greeting = script.get("greeting")
-    model = ScriptedLLM(greeting["replies"] if greeting else [])
-    machine = AsyncMachine.from_file(
-        definition_paths()[name], model=model, handlers=handlers_of(name), store="memory"
-    )
-    chat = await machine.start(
-        context=script.get("context"), state=script.get("state"), greet=greeting is not None
-    )
-    if greeting:
-        check_words(greeting, chat.greeting)
-        assert (chat.state, len(model.requests)) == (greeting["state"], greeting["calls"])
-    for step in script["steps"]:
-        assert not chat.ended, f"nothing can be said after the end: {step['say']!r}"
-        machine.llm = model = ScriptedLLM(step["replies"])
-        check_turn(step, await chat.send(step["say"]), chat)
-        assert model.remaining == 0
-    return chat
-
-
-@pytest.mark.parametrize("path", CONVERSATIONS, ids=lambda path: path.stem)
-async def test_a_conversation_goes_as_its_script_says(path: Path) -> None:
-    await play(json.loads(path.read_text(encoding="utf-8")))
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_conversations_go_as_their_file_says_and_touch_every_state_and_transition(name: str) -> None:
+    done = covered(name)
+    assert [str(fault) for fault in done.faults] == []
+    assert [failure for result in done.results for failure in result.failures] == []
+    assert len(done.results) >= 2
+    assert done.covered is not None
+    assert [done.covered.coverage.missing(kind) for kind in ("states", "transitions", "keys")] == [[], [], []]
 
 
 @pytest.mark.parametrize("name", sorted(EXPECTED))
@@ -140,32 +97,6 @@ async def test_a_shipped_definition_can_be_talked_to_without_a_model(name: str) 
     chat = await machine.start()
     assert [turn.text for turn in [await chat.send(text) for text in said] if not turn.text] == []
     assert (chat.state, chat.ended) == (ends_in, True)
-
-
-def every_transition(name: str) -> Iterator[str]:
-    definition = load(definition_paths()[name])
-    for state_id, state in definition.states.items():
-        for number in range(len(state.transitions)):
-            yield f"/states/{state_id}/transitions/{number}"
-    for number in range(len(definition.global_transitions)):
-        yield f"/global_transitions/{number}"
-
-
-@pytest.mark.parametrize("name", sorted(EXPECTED))
-async def test_conversations_visit_every_state_and_take_every_transition(name: str) -> None:
-    visited: set[str] = set()
-    taken: set[str] = set()
-    cases = [path for path in CONVERSATIONS if path.stem.split(".")[0] == name]
-    assert len(cases) >= 2
-    for path in cases:
-        chat = await play(json.loads(path.read_text(encoding="utf-8")))
-        for turn in await chat.turns():
-            for event in turn.events:
-                if isinstance(event, StateEntered):
-                    visited |= {event.state, event.previous}
-                    taken.add(event.transition)
-    assert set(load(definition_paths()[name]).states) - visited == set()
-    assert set(every_transition(name)) - taken == set()
 
 
 def test_the_shipped_definitions_are_the_known_ones() -> None:

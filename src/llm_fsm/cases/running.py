@@ -21,6 +21,7 @@ from llm_fsm.cases.tape import Match, Recorder, Replayed
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import TIMEOUT
+from llm_fsm.reading import FilePath
 
 _LEAST = 20
 """Cases that a process of its own is worth."""
@@ -183,6 +184,17 @@ def _covered(loaded: Loaded, player: Player, results: Iterable[Result]) -> Cover
         coverage=coverage,
         ways=ways(program, (name for kind in KINDS for name in coverage.missing(kind))),
     )
+
+
+def play_suite(path: FilePath) -> tuple[Result, ...]:
+    """Play a file of conversation tests with its own replies or recording: how each case went.
+
+    Raises SuiteError with everything that is wrong with the file.
+    """
+    found = run_job(Job(file=os.fspath(path)))
+    if found.faults:
+        raise SuiteError(found.faults)
+    return found.results
 
 
 async def play_named(loaded: Loaded, name: str) -> FileResult:

@@ -2,9 +2,11 @@
 
 `ScriptedLLM` answers from a list; `serve_scripted` is a real OpenAI-compatible server on the loopback
 address; `play`, `reply`, `calls` and `expect` play a conversation and check its turns; `check_folder`
-checks definition files; `store_suite` is the contract that every store must pass.
+checks definition files; `play_suite` plays a file of conversation tests; `store_suite` is the contract that
+every store must pass.
 """
 
+from llm_fsm.cases.running import play_suite
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.testing.conversations import Played, expect, play, reply
 from llm_fsm.testing.definitions import check_folder
@@ -21,6 +23,7 @@ __all__ = [
     "check_folder",
     "expect",
     "play",
+    "play_suite",
     "reply",
     "serve_scripted",
     "store_suite",
