@@ -92,6 +92,12 @@ def test_a_table_makes_a_case_of_each_row_and_values_keep_their_types() -> None:
     ]
 
 
+def test_what_is_always_a_text_stays_one_in_a_table() -> None:
+    case = {"name": "{{n}}", "table": [{"n": 5}], "steps": [{"say": "{{n}}", "expect": {"text": ["{{n}}"]}}]}
+    [play] = read(cases=[case]).plays
+    assert (play.name, play.case.steps[0].say) == ("5", "5")
+
+
 def test_rows_of_one_name_are_numbered() -> None:
     case = {"name": "same", "table": [{"who": "Ada"}, {"who": "Bob"}], "context": {"who": "{{who}}"}}
     assert [play.name for play in read(cases=[case]).plays] == ["same [1]", "same [2]"]
@@ -101,6 +107,23 @@ def test_rows_of_one_name_are_numbered() -> None:
     ("text", "said"),
     [
         ('{"definition": "order",\n "cass": []}', ['2:2: error: unknown key "cass"; did you mean "cases"?']),
+        (
+            '{"definition": "order",\n "steps": [], "steps": []}',
+            ['2:15: error: the key "steps" stands here a second time, first in line 2; keep one of them'],
+        ),
+        ('{"definition": "order", "cases": [{"table": []}]}', ["1:45: error: the table has no rows"]),
+        (
+            '{"definition": "order", "cases": [7]}',
+            ["1:35: error: a case: expected an object, found the number 7"],
+        ),
+        (
+            '{"definition": "order", "steps": [{"wait": 0}]}',
+            ["1:44: error: wait: it must be greater than 0"],
+        ),
+        (
+            ORDER + '{"say": "x", "expect": {"text": {"matches": "("}}}]}]}',
+            ["2:45: error: '(' is no regular expression (RE2)"],
+        ),
         ('{"definition": "order"}', ["1:1: error: there is no case in this file"]),
         ('{"steps": []}', ['1:1: error: the key "definition" is missing']),
         ("[]", ["1:1: error: a file of tests is one JSON object, not an empty list"]),

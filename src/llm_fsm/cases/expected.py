@@ -6,14 +6,24 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, model_validator
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from llm_fsm.cases.written import JsonObject, Rule, Texts, Written
+from llm_fsm.cases.written import JsonObject, Rule, Texts, Written, wrong
+from llm_fsm.conditions import ConditionError, evaluate
 from llm_fsm.events import Event
 
 _EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__()}
 _EVENT_FIELDS = frozenset({"type", *(item.name for kind in _EVENTS.values() for item in fields(kind))})
+
+
+def _patterns(found: list[str]) -> list[str]:
+    for pattern in found:
+        try:
+            evaluate({"matches": ["", {"var": "pattern"}]}, {"pattern": pattern})
+        except ConditionError as error:
+            raise wrong(f"{pattern!r} is no regular expression (RE2): {error}") from error
+    return found
 
 
 class WordsExpected(Written):
@@ -23,7 +33,7 @@ class WordsExpected(Written):
 
     contains: Texts = []
     """Texts that must all stand in the words; letter case counts."""
-    matches: Texts = []
+    matches: Annotated[Texts, AfterValidator(_patterns)] = []
     """Regular expressions (RE2) that must all be found in the words."""
     equals: str | None = None
     """The whole words."""

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from llm_fsm import source
-from llm_fsm.cases.faults import Fault, SuiteError, Text, in_order, meant
+from llm_fsm.cases.faults import Fault, SuiteError, Text, in_order, meant, quoted
 from llm_fsm.cases.sense import nonsense, sense_of
 from llm_fsm.cases.suite import Case, Suite, User, merged
 from llm_fsm.cases.table import expanded, lacking, named_apart
@@ -112,10 +113,38 @@ def _document(text: str, file: str) -> dict[str, Any]:
     except source.SourceError as error:
         place = Fault(message=error.message, hint=error.hint, file=file, line=error.line, column=error.column)
         raise SuiteError([place]) from error
+    twice = _duplicates(text)
+    if twice:
+        raise SuiteError([replace(found, file=file) for found in twice])
     if not isinstance(document, dict):
         said = f"a file of tests is one JSON object, not {describe(document)}"
         raise SuiteError([Fault(message=said, file=file, line=1, column=1)])
     return document
+
+
+def _duplicates(text: str) -> list[Fault]:
+    """Keys that stand twice in one object; where they stand is only looked up when there are any."""
+    seen = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal seen
+        seen = seen or len({key for key, _ in pairs}) < len(pairs)
+
+    try:
+        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=look)
+    except (ValueError, RecursionError):  # comments and trailing commas: the scanner reads them
+        seen = True
+    if not seen:
+        return []
+    return [
+        Fault(
+            message=f"the key {quoted(found.key)} stands here a second time, first in line {found.first.line}",
+            hint="keep one of them",
+            line=found.position.line,
+            column=found.position.column,
+        )
+        for found in source.scan(text).duplicates
+    ]
 
 
 class _Reader:
@@ -166,6 +195,9 @@ class _Reader:
 
     def rows(self, suite: Suite, case: Any, pointer: str, default: str) -> Iterator[Play]:
         rows = case.get("table") if isinstance(case, dict) else None
+        if rows == []:
+            self.fault("the table has no rows", f"{pointer}/table")
+            return
         if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
             found = self.valid(Case, case, pointer)
             if found is not None:
@@ -209,7 +241,7 @@ class _Reader:
     def note(self, detail: ErrorDetails, pointer: str) -> None:
         place = pointer + "".join(f"/{escape(str(part))}" for part in detail["loc"])
         context = detail.get("ctx", {})
-        kind, name = detail["type"], str(detail["loc"][-1]) if detail["loc"] else "the file"
+        kind, name = detail["type"], _named(detail["loc"], "a case" if pointer else "the file")
         if kind == "unknown_key":
             key = context["key"]
             self.fault(
@@ -235,7 +267,7 @@ class _Reader:
         elif kind in _EXPECTED:
             self.fault(f"{name}: expected {_EXPECTED[kind]}, found {describe(detail['input'])}", place)
         else:
-            self.fault(f"{name}: {detail['msg']}", place)
+            self.fault(f"{name}: {detail['msg'].replace('Input should', 'it must')}", place)
 
     def sense(self, flows: Flows, suite: Suite, plays: Sequence[Play]) -> None:
         """Note what the definition, with those that it calls, makes impossible."""
@@ -298,6 +330,13 @@ class _Reader:
                 return None, None
             path = os.fspath(shipped[given])
         return load_text(read(path), file=path).definition, path
+
+
+def _named(loc: tuple[int | str, ...], whole: str) -> str:
+    """What a place is called in a message."""
+    if not loc:
+        return whole
+    return f"item {loc[-1] + 1} of {_named(loc[:-1], whole)}" if isinstance(loc[-1], int) else loc[-1]
 
 
 def _first(outer: dict[str, Any], rows: list[Any]) -> dict[str, Any]:

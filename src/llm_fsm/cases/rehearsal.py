@@ -60,7 +60,7 @@ class Rehearsal:
         turn: Turn | None = None
         try:
             turn = await self.began(greet=greet)
-        except (LLMFSMError, ValueError) as raised:
+        except (LLMFSMError, ValueError, OverflowError) as raised:
             error = f"{type(raised).__name__}: {raised}"
         expect = None if start is None else start.expect
         self.close(
@@ -71,7 +71,7 @@ class Rehearsal:
         """Later steps go on after a failed greeting."""
         try:
             await self.began(greet=False)
-        except (LLMFSMError, ValueError):
+        except (LLMFSMError, ValueError, OverflowError):
             return False
         return True
 
@@ -98,7 +98,7 @@ class Rehearsal:
         error: str | None = None
         try:
             turn = await self.happen(self.chat, step)
-        except (LLMFSMError, ValueError) as raised:
+        except (LLMFSMError, ValueError, OverflowError) as raised:
             error = f"{type(raised).__name__}: {raised}"
         pointer = f"{self.play.pointer}/steps/{number - 1}"
         self.close(_At(f"step {number}", pointer, step.say, step.expect), turn, error)

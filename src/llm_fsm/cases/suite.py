@@ -17,7 +17,7 @@ from llm_fsm.cases.expected import Expect
 from llm_fsm.cases.scripted import FunctionFixture, HandlerFixture, Reply, ToolFixture
 from llm_fsm.cases.written import JsonObject, Rule, Written, wrong
 
-Seconds = Annotated[float, Field(gt=0)]
+Seconds = Annotated[float, Field(gt=0, le=1e9)]
 
 
 def _moment(value: object) -> object:
@@ -30,7 +30,7 @@ def _moment(value: object) -> object:
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
 
 
-Moment = Annotated[float, BeforeValidator(_moment, json_schema_input_type=str | float)]
+Moment = Annotated[float, Field(ge=0, le=2e11), BeforeValidator(_moment, json_schema_input_type=str | float)]
 
 
 class Setup(Written):

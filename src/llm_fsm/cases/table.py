@@ -13,20 +13,24 @@ from typing import Any
 from llm_fsm.source import escape
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
+_TEXTS = frozenset({"say", "name", "description", "message", "text", "contains", "matches", "equals"})
 Row = Mapping[str, Any]
 
 
-def expanded(value: Any, row: Row) -> Any:
-    """The value with the row's values in its texts and keys; columns that the row lacks stay as they are."""
+def expanded(value: Any, row: Row, key: str = "") -> Any:
+    """The value with the row's values in its texts and keys; columns that the row lacks stay as they are.
+
+    `key`: under which it stands; some hold texts only.
+    """
     if isinstance(value, str):
         whole = _COLUMN.fullmatch(value)
-        if whole is not None and whole[1] in row:
+        if whole is not None and whole[1] in row and key not in _TEXTS:
             return row[whole[1]]
         return _COLUMN.sub(lambda found: _text(row[found[1]]) if found[1] in row else found[0], value)
     if isinstance(value, list):
-        return [expanded(item, row) for item in value]
+        return [expanded(item, row, key) for item in value]
     if isinstance(value, dict):
-        return {str(expanded(key, row)): expanded(item, row) for key, item in value.items()}
+        return {expanded(name, row, "name"): expanded(item, row, name) for name, item in value.items()}
     return value
 
 

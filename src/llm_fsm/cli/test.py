@@ -221,11 +221,15 @@ def _check(
 def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
     """Play everything once and give the exit code."""
     began = time.perf_counter()
+    found: list[FileResult] = []
+    interrupted = False
     try:
-        found = list(_played(wanted))
+        found.extend(_played(wanted))
+    except KeyboardInterrupt:
+        interrupted = True
     except (selection.NoSuchPathError, selection.ExpressionError, ConfigurationError) as error:
         raise Failure(str(error), USAGE) from error
-    except (click.ClickException, KeyboardInterrupt):
+    except click.ClickException:
         raise
     except Exception as error:  # whatever is raised here is a fault of ours
         if ctx is not None and ctx.ensure_object(Settings).verbose:
@@ -234,6 +238,8 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
         return INTERNAL
     report = FORMATS[wanted.form](found, time.perf_counter() - began)
     _give(wanted, report)
+    if interrupted:
+        raise Failure("interrupted", INTERRUPTED)
     enough = not wanted.job.cover or _covered(wanted, found)
     if not enough or not all(one.passed for one in found):
         return FAILED
