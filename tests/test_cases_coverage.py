@@ -123,6 +123,63 @@ def test_work_is_covered_with_its_key_results_and_what_happens_by_itself(tmp_pat
     assert missing(covered(tmp_path, WORK, good, late, bad).coverage) == {}
 
 
+TALK: dict[str, Any] = {
+    "name": "talk",
+    "initial_state": "ask",
+    "patterns": ["correct", "cancel", "repeat", "silence"],
+    "states": {
+        "ask": {
+            "purpose": "Name?",
+            "required_context_keys": ["name"],
+            "transitions": [{"target_state": "end", "description": "The name is known"}],
+        },
+        "help": {
+            "purpose": "Help?",
+            "transitions": [{"target_state": "helped", "description": "It is clear"}],
+        },
+        "helped": {"reply": "Helped."},
+        "end": {"reply": "Bye."},
+    },
+    "global_transitions": [{"target_state": "help", "description": "Asks for help", "return": True}],
+}
+
+
+def test_patterns_and_digressions_are_covered(tmp_path: Path) -> None:
+    steps: list[dict[str, Any]] = [
+        {"say": "Bob", "reply": {"to": "ask", "set": {"name": "Bob"}, "message": "Hm?"}},
+        {"say": "what?", "reply": {"to": "repeat", "message": ""}, "expect": {"events": ["Repaired"]}},
+        {
+            "say": "Ada!",
+            "reply": {"set": {"name": "Ada"}, "message": "Ah."},
+            "expect": {"events": ["Corrected"]},
+        },
+        {"say": "help", "reply": {"to": "help", "message": "Ok"}, "expect": "help"},
+        {"say": "ok", "reply": {"to": "helped"}, "expect": {"state": "ask", "events": ["FlowReturned"]}},
+    ]
+    missed = missing(covered(tmp_path, TALK, {"name": "c", "steps": steps}).coverage)
+    assert missed["patterns"] == ["/patterns/cancel", "/patterns/silence"]
+    assert missed["transitions"] == ["/states/ask/transitions/0"]
+    silent = {"name": "silent", "steps": [steps[0], {"wait": 300}, {"say": "x", "reply": {"to": "cancel"}}]}
+    assert "patterns" not in missing(covered(tmp_path, TALK, {"name": "c", "steps": steps}, silent).coverage)
+
+
+def test_what_is_called_is_covered_by_its_name(tmp_path: Path) -> None:
+    (tmp_path / "pay.json").write_text(json.dumps({**SHOP, "name": "pay"}))
+    caller = {
+        "name": "caller",
+        "initial_state": "pay",
+        "states": {
+            "pay": {"kind": "subflow", "flow": "pay.json", "transitions": [{"target_state": "done"}]},
+            "done": {"reply": "Done."},
+        },
+    }
+    case = {**age(20), "greet": True, "start": {"reply": {"message": "How old?"}}}
+    case["steps"][0]["expect"] = {"state": "done", "ended": True}
+    found = covered(tmp_path, caller, case)
+    assert missing(found.coverage)["states"] == ["pay.json#/states/milk", "pay.json#/states/left"]
+    assert found.coverage.counts["transitions"]["pay.json#/states/ask/transitions/0"] == 1
+
+
 def test_parts_of_one_file_are_put_together(tmp_path: Path) -> None:
     covered(tmp_path, SHOP, age(20), age(3))
     file = str(tmp_path / "x.test.json")

@@ -211,6 +211,14 @@ def test_too_few_and_too_many_replies_are_told() -> None:
     ]
 
 
+def test_an_error_is_told_before_what_was_not_asked_for() -> None:
+    steps = [{"end": True}, {"say": "x", "reply": TO_BYE, "expect": {"ended": False}}]
+    assert missed({"steps": steps}) == [
+        "step 2: it failed: ConversationEnded: This conversation has been closed; please start a new one.",
+        "step 2: expected ended false, but it is true",
+    ]
+
+
 def test_later_steps_go_on_after_a_failed_one_and_misses_have_their_lines() -> None:
     text = """{"definition": "greeting", "cases": [{"name": "c",
   "start": {"expect": "hello"},

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.codes import step, steps
 from llm_fsm.conditions import test
 from llm_fsm.context import has
@@ -24,6 +25,7 @@ from llm_fsm.transition import Guard, Move, verdict
 
 Kind = Literal["states", "transitions", "conditions", "keys", "key_results", "patterns"]
 _SHARED = "/global_transitions/"
+_PATTERNS = "/patterns/"
 KINDS: tuple[Kind, ...] = ("states", "transitions", "conditions", "keys", "key_results", "patterns")
 
 
@@ -79,7 +81,7 @@ def elements(program: Program) -> Iterator[tuple[Kind, str]]:
             place = _named(name, f"/states{step(state_id)}")
             yield "states", place
             for move in plan.moves:
-                if not move.pointer.startswith(_SHARED):
+                if not move.pointer.startswith((_SHARED, _PATTERNS)):
                     yield from _of_move(name, move)
             for key in ("on_timeout", "on_exhausted"):
                 target = getattr(plan.state, key)
@@ -94,7 +96,7 @@ def elements(program: Program) -> Iterator[tuple[Kind, str]]:
         for pointer in sorted(pointer for pointer in shared if pointer.startswith(_SHARED)):
             yield from _of_move(name, shared[pointer])
         for pattern in flow.definition.patterns:
-            yield "patterns", _named(name, f"/patterns/{pattern}")
+            yield "patterns", _named(name, f"{_PATTERNS}{pattern}")
 
 
 def _of_move(flow: str, move: Move) -> Iterator[tuple[Kind, str]]:
@@ -139,7 +141,9 @@ class _Touched:
         match event:
             case ev.StateEntered():
                 self.decided(session, event.transition)
-                if event.transition:
+                if event.transition.startswith(_PATTERNS):
+                    self.pattern(session, event.transition.removeprefix(_PATTERNS))
+                elif event.transition:
                     self.counts["transitions"][_named(session.flow, event.transition)] += 1
                 elif event.by in ("timeout", "exhausted"):
                     self.counts["transitions"][f"{self.at(session)}/on_{event.by}"] += 1
@@ -147,6 +151,17 @@ class _Touched:
                 self.decided(session, "")
             case ev.KeyResultChecked():
                 self.key_result(session, event)
+            case fe.Repaired(pattern=pattern):
+                self.pattern(session, pattern)
+            case fe.Corrected():
+                self.pattern(session, "correct")
+            case ev.Reminded(id="silence"):
+                self.pattern(session, "silence")
+
+    def pattern(self, session: Session, name: str) -> None:
+        """A pattern was used: it counts where it is switched on, in the definition at work or the one started."""
+        for place in {session.flow, ""}:
+            self.counts["patterns"][_named(place, f"{_PATTERNS}{name}")] += 1
 
     def decided(self, session: Session, taken: str) -> None:
         """The conditions that were looked at: of states that decide, no further than the move that was made."""

@@ -11,9 +11,12 @@ from pydantic_core import PydanticCustomError
 
 from llm_fsm.cases.written import JsonObject, Rule, Texts, Written, wrong
 from llm_fsm.conditions import ConditionError, evaluate
+from llm_fsm.event_json import NAMES
 from llm_fsm.events import Event
 
-_EVENTS: Mapping[str, type[Event]] = {kind.__name__: kind for kind in Event.__subclasses__()}
+_EVENTS: Mapping[str, type[Event]] = {
+    kind.__name__: kind for kind in Event.__subclasses__() if kind.__name__ in NAMES
+}
 _EVENT_FIELDS = frozenset({"type", *(item.name for kind in _EVENTS.values() for item in fields(kind))})
 
 

@@ -132,12 +132,15 @@ class Rehearsal:
                 Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state)
             )
         wrong = self.model.done(self.secrets)
-        for what in (*([wrong] if wrong else ()), *self.stage.misses):
-            self.missed.append((at.name, Miss(at.pointer, what)))
-        self.stage.misses.clear()
-        if error is not None and not wrong and (at.expect is None or at.expect.error is None):
+        unanswered = error is not None and wrong is not None and wrong in error
+        expected = at.expect is not None and at.expect.error is not None
+        if wrong is not None and (error is None or unanswered):
+            self.missed.append((at.name, Miss(at.pointer, wrong)))
+        elif error is not None and not expected:
             self.missed.append((at.name, Miss(at.pointer, f"it failed: {error}")))
-        if at.expect is not None and not (wrong and error):
+        self.missed += [(at.name, Miss(at.pointer, what)) for what in self.stage.misses]
+        self.stage.misses.clear()
+        if at.expect is not None and not unanswered:
             self.check(at.name, at.expect, self.seen(turn, error), f"{at.pointer}/expect")
 
     def check(self, name: str, expect: Expect, seen: Seen, pointer: str) -> None:

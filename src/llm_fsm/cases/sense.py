@@ -30,10 +30,11 @@ class Nonsense(NamedTuple):
 
 
 class Sense(NamedTuple):
-    """What a definition knows. `keys` None: any context key may be set; `states` None: states of others may be met."""
+    """What a definition knows, with those that it calls. `written` None: any context key may be set."""
 
     definition: Definition
-    states: frozenset[str] | None
+    states: frozenset[str]
+    patterns: frozenset[str]
     tools: frozenset[str]
     functions: frozenset[str]
     written: frozenset[str] | None
@@ -52,7 +53,8 @@ def sense_of(flows: Flows, suite: Suite, cases: Iterable[Case]) -> Sense:
     states = frozenset(state_id for one in every for state_id in one.states)
     return Sense(
         definition=definition,
-        states=None if any(one.patterns for one in every) else states,
+        states=states,
+        patterns=frozenset(name for one in every for name in one.patterns),
         tools=frozenset(name for one in every for name in one.tools) | MEMORY_TOOLS,
         functions=frozenset(name for one in every for name in function_names(one)),
         written=declared | outputs | frozenset(_OWN_KEYS) if declared else None,
@@ -115,7 +117,7 @@ def _replies(sense: Sense, step: Step, pointer: str) -> Iterator[Nonsense]:
     """A lone reply that moves to no state; with a second one behind it, that is what is tested."""
     script = step.script
     to = script[0].to if len(script) == 1 else None
-    if to is not None:
+    if to is not None and to not in sense.patterns:
         place = f"{pointer}/reply/to" if step.reply is not None else f"{pointer}/replies/0/to"
         yield from _states(sense, [to], place, "the reply moves to {}, which is no state of the definition")
 
@@ -124,9 +126,13 @@ def _states(
     sense: Sense, names: Iterable[str], pointer: str, said: str = "the definition has no state {}"
 ) -> Iterator[Nonsense]:
     for number, name in enumerate(names):
-        if sense.states is not None and name not in sense.states:
+        if name not in sense.states:
             place = f"{pointer}/{number}"
-            yield Nonsense(place, said.format(repr(name)), meant(name, sense.definition.states))
+            yield Nonsense(
+                place,
+                said.format(repr(name)),
+                meant(name, (*sense.definition.states, *sense.definition.patterns)),
+            )
 
 
 def _expect(sense: Sense, expect: Expect | None, pointer: str, *, denied: bool = False) -> Iterator[Nonsense]:
