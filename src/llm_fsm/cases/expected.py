@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
+from functools import cache
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonValue, model_validator
@@ -78,6 +79,7 @@ class EventExpected(Written):
     """The type of the event, such as MoveRefused; the other keys are fields of it."""
 
     @classmethod
+    @cache
     def known_keys(cls) -> frozenset[str]:
         """Any key: which ones an event has is said by its type."""
         return _EVENT_FIELDS

@@ -44,7 +44,9 @@ class Sense(NamedTuple):
 def sense_of(flows: Flows, suite: Suite, cases: Iterable[Case]) -> Sense:
     """What can be in the conversations of these cases, on a definition and those that it calls."""
     definition, every = flows.root.definition, definitions_of(flows)
-    declared = frozenset(definition.key_schemas)
+    declared = (
+        frozenset(key for one in every for key in one.key_schemas) if definition.key_schemas else frozenset()
+    )
     outputs = {key for one in every for ref in one.tools.values() for key in ref.output}
     outputs |= {key for one in every for state in one.states.values() for key in state.output}
     for setup in (suite, *cases):

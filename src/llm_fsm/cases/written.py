@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, model_validator
@@ -57,6 +58,7 @@ class Written(BaseModel):
         return given
 
     @classmethod
+    @cache
     def known_keys(cls) -> frozenset[str]:
         """The keys that may stand in such an object."""
         return frozenset(field.alias or name for name, field in cls.model_fields.items())
