@@ -70,6 +70,7 @@ class _Arriving:
         """Wait for the first piece of the reply's text. Raises ModelError where the answer is none."""
         if self._response.content_type != "text/event-stream":
             self._whole = parse_payload(await _read(self._response, MAX_ANSWER))
+            self.reply(attempts=0, seconds=0.0)
             return
         while not self._first and not self._over:
             self._first = await self._more()
@@ -107,9 +108,16 @@ class _Arriving:
             await self._drain()
         return pieces
 
-    def completion(self) -> Any:
+    def reply(self, *, attempts: int, seconds: float) -> ModelReply:
         """The whole answer. Raises ModelError."""
-        return self._chunks.completion() if self._whole is None else self._whole
+        return read_completion(
+            self._chunks.completion() if self._whole is None else self._whole,
+            model=self.asked.model,
+            mode=self.asked.mode,
+            attempts=attempts,
+            seconds=seconds,
+            tools=self.asked.tools,
+        )
 
     def close(self) -> None:
         """Give the connection back, or close it where the answer was not read to its end."""
@@ -187,22 +195,14 @@ class CompatLLM:
         try:
             async for piece in arriving.pieces(self._retry.attempt_timeout):
                 yield piece
-            completion = arriving.completion()
+            reply = arriving.reply(attempts=retries.sent, seconds=retries.seconds)
         except TimeoutError as error:
             raise ModelError(f"{self._where} stopped in the middle of its reply", retryable=True) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ModelError(self._broken(error), retryable=True) from error
         finally:
             arriving.close()
-        asked = arriving.asked
-        yield read_completion(
-            completion,
-            model=asked.model,
-            mode=asked.mode,
-            attempts=retries.sent,
-            seconds=retries.seconds,
-            tools=asked.tools,
-        )
+        yield reply
 
     async def _open(self, body: bytes, asked: _Asked, seconds: float) -> _Arriving:
         """A reply of which the first piece has come."""

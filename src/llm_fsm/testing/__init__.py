@@ -10,11 +10,14 @@ from llm_fsm.cases.running import play_suite
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.testing.conversations import Played, expect, play, reply
 from llm_fsm.testing.definitions import check_folder
+from llm_fsm.testing.faults import FAULTS, FaultyStream
 from llm_fsm.testing.http import HttpReply
 from llm_fsm.testing.server import serve_scripted
 from llm_fsm.testing.stores import StoreCheck, store_suite
 
 __all__ = [
+    "FAULTS",
+    "FaultyStream",
     "HttpReply",
     "Played",
     "ScriptedLLM",

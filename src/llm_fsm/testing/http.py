@@ -17,7 +17,8 @@ class HttpReply:
     """An answer below the level of a model's words: any status, any bytes, late, or never whole.
 
     `body`: bytes and text are sent as they stand, other values as JSON. `delay`: seconds before the first
-    byte (`math.inf` never answers). `cut_after`: bytes of the body after which the connection is broken.
+    byte (`math.inf` never answers). `cut_after`: bytes of the body after which the connection is broken. `pace`:
+    seconds before each byte of the body.
     """
 
     status: int = 200
@@ -25,6 +26,7 @@ class HttpReply:
     headers: Mapping[str, str] = field(default_factory=dict)
     delay: float = 0.0
     cut_after: int | None = None
+    pace: float = 0.0
 
 
 def read_head(head: bytes) -> tuple[str, str, dict[str, str]]:
@@ -46,13 +48,26 @@ async def send(writer: asyncio.StreamWriter, reply: HttpReply) -> bool:
         body = json.dumps(body).encode()
     headers = {"content-type": "application/json", "content-length": str(len(body))}
     headers |= {name.lower(): value for name, value in reply.headers.items()}
-    writer.write(_head(reply.status, headers) + body[: reply.cut_after])
+    body = body[: reply.cut_after]
+    if reply.pace:
+        writer.write(_head(reply.status, headers))
+        for byte in body:
+            await writer.drain()
+            await asyncio.sleep(reply.pace)
+            writer.write(bytes((byte,)))
+    else:
+        writer.write(_head(reply.status, headers) + body)
     await writer.drain()
     return reply.cut_after is None
 
 
-async def stream(writer: asyncio.StreamWriter, events: Iterator[bytes]) -> bool:
-    """Send server-sent events as they come, in chunked transfer coding."""
+async def stream(
+    writer: asyncio.StreamWriter, events: Iterator[bytes], *, pause: float = 0.0, cut: bool = False
+) -> bool:
+    """Send server-sent events as they come, in chunked transfer coding; False when it was cut before its end.
+
+    `pause`: seconds after each event.
+    """
     headers = {
         "content-type": "text/event-stream",
         "transfer-encoding": "chunked",
@@ -62,9 +77,12 @@ async def stream(writer: asyncio.StreamWriter, events: Iterator[bytes]) -> bool:
     for event in events:
         writer.write(b"%x\r\n%b\r\n" % (len(event), event))
         await writer.drain()
-    writer.write(b"0\r\n\r\n")
+        if pause:
+            await asyncio.sleep(pause)
+    if not cut:
+        writer.write(b"0\r\n\r\n")
     await writer.drain()
-    return True
+    return not cut
 
 
 def _head(status: int, headers: Mapping[str, str]) -> bytes:

@@ -31,6 +31,7 @@ from llm_fsm.testing.completions import (
     refusal,
     reply_form,
 )
+from llm_fsm.testing.faults import FaultyStream
 from llm_fsm.testing.http import HttpReply, read_head, send, stream
 
 MAX_BODY = 64 * 2**20
@@ -45,7 +46,7 @@ class SeenRequest:
     headers: Mapping[str, str]
 
 
-Said: TypeAlias = str | dict[str, Any] | HttpReply
+Said: TypeAlias = str | dict[str, Any] | HttpReply | FaultyStream
 Policy: TypeAlias = Callable[[dict[str, Any]], Said]
 
 
@@ -59,7 +60,8 @@ def serve_scripted(
 ) -> ScriptedServer:
     """A server that gives one reply a request; use it with `with` or `async with`.
 
-    `replies`: a text or dict (as JSON) is the model's words, an `HttpReply` is sent as it says, a callable
+    `replies`: a text or dict (as JSON) is the model's words, an `HttpReply` is sent as it says, and so is a
+    `FaultyStream` (see `llm_fsm.testing.faults`, which has a catalogue of faults), a callable
     is given the request's JSON and returns one of these; a dict with `tool_calls`, as `calls` makes it, calls
     tools; one callable instead of the list answers every
     request. With `loop` the list starts again when it is used up; without it further requests get status
@@ -163,6 +165,11 @@ class ScriptedServer:
             await asyncio.sleep(self._delay)
         if isinstance(said, HttpReply):
             return await send(writer, said)
+        if isinstance(said, FaultyStream):
+            if body.get("stream"):
+                pieces, cut = said.pieces(body, number), said.cut_after is not None
+                return await stream(writer, pieces, pause=said.pause, cut=cut)
+            said = said.text
         try:
             text, calls = _words(said, number)
         except (TypeError, ValueError) as error:
