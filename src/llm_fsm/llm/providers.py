@@ -88,8 +88,9 @@ def marked(message: dict[str, Any]) -> dict[str, Any]:
     text = message["content"]
     if not isinstance(text, str):
         return message
-    end = len(text) if message["role"] == "system" else text.find(_HISTORY_END) + len(_HISTORY_END)
-    if end < len(_HISTORY_END):
+    before, history_end, _ = text.partition(_HISTORY_END)
+    end = len(text) if message["role"] == "system" else len(before + history_end)
+    if message["role"] != "system" and not history_end:
         return message
     parts: list[dict[str, Any]] = [{"type": "text", "text": text[:end], "cache_control": {"type": "ephemeral"}}]
     if text[end:]:
