@@ -9,6 +9,8 @@ import pytest
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm import records
+from llm_fsm.effects import HandlerResult, Point, RunHandlers
+from llm_fsm.llm.offline_patterns import pattern_of
 from llm_fsm.names import PATTERNS
 from llm_fsm.program import Program
 from llm_fsm.running import due_rows
@@ -534,3 +536,34 @@ def test_patterns_of_the_caller_work_in_a_subflow() -> None:
     done = say(program, begun.session, "what?", reply("repeat", ""))
     assert done.text == "Which day?"
     assert "cancel" in enum(done)
+
+
+@pytest.mark.parametrize(
+    ("text", "pattern"),
+    [
+        ("Stop!", "cancel"),
+        ("please start over", "restart"),
+        ("Pardon?", "repeat"),
+        ("I'd rather not", "skip"),
+        ("what do you mean", "clarify"),
+        ("I want to talk to a human", "handover"),
+        ("Ada", None),
+        ("I want to stop by your shop tomorrow with my two little dogs", None),
+    ],
+)
+def test_without_a_model_plain_phrases_name_a_pattern(text: str, pattern: str | None) -> None:
+    assert pattern_of(text, PATTERNS, ()) == pattern
+    assert pattern_of(text, (), ()) is None
+
+
+def test_a_transition_of_the_definition_goes_before_the_pattern() -> None:
+    assert pattern_of("cancel", PATTERNS, [{"@cancel"}]) is None
+
+
+def test_a_veto_keeps_what_was_to_be_left_out() -> None:
+    def forbid(wanted: RunHandlers) -> HandlerResult | None:
+        veto = "first the address" if wanted.point is Point.PRE_TRANSITION else None
+        return HandlerResult(handler="h", veto=veto)
+
+    done = say(FORM, at("mail"), "no", reply("skip", "Fine."), handler=forbid)
+    assert (done.session.state, done.text) == ("mail", "What now?")

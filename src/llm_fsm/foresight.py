@@ -186,4 +186,5 @@ def turn_view(
         choices=choices,
         refused=refused,
         task=task,
+        patterns=named(program.patterns),
     )

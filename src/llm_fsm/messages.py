@@ -160,6 +160,8 @@ class TurnView:
     """Why the previous reply to the same message was not accepted."""
     task: bool = False
     """A task asks: the reply is its output, in plain words, not a reply in the form of a turn."""
+    patterns: tuple[str, ...] = ()
+    """Repair patterns that a reply may name instead of a state."""
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.changed` can copy it

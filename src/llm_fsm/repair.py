@@ -154,9 +154,14 @@ class Repairing(Speaking):
             self.say_fixed()
             self.ask_again("")
             return
+        move = next(move for move in moves if move.target == targets[0])
+        if (yield from self.vetoed(move)) is not None:
+            self.say_fixed()
+            self.ask_again(self.last_words())
+            return
         self.note(fe.Repaired(pattern="skip", how="moved"))
         self.say("skip", words=message)
-        yield from self.enter(next(move for move in moves if move.target == targets[0]), "skip")
+        yield from self.enter(move, "skip")
         yield from self.settle()
         foreseen = look.arrivals.get(targets[0], frozenset())
         yield from self.complete_words(frozenset((flow, state) for state in foreseen))

@@ -15,6 +15,7 @@ from llm_fsm.conditions import ConditionError, evaluate, truthy
 from llm_fsm.context import has
 from llm_fsm.errors import ModelError
 from llm_fsm.llm import offline_wording as wording
+from llm_fsm.llm.offline_patterns import pattern_of
 from llm_fsm.llm.offline_update import MAX_CHARS, read_update
 from llm_fsm.llm.offline_vocabulary import is_question, meanings, polarity, words_of
 from llm_fsm.messages import Choice, LLMRequest, ModelReply, TurnView
@@ -56,6 +57,9 @@ def answer(view: TurnView) -> dict[str, Any]:
     if view.refused:
         words = wording.join("That is not possible now", wording.request(view.wanted) or _options(view, {}))
         return _reply(view.state, {}, words)
+    pattern = pattern_of(view.user, view.patterns, (_named(choice) for choice in view.choices))
+    if pattern is not None:
+        return _reply(pattern, {}, "")
     update = read_update(view)
     choice = pick(view, update)
     if choice is None:
