@@ -37,6 +37,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "recovery",
         "running",
         "shipped",
+        "transfer",
         "voice",
     ),
     "ports": (

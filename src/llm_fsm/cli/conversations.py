@@ -13,6 +13,7 @@ import click
 from llm_fsm.cli import printing, transcript
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, open_existing
+from llm_fsm.cli.transfers import doctor, export_, fork_, import_
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.flows import read_document
 from llm_fsm.records import TurnRecord, parse
@@ -25,7 +26,11 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON."
 @click.group()
 @verbose_option
 def conversations() -> None:
-    """List, show and delete stored conversations."""
+    """List, show, copy, move, check and delete stored conversations."""
+
+
+for command in (export_, import_, fork_, doctor):
+    conversations.add_command(command)
 
 
 @conversations.command("list")

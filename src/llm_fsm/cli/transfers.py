@@ -1,0 +1,122 @@
+"""`llm-fsm conversations export`, `import`, `fork` and `doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+import click
+
+from llm_fsm.cli import printing
+from llm_fsm.cli.exits import STORE, Failure
+from llm_fsm.cli.options import db_option, open_existing, open_store
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.stores.base import Store
+from llm_fsm.transfer import Complaint, examine, export, fork, take_in
+
+_PAGE = 500
+
+
+@click.command("export")
+@click.argument("conversation_ids", metavar="[ID]...", nargs=-1)
+@db_option
+@verbose_option
+def export_(conversation_ids: Sequence[str], db: str | None) -> None:
+    """Print conversations as JSON, one a line; without an ID all of them."""
+    store = open_existing(db)
+    if store is not None:
+        asyncio.run(_export(store, conversation_ids))
+    elif conversation_ids:
+        raise Failure(f"there is no conversation {conversation_ids[0]!r} in this store")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--id", "new_id", metavar="ID", help="Keep the one conversation under another id.")
+@db_option
+@verbose_option
+def import_(file: str, new_id: str | None, db: str | None) -> None:
+    """Keep conversations that `export` printed; those before a failing one are kept. FILE may be -."""
+    try:
+        with click.open_file(file, encoding="utf-8") as lines:
+            texts = [line for line in lines if line.strip()]
+    except UnicodeDecodeError as error:
+        raise Failure(
+            f"{file}: is no UTF-8 text; `conversations export` prints what can be imported"
+        ) from error
+    if new_id is not None and len(texts) != 1:
+        raise click.UsageError("--id is for a file with one conversation")
+    asyncio.run(_import(open_store(db), texts, new_id))
+
+
+@click.command("fork")
+@click.argument("conversation_id", metavar="ID")
+@click.argument("new_id", metavar="NEW_ID")
+@click.option(
+    "--turn", type=click.IntRange(min=0), help="As it was after this turn, instead of as it is now."
+)
+@db_option
+@verbose_option
+def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -> None:
+    """Copy a conversation to a new id."""
+    store = open_existing(db)
+    if store is None:
+        raise Failure(f"there is no conversation {conversation_id!r} in this store")
+    asyncio.run(_fork(store, conversation_id, new_id, turn))
+    printing.note(f"{printing.one_line(new_id)} is a copy of {printing.one_line(conversation_id)}")
+
+
+@click.command()
+@db_option
+@verbose_option
+def doctor(db: str | None) -> None:
+    """Check every stored conversation; repairs nothing. Exit code 4 when something is wrong."""
+    store = open_existing(db)
+    found = [] if store is None else asyncio.run(_examined(store))
+    for complaint in found:
+        printing.out(f"{printing.one_line(complaint.conversation_id)}: {printing.one_line(complaint.what)}")
+    if found:
+        raise Failure(f"{len(found)} complaints; `conversations export` what can still be read", STORE)
+    printing.note("nothing is wrong")
+
+
+async def _export(store: Store, names: Sequence[str]) -> None:
+    try:
+        if names:
+            for name in names:
+                printing.out(await export(store, name))
+            return
+        after: str | None = None
+        while page := await store.list(after, _PAGE):
+            for line in page:
+                printing.out(await export(store, line.conversation_id))
+            after = page[-1].conversation_id
+    finally:
+        await store.close()
+
+
+async def _import(store: Store, texts: Sequence[str], new_id: str | None) -> None:
+    try:
+        for number, text in enumerate(texts, 1):
+            try:
+                printing.out(printing.one_line(await take_in(store, text, new_id)))
+            except ValueError as error:
+                raise Failure(f"line {number}: {error}") from error
+    finally:
+        await store.close()
+
+
+async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | None) -> None:
+    try:
+        await fork(store, conversation_id, new_id, turn)
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    finally:
+        await store.close()
+
+
+async def _examined(store: Store) -> Sequence[Complaint]:
+    try:
+        return await examine(store)
+    finally:
+        await store.close()

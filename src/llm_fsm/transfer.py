@@ -1,0 +1,232 @@
+"""Whole conversations on their way: to a text and back, to a second id, and under the eye of a doctor.
+
+The text of a conversation is JSON:
+{"conversation": id, "format": 1, "definition": name, "created": seconds, "updated": seconds,
+ "definition_sha": … or null, "definition_document": {…} or null, "session": {…}, "records": [{…}, …]}
+What sinks have still to be told does not travel, nor does a turn under way.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from llm_fsm import events as ev
+from llm_fsm.admission import checked_id
+from llm_fsm.errors import ConversationNotFound, StoreError
+from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
+from llm_fsm.running import due_rows
+from llm_fsm.session import Session
+from llm_fsm.stores.base import Commit, Listed, Loaded, Store
+
+FORMAT = 1
+_WAIT = 30.0
+_PAGE = 500
+_COMPARED = ("definition", "state", "turn", "context", "ended", "outcome")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What a doctor found out about a conversation."""
+
+    conversation_id: str
+    what: str
+
+
+async def export(store: Store, conversation_id: str) -> str:
+    """A conversation as one JSON text in ASCII. Raises ConversationNotFound."""
+    async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
+        loaded, line, records = await _whole(store, conversation_id)
+        text = None if loaded.definition_sha is None else await store.definition(loaded.definition_sha)
+    document = {
+        "conversation": conversation_id,
+        "format": FORMAT,
+        "definition": line.definition,
+        "created": line.created,
+        "updated": line.updated,
+        "definition_sha": loaded.definition_sha,
+        "definition_document": None if text is None else json.loads(text),
+        "session": json.loads(loaded.session),
+        "records": [json.loads(record) for record in records],
+    }
+    return json.dumps(document, separators=(",", ":"))
+
+
+async def take_in(store: Store, text: str, conversation_id: str | None = None) -> str:
+    """Keep a conversation that `export` gave, under its own id or another one; gives the id.
+
+    Raises ValueError for a text that is none, StoreError for one of a newer version, ConversationConflict for an
+    id that exists.
+    """
+    try:
+        document = json.loads(text)
+        name = checked_id(conversation_id or document["conversation"], "conversation id")
+        if document["format"] != FORMAT:
+            raise StoreError(
+                f"this conversation was exported in format {document['format']!r}; this version reads format "
+                f"{FORMAT}: upgrade llm-fsm"
+            )
+        pin, pinned = document["definition_sha"], document["definition_document"]
+        records = [parse(json.dumps(record)) for record in document["records"]]
+        session = parse_session(json.dumps(document["session"]))
+        line = Listed(
+            conversation_id=name,
+            definition=str(document["definition"]),
+            state=session.state,
+            ended=session.ended,
+            turns=len(records),
+            created=float(document["created"]),
+            updated=float(document["updated"]),
+            definition_sha=pin,
+        )
+    except (KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"this is no exported conversation: {error!r}") from error
+    except ValueError as error:
+        raise ValueError(f"this is no exported conversation: {error}") from error
+    if not records:
+        raise ValueError("this is no exported conversation: it has no records")
+    definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
+    if definition is not None and hashlib.sha256(definition.encode()).hexdigest() != pin:
+        raise ValueError(
+            "this is no exported conversation: its definition is not the one that it is pinned to"
+        )
+    await _keep(store, line, session, records, definition)
+    return name
+
+
+async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None = None) -> None:
+    """Copy a conversation as it was after a turn (None: as it is now) to a new id.
+
+    Raises ConversationNotFound, ConversationConflict for an id that exists, ValueError for a turn that there is not.
+    """
+    checked_id(new_id, "conversation id")
+    async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
+        loaded, line, texts = await _whole(store, conversation_id)
+        records, session = [parse(text) for text in texts], parse_session(loaded.session)
+        if turn is not None:
+            records, session = _until(conversation_id, records, turn)
+        pinned = await store.definition(session.definition)
+    copy = replace(line, conversation_id=new_id, definition_sha=session.definition)
+    await _keep(store, copy, session, records, pinned)
+
+
+async def examine(store: Store) -> Sequence[Complaint]:
+    """Look at every conversation without changing anything: what cannot be read, or does not agree."""
+    found: list[Complaint] = []
+    after: str | None = None
+    while page := await store.list(after, _PAGE):
+        for line in page:
+            whats = await _complaints(store, line)
+            found += [Complaint(conversation_id=line.conversation_id, what=what) for what in whats]
+        after = page[-1].conversation_id
+    return found
+
+
+async def _complaints(store: Store, line: Listed) -> Sequence[str]:
+    loaded = await store.load(line.conversation_id)
+    if loaded is None:
+        return () if await _is_gone(store, line) else ("it is listed, but cannot be loaded",)
+    texts = await store.records(line.conversation_id)
+    if loaded.version != len(texts):
+        return (f"its version is {loaded.version}, but it has {len(texts)} records",)
+    try:
+        session = parse_session(loaded.session)
+        records = [parse(text) for text in texts]
+    except StoreError as error:
+        return (str(error),)
+    found = []
+    if session.conversation_id != line.conversation_id:
+        found.append(f"its session is one of conversation {session.conversation_id!r}")
+    again = replay(line.conversation_id, [record for _, record in standing(records)])
+    wrong = [name for name in _COMPARED if getattr(again, name) != getattr(session, name)]
+    if wrong:
+        found.append(f"its records do not lead to its session: {', '.join(wrong)} differ")
+    if (session.state, session.ended) != (line.state, line.ended):
+        found.append("the listing shows another state than the session has")
+    sha = loaded.definition_sha
+    if sha is not None and await store.definition(sha) is None:
+        found.append(f"the definition that it is pinned to, {sha}, is missing")
+    return found
+
+
+async def _is_gone(store: Store, line: Listed) -> bool:
+    """Somebody deleted it since it was listed."""
+    return await _line_of(store, line.conversation_id) is None
+
+
+async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Sequence[str]]:
+    loaded = await store.load(conversation_id)
+    line = await _line_of(store, conversation_id)
+    if loaded is None or line is None:
+        raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
+    return loaded, line, await store.records(conversation_id)
+
+
+async def _line_of(store: Store, conversation_id: str) -> Listed | None:
+    """The conversation's own line of the listing: the first one behind all ids that come before it."""
+    last = ord(conversation_id[-1]) - 1
+    before = chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last)
+    page = await store.list(conversation_id[:-1] + before + "\U0010ffff" * 200, 1)
+    return page[0] if page and page[0].conversation_id == conversation_id else None
+
+
+def _until(name: str, records: Sequence[TurnRecord], turn: int) -> tuple[list[TurnRecord], Session]:
+    """The records up to the last one of a turn that still stands, and the session after it."""
+    ends = [number for number, record in standing(records) if record.turn == turn]
+    if not ends:
+        turns = sorted({record.turn for _, record in standing(records)})
+        raise ValueError(
+            f"conversation {name!r} has no turn {turn}; its turns are {', '.join(map(str, turns))}"
+        )
+    kept = list(records[: ends[-1]])
+    return kept, replay(name, [record for _, record in standing(kept)])
+
+
+async def _keep(
+    store: Store, line: Listed, session: Session, records: Sequence[TurnRecord], pinned: str | None
+) -> None:
+    """Write all of it in one commit, under the id of `line`."""
+    name = line.conversation_id
+    session = replace(session, conversation_id=name)
+    appended = [(dump(_renamed(record, name)), _request_of(record)) for record in records]
+    *earlier, (last, request_id) = appended
+    async with store.lock(name, _WAIT):
+        await store.save(
+            Commit(
+                conversation_id=name,
+                expected=0,
+                session=dump_session(session),
+                record=last,
+                request_id=request_id,
+                earlier=tuple(earlier),
+                definition=line.definition,
+                state=session.state,
+                ended=session.ended,
+                time=line.updated,
+                created=line.created,
+                due=due_rows(session),
+                definition_sha=line.definition_sha if pinned is not None else None,
+                definition_text=pinned,
+            )
+        )
+
+
+def _renamed(record: TurnRecord, name: str) -> TurnRecord:
+    """The record with the conversation's new id wherever it says one."""
+    return replace(record, events=tuple(_told_of(event, name) for event in record.events))
+
+
+def _told_of(event: ev.Event, name: str) -> ev.Event:
+    if isinstance(event, ev.Started):
+        return replace(event, conversation_id=name)
+    if isinstance(event, ev.TurnUndone):
+        return replace(event, session={**event.session, "conversation_id": name})
+    return event
+
+
+def _request_of(record: TurnRecord) -> str | None:
+    """The request id that a record answers."""
+    asked = (event.request_id for event in record.events if isinstance(event, ev.UserSaid | ev.Answered))
+    return next((request_id for request_id in asked if request_id is not None), None)

@@ -1,0 +1,86 @@
+"""`conversations export`, `import`, `fork`, `doctor`."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+from cli_command import ASKS, BYE, HELLO, Desk, desk
+
+__all__ = ["desk"]
+
+
+def talk(desk: Desk, name: str, *replies: object, said: bytes = b"") -> None:
+    assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(*replies), stdin=said).code == 0
+
+
+def ids(desk: Desk, *db: str) -> list[str]:
+    done = desk.run("conversations", "list", "--json", *db)
+    return sorted(item["id"] for item in json.loads(done.out)["conversations"])
+
+
+def test_everything_moves_from_one_store_to_another(desk: Desk) -> None:
+    talk(desk, "a", HELLO, BYE, said=b"Ada\n")
+    talk(desk, "b \u200f/", HELLO)
+    done = desk.run("conversations", "export")
+    assert done.code == 0
+    assert [json.loads(line)["conversation"] for line in done.out.splitlines()] == ["a", "b \u200f/"]
+    Path("all.jsonl").write_text(done.out)
+    moved = desk.run("conversations", "import", "all.jsonl", "--db", "file://./moved")
+    assert (moved.code, moved.out.splitlines()[0]) == (0, "a")
+    assert ids(desk, "--db", "file://./moved") == ids(desk) == ["a", "b \u200f/"]
+    again = desk.run("conversations", "export", "--db", "file://./moved")
+    assert again.out == done.out
+    assert desk.run("conversations", "doctor", "--db", "file://./moved").err == "llm-fsm: nothing is wrong\n"
+    shown = desk.run("conversations", "show", "a", "--db", "file://./moved")
+    assert "Ada" in shown.out
+
+
+def test_one_conversation_is_taken_in_under_another_id(desk: Desk) -> None:
+    talk(desk, "a", HELLO)
+    text = desk.run("conversations", "export", "a").out
+    assert desk.run("conversations", "import", "-", "--id", "b", stdin=text.encode()).out == "b\n"
+    assert ids(desk) == ["a", "b"]
+    done = desk.run("conversations", "import", "-", stdin=text.encode())
+    assert (done.code, done.out) == (2, "")
+    assert "exists already" in done.err
+    assert desk.run("conversations", "import", "-", "--id", "c", stdin=(text * 2).encode()).code == 2
+
+
+def test_a_fork_is_a_copy_of_how_it_was(desk: Desk) -> None:
+    talk(desk, "a", HELLO, ASKS, BYE, said=b"hm\nAda\n")
+    assert desk.run("conversations", "fork", "a", "b", "--turn", "1").err == "llm-fsm: b is a copy of a\n"
+    listed = json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
+    assert {item["id"]: item["ended"] for item in listed} == {"a": True, "b": False}
+    done = desk.run("conversations", "fork", "a", "c", "--turn", "9")
+    assert done.code == 2
+    assert "has no turn 9; its turns are 0, 1, 2" in done.err
+
+
+def test_what_cannot_be_taken_in_is_named_with_its_line(desk: Desk) -> None:
+    for text in (b"garbage\n", b"\n{}\n", b"\xff\n", b'{"conversation": 5}\n'):
+        done = desk.run("conversations", "import", "-", stdin=text)
+        assert done.code == 2, text
+        assert "Traceback" not in done.err
+        assert "line 1: this is no exported conversation" in done.err or "UTF-8" in done.err, text
+
+
+def test_without_a_store_there_is_nothing_to_do(desk: Desk) -> None:
+    assert desk.run("conversations", "export").out == ""
+    assert desk.run("conversations", "export", "a").code == 2
+    assert desk.run("conversations", "fork", "a", "b").code == 2
+    assert desk.run("conversations", "doctor").code == 0
+    assert not Path("home").exists()
+
+
+def test_the_doctor_complains_with_exit_code_4(desk: Desk) -> None:
+    talk(desk, "a", HELLO)
+    (place,) = Path().rglob("conversations.db")
+    with closing(sqlite3.connect(place)) as db:
+        db.execute("UPDATE conversations SET session = replace(session, '\"turn\":0', '\"turn\":5')")
+        db.commit()
+    done = desk.run("conversations", "doctor")
+    assert done.code == 4
+    assert done.out == "a: its records do not lead to its session: turn differ\n"

@@ -1,0 +1,168 @@
+"""Whole conversations travel from store to store, are copied as they were, and are examined."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from llm_fsm import AsyncMachine
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.records import parse_session
+from llm_fsm.stores.base import Commit
+from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.stores.resolve import resolve
+from llm_fsm.testing import reply
+from llm_fsm.transfer import examine, export, fork, take_in
+
+pytestmark = pytest.mark.anyio
+ORDER = {
+    "name": "order",
+    "initial_state": "ask",
+    "context_schema": {"type": "object", "properties": {"dish": {"type": "string"}}},
+    "states": {
+        "ask": {
+            "purpose": "Ask for the dish.",
+            "transitions": [{"target_state": "done", "description": "The user has said a dish"}],
+        },
+        "done": {"purpose": "Say thanks.", "transitions": []},
+    },
+}
+REPLIES = [
+    reply("ask", "Which one?"),
+    reply("ask", "With salad?", dish="soup"),
+    reply("done", "Thanks."),
+]
+
+
+def machine(store):
+    return AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store)
+
+
+async def talked(store, name="c", turns=3):
+    chat = await machine(store).start(conversation_id=name, greet=False)
+    for number in range(1, turns + 1):
+        await chat.send(f"message {number} \ud800\0", request_id=f"r{number}")
+
+
+async def state_of(store, name):
+    loaded = await store.load(name)
+    return None if loaded is None else parse_session(loaded.session)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "file", "postgresql", "redis"])
+async def test_a_conversation_comes_back_from_its_text_in_every_store(kind, tmp_path, request):
+    urls = {
+        "memory": "memory",
+        "sqlite": f"sqlite:///{tmp_path / 'x.db'}",
+        "file": f"file://{tmp_path / 'x'}",
+    }
+    url = urls.get(kind) or request.getfixturevalue(f"{kind}_url")
+    first, second = MemoryStore(), resolve(url)
+    await talked(first)
+    text = await export(first, "c")
+    assert text.isascii()
+    assert await take_in(second, text) == "c"
+    assert await export(second, "c") == text
+    assert await second.list() == await first.list()
+    assert await second.load("c", "r2") == await first.load("c", "r2")
+    assert list(await examine(second)) == []
+    with pytest.raises(ConversationConflict, match="exists already"):
+        await take_in(second, text)
+    await second.close()
+
+
+async def test_a_conversation_goes_on_under_its_new_id_and_can_be_undone():
+    store = MemoryStore()
+    await talked(store, turns=2)
+    assert await take_in(store, await export(store, "c"), "d") == "d"
+    chat = await machine(store).resume("d")
+    await chat.undo()
+    assert (await state_of(store, "d")).conversation_id == "d"
+    await chat.send("again", request_id="r9")
+    assert (await state_of(store, "d")).turn == 2
+    assert (await state_of(store, "c")).turn == 2
+    assert list(await examine(store)) == []
+
+
+async def test_a_fork_is_the_conversation_as_it_was():
+    store = MemoryStore()
+    await talked(store)
+    await fork(store, "c", "now")
+    await fork(store, "c", "then", turn=1)
+    now, then = await state_of(store, "now"), await state_of(store, "then")
+    assert (now.state, now.turn, now.ended) == ("done", 3, True)
+    assert (then.state, then.turn, then.ended, dict(then.context)) == ("ask", 1, False, {})
+    assert (await store.load("then", "r1")).recorded is not None
+    assert (await store.load("then", "r2")).recorded is None
+    assert (await store.load("then")).definition_sha == (await store.load("c")).definition_sha
+    await (await machine(store).resume("then")).send("another way")
+    assert (await state_of(store, "c")).turn == 3
+    assert list(await examine(store)) == []
+
+
+async def test_a_turn_that_was_taken_back_is_no_place_to_fork_at():
+    store = MemoryStore()
+    await talked(store, turns=2)
+    await (await machine(store).resume("c")).undo()
+    with pytest.raises(ValueError, match=r"conversation 'c' has no turn 2; its turns are 0, 1"):
+        await fork(store, "c", "d", turn=2)
+    await fork(store, "c", "d", turn=1)
+    assert (await state_of(store, "d")).turn == 1
+    with pytest.raises(ConversationConflict, match="exists already"):
+        await fork(store, "c", "d")
+    with pytest.raises(ConversationNotFound):
+        await fork(store, "nobody", "e")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("garbage", "Expecting value"),
+        ("[]", "no exported conversation"),
+        ("{}", "'conversation'"),
+        ('{"conversation": "c\\u0000"}', "control characters"),
+    ],
+)
+async def test_a_text_that_is_no_conversation_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        await take_in(MemoryStore(), text)
+
+
+async def test_a_text_is_read_with_suspicion():
+    store = MemoryStore()
+    await talked(store)
+    text = await export(store, "c")
+
+    def changed(**keys):
+        return json.dumps({**json.loads(text), **keys})
+
+    with pytest.raises(StoreError, match="format 7; this version reads format 1"):
+        await take_in(store, changed(format=7), "d")
+    with pytest.raises(ValueError, match="not the one that it is pinned to"):
+        await take_in(store, changed(definition_document={}), "d")
+    with pytest.raises(ValueError, match="no records"):
+        await take_in(store, changed(records=[]), "d")
+    assert await store.load("d") is None
+
+
+async def test_the_doctor_names_what_does_not_agree_and_touches_nothing():
+    store = MemoryStore()
+    await talked(store)
+    await fork(store, "c", "wrong")
+    loaded = await store.load("wrong")
+    session = {**json.loads(loaded.session), "state": "ask", "ended": False}
+    record = (await store.records("c"))[-1]
+    await store.save(
+        Commit(conversation_id="wrong", expected=loaded.version, session=json.dumps(session), record=record)
+    )
+    await store.save(Commit(conversation_id="odd", expected=0, session="{}", record="{}"))
+    odd, *wrong = await examine(store)
+    assert odd.conversation_id == "odd"
+    assert "format None" in odd.what
+    assert [(complaint.conversation_id, complaint.what) for complaint in wrong] == [
+        ("wrong", "its records do not lead to its session: state, turn, ended differ"),
+        ("wrong", "the listing shows another state than the session has"),
+    ]
+    assert (await store.load("wrong")).version == loaded.version + 1
