@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -15,7 +12,7 @@ from llm_fsm import check
 
 __all__ = ["desk"]
 
-FILES = (".github/workflows/llm-fsm.yml", "my-bot.json", "replies.json", "test_my_bot.py")
+FILES = (".github/workflows/llm-fsm.yml", "my-bot.json", "my-bot.test.json")
 
 
 def test_the_definition_has_no_findings_and_the_test_passes(desk: Desk) -> None:
@@ -23,17 +20,8 @@ def test_the_definition_has_no_findings_and_the_test_passes(desk: Desk) -> None:
     assert done.code == 0
     assert sorted(done.out.splitlines()) == [f"my-bot/{name}" for name in FILES]
     assert check("my-bot/my-bot.json") == []
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST")}
-    tested = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_my_bot.py"],
-        cwd="my-bot",
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert tested.returncode == 0, tested.stdout
-    assert "2 passed" in tested.stdout
+    tested = desk.run("test", "my-bot", "--fail-under", "100")
+    assert (tested.code, "3 passed" in tested.out) == (0, True), tested.out
 
 
 def test_the_workflow_runs_commands_that_exist(desk: Desk) -> None:
@@ -42,9 +30,9 @@ def test_the_workflow_runs_commands_that_exist(desk: Desk) -> None:
     commands = [
         shlex.split(line.partition("run: ")[2]) for line in workflow.splitlines() if "run: llm-fsm" in line
     ]
-    assert commands == [["llm-fsm", "validate", "my-bot.json"]]
+    assert [command[1] for command in commands] == ["validate", "test"]
     desk.patch.chdir("my-bot")
-    assert desk.run(*commands[0][1:]).code == 0
+    assert [desk.run(*command[1:]).code for command in commands] == [0, 0]
 
 
 def test_another_folder_can_be_named(desk: Desk) -> None:

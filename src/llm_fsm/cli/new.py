@@ -23,7 +23,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
 def new(name: str, folder: str) -> None:
     """Start a definition with a test and a CI file.
 
-    Makes a folder NAME with a definition that validates, a scripted conversation that a test plays, and a
+    Makes a folder NAME with a definition that validates, conversations that `llm-fsm test` plays, and a
     workflow for GitHub that checks both. Nothing is overwritten.
     """
     if _NAME.fullmatch(name) is None:

@@ -56,54 +56,76 @@ _DEFINITION: dict[str, Any] = {
     },
 }
 
-_REPLIES: list[dict[str, Any]] = [
-    {"message": "Hello! Who is the booking for, and which day suits you?"},
-    {
-        "transition": {"target_state": "confirm", "context_update": {"name": "Ada", "day": "2030-05-17"}},
-        "message": "Ada on Friday, 17 May. Is that right?",
-    },
-    {
-        "transition": {"target_state": "confirm", "context_update": {"day": "2030-05-18"}},
-        "message": "Saturday, 18 May then, for Ada. Is that right?",
-    },
-    {
-        "transition": {"target_state": "booked", "context_update": {"agreed": True}},
-        "message": "Booked: Ada, Saturday, 18 May. See you then!",
-    },
-]
-
-_TEST = '''"""The booking, played with scripted replies: no model, no key, the same every time."""
-
-from pathlib import Path
-
-from llm_fsm import Machine, check
-
-HERE = Path(__file__).parent
-DEFINITION = HERE / "@NAME@.json"
-REPLIES = HERE / "replies.json"
-
-
-def test_the_definition_has_no_findings():
-    assert check(DEFINITION) == []
-
-
-def test_a_booking_with_a_correction():
-    with Machine.from_file(DEFINITION, model=f"scripted:{REPLIES}") as machine:
-        chat = machine.start()
-        assert chat.state == "collect"
-
-        turn = chat.send("Ada, on Friday the 17th of May 2030")
-        assert turn.state == "confirm"
-        assert turn.context == {"name": "Ada", "day": "2030-05-17"}
-
-        turn = chat.send("Saturday would be better")
-        assert turn.state == "confirm"
-        assert turn.context["day"] == "2030-05-18"
-
-        turn = chat.send("yes")
-        assert turn.state == "booked"
-        assert turn.ended
-'''
+_TESTS: dict[str, Any] = {
+    "cases": [
+        {
+            "name": "a booking with a correction",
+            "start": {
+                "reply": {"message": "Hello! Who is the booking for, and which day suits you?"},
+                "expect": "collect",
+            },
+            "steps": [
+                {
+                    "say": "Ada, on Friday the 17th of May 2030",
+                    "reply": {
+                        "to": "confirm",
+                        "set": {"name": "Ada", "day": "2030-05-17"},
+                        "message": "Ada on Friday, 17 May. Is that right?",
+                    },
+                    "expect": {"state": "confirm", "context": {"name": "Ada", "day": "2030-05-17"}},
+                },
+                {
+                    "say": "Saturday would be better",
+                    "reply": {
+                        "to": "confirm",
+                        "set": {"day": "2030-05-18"},
+                        "message": "Saturday, 18 May then, for Ada. Is that right?",
+                    },
+                    "expect": {"state": "confirm", "context": {"day": "2030-05-18"}},
+                },
+                {
+                    "say": "yes",
+                    "reply": {
+                        "to": "booked",
+                        "set": {"agreed": True},
+                        "message": "Booked. See you then, Ada!",
+                    },
+                    "expect": {"state": "booked", "text": "Ada", "ended": True},
+                },
+            ],
+        },
+        {
+            "name": "nothing is booked without a yes",
+            "context": {"name": "Ada", "day": "2030-05-17"},
+            "state": "confirm",
+            "steps": [
+                {
+                    "say": "hm",
+                    "replies": [
+                        {"to": "booked", "message": "Booked!"},
+                        {"message": "Shall I book it?"},
+                    ],
+                    "expect": {"state": "confirm", "calls": 2, "not": {"text": "Booked"}},
+                },
+                {
+                    "say": "no, forget it",
+                    "reply": {"to": "cancelled", "message": "As you wish."},
+                    "expect": "cancelled",
+                },
+            ],
+        },
+        {
+            "name": "somebody leaves at once",
+            "steps": [
+                {
+                    "say": "never mind",
+                    "reply": {"to": "cancelled", "message": "Goodbye."},
+                    "expect": "cancelled",
+                }
+            ],
+        },
+    ],
+}
 
 _WORKFLOW = """name: llm-fsm
 
@@ -122,24 +144,18 @@ jobs:
         with:
           python-version: "3.12"
       - run: test -n "$LLM_FSM" || { echo "set the repository variable LLM_FSM"; exit 1; }
-      - run: python -m pip install "$LLM_FSM" pytest
+      - run: python -m pip install "$LLM_FSM"
       - run: llm-fsm validate @NAME@.json
-      - run: python -m pytest test_@MODULE@.py
+      - run: llm-fsm test . --format github
 """
 
 
 def files(name: str) -> dict[str, str]:
     """Path below the new folder to text."""
-    module = name.replace("-", "_")
-
-    def filled(text: str) -> str:
-        return text.replace("@NAME@", name).replace("@MODULE@", module)
-
     return {
         f"{name}.json": _json({"name": name, **_DEFINITION}),
-        "replies.json": _json(_REPLIES),
-        f"test_{module}.py": filled(_TEST),
-        ".github/workflows/llm-fsm.yml": filled(_WORKFLOW),
+        f"{name}.test.json": _json({"definition": f"{name}.json", **_TESTS}),
+        ".github/workflows/llm-fsm.yml": _WORKFLOW.replace("@NAME@", name),
     }
 
 
@@ -153,7 +169,7 @@ def hints(name: str, folder: Path) -> str:
             f"  cd {place}",
             f"  llm-fsm chat {name}.json --model offline      talk to it without a model, or name one",
             f"  llm-fsm validate {name}.json",
-            f"  python -m pytest test_{name.replace('-', '_')}.py",
+            "  llm-fsm test .                 play its test conversations, which need no model either",
             "The CI file works where this folder is the root of a repository; else move .github there and set paths.",
         ]
     )
