@@ -45,8 +45,8 @@ def correction(
     for number, (state, pointer) in enumerate(path):
         plan = program.states.get(state)
         taken = None if plan is None else next((move for move in plan.moves if move.pointer == pointer), None)
-        if plan is None or taken is None:
-            continue
+        if plan is None or taken is None or plan.kind not in ("converse", "decide"):
+            continue  # what worked, waited or called is not begun again
         starts = _otherwise(plan, taken, old, new, changed)
         if starts is not None:
             past = frozenset(name for name, _ in path[: number + 1])

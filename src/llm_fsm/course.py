@@ -20,6 +20,7 @@ from llm_fsm.memory import Background
 from llm_fsm.messages import Paused
 from llm_fsm.outputs import accept_output, masked
 from llm_fsm.patterns import words_of
+from llm_fsm.program import Program
 from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
 from llm_fsm.rounds import Loop
 from llm_fsm.session import Silence
@@ -219,8 +220,7 @@ class Course(Talking):
     def hush(self, silence: Silence, time: float) -> None:
         """Nobody says anything: remind, or close."""
         closes = silence.closes is not None and silence.closes <= time
-        program = self.program
-        piece = program.patterns.get("silence", program)
+        piece = self.quiet()
         plan = piece.states["silence"]
         asked = self.last_words()
         for due in silence.reminders:
@@ -233,12 +233,16 @@ class Course(Talking):
         words = words_of(piece, state, {**self.session.context, "question": self.open_question(asked)})
         self.said.append(words or ("" if closes else self.open_question(asked)))
 
+    def quiet(self) -> Program:
+        """The definition that says what happens when nobody says anything."""
+        own = (program for program in (self.program, self.root) if "silence" in program.own_patterns)
+        return next(own, self.program.patterns.get("silence", self.program))
+
     def watch(self) -> None:
         """See to it that something happens if the user does not answer."""
         if not self.has("silence") or self.paused or self.program.alone or self.plan.kind != "converse":
             return
-        piece = self.program.patterns.get("silence", self.program)
-        state, now = piece.states["silence"].state, self.moment
+        state, now = self.quiet().states["silence"].state, self.moment
         self.note(
             fe.SilenceWatched(
                 reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),

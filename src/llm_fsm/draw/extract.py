@@ -107,6 +107,7 @@ def extract(document: Mapping[str, Any], details: Details | None = None) -> Pict
     nodes = {_id(name): _node(subject, name, placed, shown) for name, placed in subject.states.items()}
     edges = [edge for name, placed in subject.states.items() for edge in _edges(name, placed, shown)]
     edges += [_edge(EVERYWHERE, placed, shown) for placed in subject.root.items("global_transitions")]
+    edges += _of_patterns(subject)
     for edge in edges:
         nodes.setdefault(edge.target, Node(id=edge.target, kind=UNKNOWN))
     return Picture(
@@ -115,6 +116,15 @@ def extract(document: Mapping[str, Any], details: Details | None = None) -> Pict
         nodes=tuple(nodes.values()),
         edges=tuple(edges),
     )
+
+
+def _of_patterns(subject: Subject) -> Iterator[Edge]:
+    """The ways to the states that take the place of repair patterns."""
+    names = list(subject.patterns)
+    if "cancel" in (subject.root.value.get("patterns") or ()) and "cancel" not in names:
+        names += ["cancelled"] if "cancelled" in subject.states else []
+    for name in names:
+        yield Edge(source=EVERYWHERE, target=_id(name), label="repair pattern", pointer="/patterns")
 
 
 def one_line(text: str) -> str:
@@ -162,6 +172,8 @@ def _edge(source: str, placed: Placed, shown: Details) -> Edge:
     on = placed.value.get("on")
     if not label and isinstance(on, str):
         label = on
+    if placed.value.get("return") is True and source == EVERYWHERE:
+        label = f"{label} (comes back)".strip()
     return Edge(
         source=_id(source),
         target=_id(target) if isinstance(target, str) else "?",
