@@ -140,6 +140,7 @@ def booking(*transitions: dict[str, Any], **keys: Any) -> Program:
             "No booking",
         ),
         ([{"target_state": "booked", "conditions": needs("day")}], "menu", "What can I do?"),
+        ([{"target_state": "booked"}], "menu", "What can I do?"),
     ],
 )
 def test_cancel_in_a_subflow_comes_back_without_what_was_collected(
@@ -269,6 +270,19 @@ def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way(
               {"target_state": "done", "description": "The user wants to leave"}]}}  # fmt: skip
     program = machine(states, patterns=["skip"])
     assert say(program, at("name", program), "no", reply("skip", "ok")).session.state == "name"
+
+
+def test_who_leaves_an_answer_out_goes_on_and_not_back() -> None:
+    states = {
+        "what": {"purpose": "What?", "transitions": [{"target_state": "note"}]},
+        "note": {"purpose": "Note?", "required_context_keys": ["note"],
+                 "transitions": [{"target_state": "done"}, {"target_state": "what"}]},
+        "done": {"purpose": "Goodbye"},
+    }  # fmt: skip
+    program = machine(states, patterns=["correct", "skip"])
+    begun = talk(program, "a cake", reply("note", "What shall stand on it?"))
+    done = say(program, begun.session, "nothing", reply("skip", "As you like."))
+    assert (done.session.state, done.session.ended) == ("done", True)
 
 
 # -- not understood
@@ -408,6 +422,23 @@ def test_a_correction_that_decides_nothing_otherwise_stays() -> None:
     assert (unnamed.text, unnamed.of(fe.Corrected)) == ("Milan?", [fe.Corrected(keys=("city",))])
 
 
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [("Bob, then.", "Bob, then.\n\nWhat is your address?"), ("Bob. Your address?", "Bob. Your address?")],
+)
+def test_after_a_correction_that_decides_nothing_the_open_question_is_asked_again(message: str, text: str) -> None:
+    begun = talk(FORM, "Ada", reply("mail", "What is your address?", name="Ada"))
+    done = say(FORM, begun.session, "Bob, I mean", reply("correct", message, name="Bob"))
+    assert (done.session.state, done.text) == ("mail", text)
+
+
+def test_no_words_announce_a_correction_that_was_refused() -> None:
+    session = at("check", FORM, name="Ada", mail="a@b")
+    done = say(FORM, session, "x", reply("correct", "Your address is x now.", mail="x"))
+    assert done.text == 'That does not fit (mail): "x" does not match "@".\n\nWhat now?'
+    assert done.session.context["mail"] == "a@b"
+
+
 def test_the_same_value_again_is_no_correction() -> None:
     done = say(TRAVEL, travelled(), "business", reply("sure", "Right?", kind="business"))
     assert (done.session.state, done.of(fe.Corrected)) == ("sure", [])
@@ -491,6 +522,22 @@ def test_a_state_of_that_name_is_used_instead() -> None:
     assert (done.session.state, done.text) == ("mail", "Look.\n\nIt is written on the card.\n\nWhat now?")
     done = say(program, at("mail", program), "?", reply("handover", "One moment."))
     assert (done.session.state, done.session.pause is not None) == ("handover", True)
+
+
+def test_a_conditional_way_there_does_not_take_the_pattern_away() -> None:
+    states = {
+        "look": {
+            "purpose": "What does the light show?",
+            "transitions": [
+                {"target_state": "handover", "auto": True, "conditions": [{"logic": {"==": [{"var": "light"}, "red"]}}]}
+            ],
+        },
+        "handover": {"kind": "wait", "reply": "Somebody comes.", "transitions": [{"target_state": "look"}]},
+    }
+    program = machine(states, patterns=["handover"])
+    done = talk(program, "a person, please", reply("handover", ""))
+    assert (done.session.state, done.usage.calls) == ("handover", 1)
+    assert talk(program, "red", reply("look", "", light="red")).session.state == "handover"
 
 
 def test_an_own_final_state_ends_with_the_patterns_outcome() -> None:

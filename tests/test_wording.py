@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.wording import WordingError, compile_reply, own_question, sentence
+from llm_fsm.wording import WordingError, compile_reply, own_question, question_in, sentence
 
 
 @pytest.mark.parametrize(
@@ -66,3 +66,18 @@ def test_a_state_without_words_has_a_plain_sentence(
 
 def test_sentences_end() -> None:
     assert [sentence(text) for text in ("a  b\nc", "a!", "")] == ["a b c.", "a!", ""]
+
+
+@pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        ("Welcome! What is your name?", "What is your name?"),
+        ("For groups we ask for a deposit. Is that all right?", "For groups we ask for a deposit. Is that all right?"),
+        ("We are open all day. Which day would you like to come, and at what time?",
+         "Which day would you like to come, and at what time?"),
+        ("Your name, please.", ""),
+        ("What? And where?", "What? And where?"),
+    ],
+)  # fmt: skip
+def test_a_short_question_takes_along_what_it_leans_on(said: str, question: str) -> None:
+    assert question_in(said) == question

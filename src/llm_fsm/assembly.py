@@ -112,7 +112,7 @@ def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Mo
         _move(transition, f"/states/{state_id}/transitions/{number}")
         for number, transition in enumerate(definition.states[state_id].transitions)
     ]
-    known = {move.target for move in own}
+    known = {move.target for move in own if not move.guards and not move.auto}
     offered = [
         move
         for move in (shared if kind == "converse" else ())

@@ -14,7 +14,8 @@ class FlowPushed(Event):
     """The state was put on the stack, to come back to. `kind`: subflow or digression.
 
     A subflow begins the definition `flow` in its state `entered`, with a `context` of its own; `sources`: key to
-    who once wrote its value. A digression stays in its definition; `asked`: what the user was asked last.
+    who once wrote its value. A digression stays in its definition; `asked`: what the user was asked last, `wanted`: for
+    which keys.
     """
 
     kind: str
@@ -24,6 +25,7 @@ class FlowPushed(Event):
     context: Mapping[str, Any] = field(default_factory=dict)
     sources: Mapping[str, str] = field(default_factory=dict)
     asked: str = ""
+    wanted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
-from llm_fsm.context import blotted
+from llm_fsm.context import blotted, has
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
@@ -97,8 +97,8 @@ class Moving(Nested):
             self.resume(move.target, place)
         else:
             if move.returns:
-                asked = self.last_words()
-                self.note(fe.FlowPushed(kind="digression", state=self.session.state, asked=asked))
+                here, asked, wanted = self.session.state, self.last_words(), self.asked_for()
+                self.note(fe.FlowPushed(kind="digression", state=here, asked=asked, wanted=wanted))
             exhausted = move.pointer.endswith("/on_exhausted")
             self.note(
                 ev.StateEntered(
@@ -124,6 +124,12 @@ class Moving(Nested):
     def last_words(self) -> str:
         """What was said last in the current flow, as far as the history keeps it."""
         return self.session.window[-1][1] if self.session.window else ""
+
+    def asked_for(self) -> tuple[str, ...]:
+        """The keys that the user was asked for here, before this turn."""
+        session = self.session
+        known = {key for key, (turn, _) in session.origins.items() if turn < session.turn}
+        return tuple(key for key in self.plan.collects if not (key in known and has(session.context, key)))
 
     def repeats(self, state: str, given: Any) -> bool:
         """True, and noted, when this task made the same of the same before: no progress."""

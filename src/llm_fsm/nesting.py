@@ -83,6 +83,9 @@ class Nested(Working):
             self.give_back(values, session.origins)
             for event in refused:
                 self.note(event)
+        if how == "cancelled" and not any(move.on or move.guards for move in self.plan.moves):
+            self.stopped = "stuck"  # the one way on is that of a flow that was not cancelled
+            return None
         return (yield from self.follow(ended if how != "cancelled" else how))
 
     def give_back(self, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:

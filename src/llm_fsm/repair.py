@@ -53,9 +53,13 @@ class Repairing(Speaking):
         if name == "repeat":
             self.say(name, question=self.open_question() if not asked or asked.endswith(TRUNCATED) else asked)
             return
-        self.say(name, words=message, question=self.open_question(asked))
+        corrected = any(isinstance(event, fe.Corrected) for event in self.events)
+        if name == "correct" and self.session.notes and not corrected:
+            self.complain()  # never words that announce a change that was not made
+        else:
+            self.say(name, words=message, question=self.open_question(asked))
         self.say_fixed()
-        if name == "digress":
+        if name in ("correct", "digress"):
             self.ask_again(asked)
 
     # -- words
@@ -137,9 +141,10 @@ class Repairing(Speaking):
         """Leave out what is asked here, and go on where one way is open without it."""
         keys, data, flow = self.lacking(), self.session.data(), self.session.flow
         moves = [move for move in own_moves(self.plan) if not move.returns and verdict(move, data).holds]
-        targets = list(dict.fromkeys(move.target for move in moves))
+        past = {state for state, _ in self.session.path}
+        targets = list(dict.fromkeys(move.target for move in moves if move.target not in past))
         going_on = [name for name in targets if self.program.states[name].kind != "final"]
-        closed = {move.target for move in own_moves(self.plan)} - set(targets)
+        closed = {move.target for move in own_moves(self.plan)} - set(targets) - past
         if len(targets) > 1 or closed:
             targets = going_on  # nobody ends a conversation by leaving an answer out
         if not targets:

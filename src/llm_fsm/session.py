@@ -61,12 +61,13 @@ class Work:
 class Frame:
     """A place to come back to. `kind`: subflow or digression; `kept`: the session's fields as they were left.
 
-    `asked`: what the user was asked last there, to be asked again.
+    `asked`: what the user was asked last there, to be asked again; `wanted`: the keys that were asked for.
     """
 
     kind: Literal["subflow", "digression"]
     kept: Mapping[str, Any]
     asked: str = ""
+    wanted: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -204,7 +205,8 @@ def from_dict(document: Mapping[str, Any]) -> Session:
             values[name] = tuple(values[name])
     if "stack" in values:
         values["stack"] = tuple(
-            Frame(**{**frame, "kept": _fields(dict(frame["kept"]))}) for frame in values["stack"]
+            Frame(**{**frame, "kept": _fields(dict(frame["kept"])), "wanted": tuple(frame.get("wanted", ()))})
+            for frame in values["stack"]
         )
     return Session(**values)
 

@@ -15,7 +15,7 @@ from llm_fsm.moves import Moving
 from llm_fsm.progress import Run
 from llm_fsm.prompts import StateWords, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
-from llm_fsm.session import cut
+from llm_fsm.session import Frame, cut
 from llm_fsm.wording import asks, own_question, question_in, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
@@ -107,7 +107,8 @@ class Speaking(Moving):
         elif self.paused:
             self.say_paused()
         elif self.reopened is not None and self.plan.id == self.reopened.kept["state"]:
-            self.ask_again(self.reopened.asked)
+            if not (any(self.said) and self.is_answered(self.reopened)):
+                self.ask_again(self.reopened.asked)
         elif self.here not in spoken_for and self.plan.fixed is None:
             yield from self.words("words")
         elif not any(self.said):
@@ -153,6 +154,10 @@ class Speaking(Moving):
         """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
         if self.plan.fixed is None and not any(asks(words) for words in self.said):
             self.said.append(self.open_question(asked))
+
+    def is_answered(self, left: Frame) -> bool:
+        """True where all that was asked for in a place is known since it was left."""
+        return bool(left.wanted) and not set(left.wanted) & set(self.lacking())
 
     def complain(self) -> None:
         """Say which values were refused, and why, where no model's words will."""

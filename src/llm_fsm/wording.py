@@ -88,6 +88,10 @@ class FixedReply:
         return "".join(pieces).strip()
 
 
+_LEANING = 30
+"""Characters below which a question may need the sentence before it."""
+
+
 def compile_reply(source: str) -> FixedReply:
     """Compile a fixed reply once. Raises WordingError for a broken expression."""
     if not any(mark in source for mark in ("{{", "{%", "{#")):
@@ -110,10 +114,17 @@ def asks(text: str) -> bool:
 
 
 def question_in(text: str) -> str:
-    """The sentences of a text that ask; "" where there are none, or where the text was cut off."""
+    """The sentences of a text that ask; "" where there are none, or where the text was cut off.
+
+    A question that is shorter than the sentence before it leans on that one: "… a deposit. Is that all right?"
+    """
     if text.endswith(TRUNCATED):
         return ""
-    return " ".join(part.strip() for part in _SENTENCE_END.split(text) if asks(part))
+    parts = [part.strip() for part in _SENTENCE_END.split(text)]
+    asking = [number for number, part in enumerate(parts) if asks(part)]
+    if asking and asking[0] > 0 and len(parts[asking[0]]) < min(_LEANING, len(parts[asking[0] - 1])):
+        asking.insert(0, asking[0] - 1)
+    return " ".join(parts[number] for number in asking)
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
