@@ -158,3 +158,16 @@ def test_without_a_schema_a_key_is_known_by_its_use() -> None:
     assert [finding.pointer for finding in found_by("property-unknown-name", document)] == [
         "/properties/1/eventually"
     ]
+
+
+def test_always_after_asks_for_it_on_each_way_on_and_not_only_on_one() -> None:
+    states = {
+        "hello": {"transitions": [to("pay"), to("receipt")]},
+        "pay": {"transitions": [to("receipt"), to("bye")]},
+        "receipt": {"transitions": [to("bye"), to("pay")]},
+    }
+    document = machine(states, properties=[{"always": "receipt", "after": "pay"}])
+    [finding] = found_by("property-violated", document)
+    assert finding.path == ("hello", "pay", "bye")
+    closed = {**states, "pay": {"transitions": [to("receipt"), to("hello")]}}
+    assert found_by("property-violated", machine(closed, properties=document["properties"])) == []

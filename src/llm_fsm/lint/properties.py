@@ -1,23 +1,25 @@
 """The author's statements about all paths, and the shortest path on which one of them does not hold.
 
-A path begins in the initial state, takes only transitions that may be taken, and goes on as long as it can.
-A key counts as set from the transition on that demands it. A statement that something happens at last is
-broken only by a path that comes to where it cannot happen any more, not by one that goes round in a loop:
-whoever talks may leave it. Where it cannot be told whether a transition demands a key, no path that needs
-to know is given.
+A path begins in the initial state, takes only transitions that may be taken given the conditions that it passed
+(`routes`), and goes on as long as it can. A key counts as set from the transition on that demands it. A statement that
+something happens at last (`eventually`, and `always` from each arrival at what stands under `after`) is broken only by
+a path that comes to where it cannot happen any more, not by one that goes round in a loop: whoever talks may leave it.
+Where it cannot be told whether a transition demands a key, no path that needs to know is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from llm_fsm.graph import reachable, reversed_graph, shortest_path
+from llm_fsm.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
 from llm_fsm.lint.flow import Flow, flow
-from llm_fsm.lint.subject import Arc, Subject
+from llm_fsm.lint.routes import Routes, Step, routes, state_of
+from llm_fsm.lint.subject import Subject
 
+_MOST_ENDS = 50
 VERBS = ("never", "always", "eventually")
 LIMITS: Mapping[str, str] = {"before": "never", "after": "always"}
 
@@ -98,60 +100,45 @@ class Violation(NamedTuple):
     shows: str
 
 
-Edge = tuple[str, frozenset[str], bool]
-"""Target, keys that are set when it was taken, and whether that is all that can be told."""
-
-
 @dataclass(frozen=True)
 class Paths:
-    """The paths of one machine."""
+    """The paths of one machine, from stop to stop (see `routes`)."""
 
     ways: Flow
+    routes: Routes
+
+    @property
+    def steps(self) -> Mapping[str, list[Step]]:
+        """Stop to the steps that may be taken from it."""
+        return self.routes.travelled.steps
 
     @cached_property
-    def edges(self) -> Mapping[str, list[Edge]]:
-        """State to the transitions that may be taken from it."""
-        subject, known = self.ways.subject, self.ways.known
-        found: dict[str, list[Edge]] = {name: [] for name in subject.states}
-        for arc in subject.arcs:
-            if arc.target in subject.states and known.takeable(arc) and not self._comes_back(arc):
-                guard = known.guard(arc.placed)
-                certain = guard is not None and guard.holds is not None
-                found[arc.source].append((arc.target, self.ways.demands(arc), certain))
-        for name, state in subject.states.items():
-            for key in ("on_timeout", "on_exhausted"):
-                target = state.value.get(key)
-                if isinstance(target, str) and target in subject.states:
-                    found[name].append((target, frozenset(), True))
-        return found
-
-    def _comes_back(self, arc: Arc) -> bool:
-        subject = self.ways.subject
-        returns = arc.is_global and arc.placed.value.get("return") is True
-        return returns and arc.target in subject.states and subject.kind_of(arc.target) == "final"
-
-    @cached_property
-    def asides(self) -> Mapping[str, list[str]]:
-        """State to the digressions without transitions that come back to it."""
+    def stops(self) -> Mapping[str, list[str]]:
+        """State to its stops."""
         found: dict[str, list[str]] = {}
-        for arc in self.ways.subject.arcs:
-            if arc.target in self.ways.subject.states and self._comes_back(arc):
-                found.setdefault(arc.source, []).append(arc.target)
+        for stop in self.steps:
+            found.setdefault(state_of(stop), []).append(stop)
         return found
+
+    def _stops_of(self, states: Iterable[str]) -> list[str]:
+        return [stop for state in states for stop in self.stops.get(state, ())]
 
     def graph(self, refuse: Places, *, asides: bool = False) -> dict[str, list[str]]:
-        """The graph without transitions that enter one of these states or set one of these keys."""
+        """The graph without steps that enter one of these states or set one of these keys."""
         states, keys = frozenset(refuse.states), frozenset(refuse.keys)
         graph = {
-            name: [
-                target
-                for target, gained, certain in edges
-                if target not in states and not gained & keys and (certain or not keys)
+            stop: [
+                step.target
+                for step in steps
+                if state_of(step.target) not in states
+                and not step.gained & keys
+                and (step.certain or not keys)
             ]
-            for name, edges in self.edges.items()
+            for stop, steps in self.steps.items()
         }
-        for name, targets in self.asides.items() if asides else ():
-            graph[name] += [target for target in targets if target not in states]
+        if asides:
+            for stop, targets in graph.items():
+                targets += [one for one in self.routes.asides.get(state_of(stop), ()) if one not in states]
         return graph
 
     def broken(self, statement: Statement) -> Violation | None:
@@ -173,7 +160,7 @@ class Paths:
             return None
         graph = self.graph(limit, asides=True)
         found: list[Violation] = []
-        path = shortest_path(graph, initial, what.states)
+        path = _states(shortest_path(graph, initial, [*self._stops_of(what.states), *what.states]))
         if path:
             found.append(Violation(path, f"state {path[-1]} is reached"))
         for key in what.keys:
@@ -181,7 +168,7 @@ class Paths:
         return min(found, key=lambda violation: len(violation.path), default=None)
 
     def _key_set(self, initial: str, key: str, graph: Mapping[str, Sequence[str]]) -> Iterator[Violation]:
-        path = shortest_path(graph, initial, self._setting(key))
+        path = _states(shortest_path(graph, initial, self._stops_of(self._setting(key))))
         if path:
             yield Violation(path, f"state {path[-1]} sets key {key}")
 
@@ -196,25 +183,30 @@ class Paths:
         self, start: str, before: tuple[str, ...], what: Places, graph: Mapping[str, Sequence[str]]
     ) -> Violation | None:
         """A path that goes on from `before`, ending in `start`, to where nothing of `what` can come."""
-        if start in what.states:
+        if state_of(start) in what.states:
             return None
-        path = shortest_path(graph, start, self._hopeless(what))
-        return (
-            Violation((*before, *path[1:]), f"after {path[-1]} there is no way to {what}") if path else None
-        )
+        on = shortest_path(graph, start, self._hopeless(what))
+        path = _states((*before, *on[1:]))
+        return Violation(path, f"after {path[-1]} there is no way to {what}") if on else None
 
     def _hopeless(self, what: Places) -> set[str]:
         """The states from which no path enters one of the states or may set one of the keys."""
-        backwards = reversed_graph({name: [edge[0] for edge in edges] for name, edges in self.edges.items()})
-        goals = set(what.states)
-        for key in what.keys:
-            goals |= self._setting(key)
-            goals |= {
-                name
-                for name, edges in self.edges.items()
-                if any(key in gained or not certain for _, gained, certain in edges)
-            }
-        return set(self.edges) - reachable(backwards, goals & set(self.edges))
+        if what not in self._without_hope:
+            backwards = reversed_graph({stop: [step.target for step in steps] for stop, steps in self.steps.items()})
+            goals = set(self._stops_of(what.states))
+            for key in what.keys:
+                goals.update(self._stops_of(self._setting(key)))
+                goals.update(
+                    stop
+                    for stop, steps in self.steps.items()
+                    if any(key in step.gained or not step.certain for step in steps)
+                )
+            self._without_hope[what] = set(self.steps) - reachable(backwards, goals)
+        return self._without_hope[what]
+
+    @cached_property
+    def _without_hope(self) -> dict[Places, set[str]]:
+        return {}
 
     def _missed_after(self, initial: str, what: Places, limit: Places) -> Violation | None:
         found: list[Violation] = []
@@ -230,21 +222,24 @@ class Paths:
         self, initial: str, limit: Places, graph: Mapping[str, Sequence[str]]
     ) -> Iterator[tuple[str, ...]]:
         """Shortest paths to each of the states, and through the transitions that demand one of the keys."""
-        for state in limit.states:
-            path = shortest_path(graph, initial, [state])
-            if path:
+        tree = search_tree(graph, initial)
+        for stop in self._stops_of(limit.states):
+            if path := path_in(tree, stop):
                 yield path
-        for key in limit.keys:
-            ends = [
-                (name, target)
-                for name, edges in self.edges.items()
-                for target, gained, _ in edges
-                if key in gained and target in graph.get(name, ())
-            ]
-            for name, target in ends[:50]:
-                path = shortest_path(graph, initial, [name])
-                if path:
-                    yield (*path, target)
+        ends = [
+            (stop, step.target)
+            for key in limit.keys
+            for stop, steps in self.steps.items()
+            for step in steps
+            if key in step.gained and step.target in graph.get(stop, ())
+        ]
+        for stop, target in ends[:_MOST_ENDS]:
+            if path := path_in(tree, stop):
+                yield (*path, target)
+
+
+def _states(path: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(state_of, path))
 
 
 def paths(subject: Subject) -> Paths:
@@ -253,7 +248,7 @@ def paths(subject: Subject) -> Paths:
 
 
 def _paths(subject: Subject) -> Paths:
-    return Paths(flow(subject))
+    return Paths(flow(subject), routes(subject))
 
 
 def statements(subject: Subject) -> Iterator[tuple[str, Statement]]:

@@ -24,6 +24,7 @@ from llm_fsm.lint.rules import (
     bad_value,
     blank_text,
     case_mismatch,
+    closed_on_every_way,
     collected_never_read,
     collects_at_the_end,
     confusable_ids,
@@ -217,6 +218,7 @@ MODULES: tuple[ModuleType, ...] = (
     impossible_comparison,
     empty_condition,
     unjudged_words,
+    closed_on_every_way,
     # K: data flow
     bad_key,
     undeclared_key,

@@ -10,7 +10,8 @@ Example:
 
 Fix:
 Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or `{"eventually": S}`, where
-S is a state id, a list of them, or `{"key": "name"}`.
+S is a state id, a list of them, or `{"key": "name"}`. `never … before T` says that T comes first, `eventually` that
+every path comes to S before it ends, `always … after T` that whoever has come to T comes to S, there or later.
 """
 
 from __future__ import annotations

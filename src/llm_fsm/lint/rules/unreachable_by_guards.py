@@ -20,18 +20,18 @@ from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
 from llm_fsm.graph import reachable, shortest_path
-from llm_fsm.lint.reasoning import reasoning
+from llm_fsm.lint.routes import routes
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted, route
 from llm_fsm.lint.subject import Subject
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Compare what the graph reaches with what it reaches without dead transitions."""
+    """Compare what the graph reaches with what is reached where conditions are followed."""
     initial = subject.initial
     if initial is None:
         return
-    alive = reachable(reasoning(subject).live, [initial])
+    alive = routes(subject).alive
     lost = [state for state in subject.states if state in subject.reached and state not in alive]
     first = {target for state in alive for target in subject.graph[state]}
     for state in lost:
