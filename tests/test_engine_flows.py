@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, ConversationEnded, DefinitionError, Machine, create_handler
+from llm_fsm.cli.explained import lines
 from llm_fsm.events import ToolReturned
 from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -158,6 +159,20 @@ async def test_an_account_of_a_turn_follows_it_into_a_flow_and_keeps_its_secrets
         told = explain_last(machine.program, "c", await machine._engine.records("c"))
         assert told is not None
         assert "4111" not in repr(told.notes)
+
+
+async def test_an_account_of_a_turn_tells_of_repairs() -> None:
+    async with shop(BUY, reply("cancel", "Stopped.")) as machine:
+        chat = await machine.start(conversation_id="c")
+        await chat.send("apples")
+        await chat.send("stop")
+        told = explain_last(machine.program, "c", await machine._engine.records("c"))
+    assert told is not None
+    said = list(lines(told))
+    assert "Repair pattern cancel: subflow" in said
+    assert "Back from the flow pay, cancelled: card → pay" in said
+    assert any(line.startswith("Led on by a flow that came back in pay: to cart") for line in said)
+    assert not any("stays" in line for line in said)
 
 
 async def test_handlers_see_the_context_of_the_flow_at_work() -> None:

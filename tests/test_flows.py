@@ -165,3 +165,14 @@ def test_a_mapping_that_cannot_work_or_would_tell_a_secret_is_refused(
 def test_a_secret_may_go_to_a_secret(tmp_path: Path) -> None:
     main = {**calling("m", "b.json", input={"pin": "pin"}, output={"pin": "pin"}), "context_schema": SECRET}
     assert found_in(tmp_path, {"m.json": main, "b.json": leaf(context_schema=SECRET)}).called
+
+
+def test_only_definitions_can_be_registered() -> None:
+    with pytest.raises(ValueError, match=r"flows\['pay'\] is a file, a definition or one as JSON data, not int"):
+        gather(Definition.model_validate(calling("main", "pay")), registered={"pay": 3})  # type: ignore[dict-item]
+
+
+def test_a_definition_that_comes_from_no_file_stands_in_a_circle_by_its_name() -> None:
+    main = calling("main", "self")
+    with pytest.raises(DefinitionError, match="'main' → self → self"):
+        gather(Definition.model_validate(main), registered={"self": main})

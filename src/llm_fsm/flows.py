@@ -91,7 +91,8 @@ def gather(
 ) -> Flows:
     """The definition and all that it calls. `file`: where it was read from; `registered`: by name, what else there is.
 
-    Raises DefinitionError for what is not there, is no definition, calls itself, or nests deeper than `MAX_DEPTH`.
+    Raises DefinitionError for what is not there, is no definition, calls itself, or nests deeper than `MAX_DEPTH`;
+    ValueError for what cannot be registered.
     """
     name = None if file is None else name_of(file)
     path = "" if name is None else posixpath.basename(name.replace("\\", "/"))
@@ -115,7 +116,7 @@ class _Search:
     def visit(self, definition: Definition, place: _Place, chain: tuple[str, ...]) -> Flow:
         """One definition with all that it calls; `chain` are the names of those that lead to it."""
         calls: dict[str, str] = {}
-        here = (*chain, place.name or place.path)
+        here = (*chain, place.name or place.path or repr(definition.name))
         for state_id, state in definition.states.items():
             if state.kind != "subflow" or not state.flow:
                 continue
@@ -157,6 +158,9 @@ class _Search:
         if flow in self.registered:
             given = self.registered[flow]
             file = None if isinstance(given, Definition | Mapping) else name_of(given)
+            if file is None and not isinstance(given, Definition | Mapping):
+                kind = type(given).__name__
+                raise ValueError(f"flows[{flow!r}] is a file, a definition or one as JSON data, not {kind}")
             path = "" if file is None else posixpath.basename(file.replace("\\", "/"))
             return _Place(flow, file, file, path, f"{flow}:"), given
         if not is_path(flow):

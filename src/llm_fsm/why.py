@@ -17,6 +17,7 @@ from llm_fsm.coercion import look_up
 from llm_fsm.conditions import test
 from llm_fsm.context import Keys, has
 from llm_fsm.folding import apply
+from llm_fsm.names import PATTERNS
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, replay, standing
 from llm_fsm.session import Session
@@ -120,7 +121,15 @@ class Went:
     flow: str = ""
 
 
-Noted = Replied | Changed | Refused | Decision | Stopped | Went
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Mended:
+    """A repair pattern did its work. `how`: what exactly, in words."""
+
+    pattern: str
+    how: str = ""
+
+
+Noted = Replied | Changed | Refused | Decision | Stopped | Went | Mended
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -243,7 +252,11 @@ class _Account:
         )
 
     def went(self, event: ev.Event) -> None:
-        """Into a flow, or back; nothing for other events."""
+        """Into a flow, or back, or a repair; nothing for other events."""
+        if isinstance(event, fe.Repaired | fe.Corrected | fe.Missed | fe.KeysSkipped):
+            self.notes.append(_mended(event))
+            if self.picked in PATTERNS:
+                self.picked = None
         if isinstance(event, fe.FlowReturned):
             self.stay()
             self.notes.append(
@@ -304,6 +317,20 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
         unset=tuple(name for name in names if not has(data, name)),
         error=error,
     )
+
+
+def _mended(event: fe.Repaired | fe.Corrected | fe.Missed | fe.KeysSkipped) -> Mended:
+    match event:
+        case fe.Corrected():
+            back = f", so back to {event.back_to}" if event.back_to else ""
+            dropped = f", without {', '.join(event.dropped)}" if event.dropped else ""
+            return Mended(pattern="correct", how=f"{', '.join(event.keys)}{back}{dropped}")
+        case fe.Missed():
+            return Mended(pattern="cannot_handle", how=f"not understood {event.count} times in a row")
+        case fe.KeysSkipped():
+            return Mended(pattern="skip", how=f"not asked for any more: {', '.join(event.keys)}")
+        case _:
+            return Mended(pattern=event.pattern, how=event.how)
 
 
 def _secret_texts(program: Program, session: Session) -> set[str]:

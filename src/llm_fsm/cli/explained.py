@@ -6,12 +6,14 @@ import json
 from collections.abc import Iterator
 
 from llm_fsm.cli import printing
+from llm_fsm.names import PATTERNS
 from llm_fsm.why import (
     Candidate,
     Changed,
     Check,
     Decision,
     Explanation,
+    Mended,
     Noted,
     Refused,
     Replied,
@@ -34,6 +36,11 @@ _WHO = {
     "auto": "Taken without asking",
     "decide": "Decided by conditions",
     "host": "Moved by the program",
+    "flow": "Led on by a flow that came back",
+    "task": "Led on by a task",
+    "answer": "Led on by an answer",
+    "timeout": "Nobody answered in time",
+    **dict.fromkeys(PATTERNS, "Moved by a repair pattern"),
 }
 
 
@@ -72,6 +79,9 @@ def _note(noted: Noted) -> Iterator[str]:
             yield f"{who} said ({noted.asked_for}): {printing.shortened(noted.text, _REPLY_CHARS)}"
         case Went():
             yield _way(noted)
+        case Mended():
+            how = f": {printing.one_line(noted.how)}" if noted.how else ""
+            yield f"Repair pattern {noted.pattern}{how}"
         case Changed():
             for key, value in noted.values.items():
                 yield f"  set by {noted.source}: {printing.one_line(key)} = {shown(value)}"
