@@ -10,6 +10,8 @@ import pytest
 
 from benchmarks.figures import Figure, table
 from benchmarks.form import MESSAGES, definition, long_definition, replies
+from benchmarks.prompts import shared
+from benchmarks.words import wrong
 from llm_fsm.checking import check
 from llm_fsm.testing import play
 
@@ -35,6 +37,14 @@ def test_the_table_says_what_is_over_its_bar() -> None:
         ["slow", "3.000", "2", "OVER"],
         ["free", "9.000"],
     ]
+
+
+def test_random_cuts_of_replies_give_their_words() -> None:
+    assert wrong(200, seed=7) == 0
+
+
+def test_the_share_of_a_prefix_counts_what_an_earlier_text_began_with() -> None:
+    assert shared(["abcd", "abxx", "abcdef"], len) == (10, 2 + 4)
 
 
 def test_one_command_measures_everything() -> None:

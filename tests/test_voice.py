@@ -274,6 +274,37 @@ async def test_leaving_a_stream_early_cancels_the_turn() -> None:
         assert (await chat.send("m")).number == 1
 
 
+@pytest.mark.parametrize("streams", [True, False])
+async def test_handlers_that_ran_before_a_crash_do_not_run_again(streams: bool) -> None:
+    ran: list[str] = []
+    handler = (
+        create_handler("note")
+        .at("context_update", "pre_transition")
+        .do(lambda occasion: ran.append(occasion.point.value))
+    )
+    text = reply("adult", "Welcome in.", age=30)
+    cut = text.index("Welcome") + 3
+    model = Pieces([text[:cut], text[cut:]], [text])
+    options: dict[str, Any] = {"model": model, "store": "memory", "handlers": [handler]}
+    async with AsyncMachine.from_dict(DESK, **options) as machine:
+        chat = await machine.start(greet=False)
+        events = aiter(chat.stream("m"))
+        async for event in events:
+            if isinstance(event, ev.MessageDelta):
+                break
+        await events.aclose()  # type: ignore[attr-defined]
+        assert ran == ["context_update", "pre_transition"]
+        if streams:
+            stream = chat.stream("m")
+            assert [event async for event in stream]
+            turn = stream.turn
+        else:
+            turn = await chat.send("m")
+    assert turn is not None
+    assert (turn.text, turn.context) == ("Welcome in.", {"age": 30})
+    assert ran == ["context_update", "pre_transition"]
+
+
 # -- over HTTP
 
 

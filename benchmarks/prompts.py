@@ -1,0 +1,109 @@
+"""What prompts take: `python -m benchmarks.prompts`.
+
+Tokens are counted by the tokenizer cl100k that litellm brings, else estimated. The share is of tokens in a prefix that
+an earlier call of the same conversation had, in the order in which providers read: reply schema, then messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping, Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+from benchmarks.form import MESSAGES, definition, long_definition, replies
+from llm_fsm import AsyncMachine
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.messages import LLMRequest
+from llm_fsm.tokens import estimate
+
+_VOCABULARY = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
+
+
+def counter() -> Callable[[str], int]:
+    """What counts the tokens of a text."""
+    spec = find_spec("litellm")
+    for folder in Path(spec.origin).parent.glob("**/tokenizers") if spec and spec.origin else ():
+        if (folder / _VOCABULARY).exists():
+            os.environ["TIKTOKEN_CACHE_DIR"] = str(folder)
+            import tiktoken  # noqa: PLC0415 - it comes with litellm and reads its folder from the environment
+
+            encoding = tiktoken.get_encoding("cl100k_base")
+            return lambda text: len(encoding.encode(text, disallowed_special=()))
+    return estimate
+
+
+def messages_text(request: LLMRequest) -> str:
+    """The messages of a request as one text."""
+    return "".join(f"\n<|{message.role}|>\n{message.content}" for message in request.messages)
+
+
+def sent(request: LLMRequest) -> str:
+    """The prompt in the order in which providers read it."""
+    return ("" if request.schema is None else request.schema.text) + messages_text(request)
+
+
+def _common(one: str, other: str) -> str:
+    """The beginning that two texts have in common."""
+    most = next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), None)
+    return one[: min(len(one), len(other))] if most is None else one[:most]
+
+
+def shared(texts: Sequence[str], count: Callable[[str], int]) -> tuple[int, int]:
+    """Tokens of all but the first text, and how many of them stand in a prefix that an earlier text had."""
+    whole = known = 0
+    for place, text in enumerate(texts[1:], 1):
+        prefix = max((_common(text, earlier) for earlier in texts[:place]), key=len)
+        whole += count(text)
+        known += count(prefix)
+    return whole, known
+
+
+async def requests(
+    document: Mapping[str, Any], said: Sequence[str], answers: Sequence[Any], **options: Any
+) -> list[LLMRequest]:
+    """What the model was asked in a conversation, the greeting included."""
+    model = ScriptedLLM(answers, loop=True)
+    async with AsyncMachine.from_dict(document, model=model, store="memory", **options) as machine:
+        chat = await machine.start()
+        for message in said:
+            await chat.send(message)
+    return model.requests
+
+
+def _stays(state: str) -> dict[str, Any]:
+    return {
+        "transition": {"target_state": state, "context_update": {}},
+        "message": "Please go on, I am listening.",
+    }
+
+
+def main() -> None:
+    """Print the figures."""
+    count = counter()
+    for label, options in (("turn by turn", {}), ('prompt="whole"', {"prompt": "whole"})):
+        asked = asyncio.run(requests(definition(), MESSAGES, replies(), **options))
+        turns = asked[1:]
+        tokens = sum(count(messages_text(request)) for request in turns) / len(turns)
+        whole, known = shared([sent(request) for request in asked], count)
+        print(
+            f"the form, {label}: {tokens:.0f} tokens of messages a turn, {whole / len(turns):.0f} with the reply's "
+            f"schema, {known / whole:.0%} of them in a prefix seen before"
+        )
+    sizes = {}
+    for states in (10, 1000):
+        asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [_stays("step_0")]))
+        sizes[states] = sum(count(sent(request)) for request in asked[1:]) / 12
+    print(f"with 10 states {sizes[10]:.0f} tokens a turn, with 1,000 states {sizes[1000]:.0f}")
+    said = [f"message number {turn}: I would rather first ask you something" for turn in range(512)]
+    asked = asyncio.run(requests(definition(), said, [_stays("greeting")]))
+    period = [sum(count(sent(request)) for request in asked[at : at + 12]) / 12 for at in (10, 500)]
+    print(
+        f"around turn 10 {period[0]:.0f} tokens a turn, around turn 500 {period[1]:.0f} (means of twelve turns)"
+    )
+
+
+if __name__ == "__main__":
+    main()
