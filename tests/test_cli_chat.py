@@ -129,7 +129,7 @@ BAD_FILES = {
     "other.json": (b"[1, 2]", 1, "other.json:1:1: error: "),
     "escape.json": (b'{"name": "a\x1b[2J"}', 1, "escape.json:1:12: error: "),
     "task.json": (
-        json.dumps({**GREETER, "patterns": ["cancel"]}).encode(),
+        json.dumps({**GREETER, "states": {**GREETER["states"], "sub": {"kind": "subflow", "flow": "x"}}}).encode(),
         1,
         "task.json:1:",
     ),
@@ -404,7 +404,7 @@ def test_warnings_of_the_file_are_counted_on_standard_error(desk: Desk) -> None:
 
 
 def wanted(**changes: object) -> Wanted:
-    values = dict.fromkeys(("file", "model", "base_url", "db", "context", "id", "resume"))
+    values = dict.fromkeys(("file", "model", "base_url", "db", "context", "id", "resume", "save_test"))
     return Wanted(**{**values, "terminal": False, "show_prompt": False, **changes})  # type: ignore[arg-type]
 
 
