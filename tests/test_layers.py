@@ -77,6 +77,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "prompts",
         "repair",
         "reply",
+        "retake",
         "rounds",
         "speech",
         "stream",

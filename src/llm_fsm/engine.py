@@ -257,7 +257,6 @@ class Engine:
 
         None: it has that definition already, or is over. A sentence: why it stays with its own.
         """
-        await self.prepare()
         async with self.store.lock(checked_id(conversation_id, "conversation id"), self.services.timeout):
             held, _ = await self._held(conversation_id)
             found = await self.editions.carried(held.session)

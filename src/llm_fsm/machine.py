@@ -24,7 +24,7 @@ from llm_fsm.editions import read_policy
 from llm_fsm.effects import Point
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
-from llm_fsm.events import Started
+from llm_fsm.events import Migrated, Started
 from llm_fsm.flows import Registered, gather
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
@@ -319,6 +319,13 @@ class AsyncMachine:
         engine = self._engine
         found = await engine.editions.find(await engine.load(conversation_id))
         return self.definition if found is None else found.program.definition
+
+    async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
+        """Carry a conversation over to this machine's definition, by the map of `on_change`; `dry_run`: only say how.
+
+        None: it follows that definition already, or is over. A sentence: why it stays with its own.
+        """
+        return await self._engine.carry(conversation_id, dry=dry_run)
 
     async def delete(self, conversation_id: str) -> bool:
         """Remove everything about a conversation; False if there was none."""

@@ -18,7 +18,7 @@ from typing import Any, Self, TypeVar
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
-from llm_fsm.events import Event
+from llm_fsm.events import Event, Migrated
 from llm_fsm.handlers import Function, Handler
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import Message, Paused
@@ -275,6 +275,10 @@ class Machine:
     def definition_of(self, conversation_id: str) -> Definition:
         """The definition that a conversation goes on by; see AsyncMachine.definition_of."""
         return self._loop.run(self._machine.definition_of(conversation_id))
+
+    def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
+        """Carry a conversation over to this machine's definition; see AsyncMachine.migrate."""
+        return self._loop.run(self._machine.migrate(conversation_id, dry_run=dry_run))
 
     def delete(self, conversation_id: str) -> bool:
         """Remove everything about a conversation; False if there was none."""

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 from operator import attrgetter
-from typing import Any
+from typing import Any, cast
 
 import click
 
@@ -20,13 +21,29 @@ from llm_fsm.records import TurnRecord, parse
 from llm_fsm.stores.base import Listed, Store
 
 _PAGE = 1000
+LATER = ("migrate", "replay")
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
 
-@click.group()
+class Conversations(click.Group):
+    """The group; commands that need a whole machine are imported when they run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """As click does, with those that are not imported yet."""
+        return sorted({*super().list_commands(ctx), *LATER})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """As click does."""
+        if cmd_name in LATER:
+            module: Any = import_module(f"llm_fsm.cli.{cmd_name}")
+            return cast(click.Command, getattr(module, cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=Conversations)
 @verbose_option
 def conversations() -> None:
-    """List, show, copy, move, check and delete stored conversations."""
+    """List, show, replay, copy, move, migrate, check and delete stored conversations."""
 
 
 for command in (export_, import_, fork_, doctor):

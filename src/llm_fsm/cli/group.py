@@ -22,7 +22,7 @@ from llm_fsm.cli.verbosity import Settings, verbose_option
 COMMANDS: Mapping[str, str] = {
     "chat": "Talk to a machine in the terminal or through a pipe.",
     "completion": "Print the completion script of a shell.",
-    "conversations": "List, show, copy, move, check and delete stored conversations.",
+    "conversations": "List, show, replay, copy, move, migrate, check and delete stored conversations.",
     "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
     "diff": "Say what a change of a definition means, also for running conversations.",
     "new": "Start a definition with a test and a CI file.",

@@ -1,0 +1,253 @@
+"""A recorded conversation played again, on another definition or by another model: where does it first go another way?
+
+The messages, answers and times are those of the record, and so are the replies of the model (unless another one is
+asked), the results of tools and checks, and what handlers wrote. A model that is asked for more than is on record
+repeats itself. Nothing is stored and nothing outside is called.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.course import Answer, Heard, Opening
+from llm_fsm.effects import (
+    AskModel,
+    CallTools,
+    CheckKeyResults,
+    Effect,
+    Executed,
+    HandlerResult,
+    HandlerResults,
+    Point,
+    Result,
+    RunHandlers,
+    ToolResult,
+    ToolResults,
+    Verdicts,
+)
+from llm_fsm.folding import fold
+from llm_fsm.kit import Kit
+from llm_fsm.messages import ModelReply, ToolCall, ToolSpec
+from llm_fsm.program import Program
+from llm_fsm.records import TurnRecord
+from llm_fsm.session import Session
+from llm_fsm.terms import Terms, planned
+from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.why import SECRET
+
+Asks = Callable[[AskModel], Awaitable[ModelReply]]
+_POINTS = frozenset({Point.START_CONVERSATION, Point.PRE_PROCESSING})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Divergence:
+    """The first turn that goes another way. `what`: state, end, pause, context, words or replies."""
+
+    turn: int
+    what: str
+    was: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Retaken:
+    """What became of one conversation. `turns`: those played, up to the first that differs."""
+
+    conversation_id: str
+    turns: int
+    divergence: Divergence | None = None
+
+
+class NotRecordedError(Exception):
+    """The turn asks for something that the record does not hold."""
+
+
+def kit_of(program: Program) -> Kit:
+    """The tools of a definition as far as it describes them itself: enough for calls that are on record."""
+    specs = {name: ToolSpec(name=name, description="", parameters={}) for name in program.definition.tools}
+    return Kit(
+        terms={
+            name: planned(name, ref, Terms(spec=specs[name])) for name, ref in program.definition.tools.items()
+        },
+        states={name: tuple(plan.state.tools) for name, plan in program.states.items()},
+        flows={name: kit_of(called) for name, called in program.flows.items()},
+    )
+
+
+async def retake(
+    program: Program, kit: Kit, conversation_id: str, records: Sequence[TurnRecord], asks: Asks | None = None
+) -> Retaken:
+    """Play a conversation again, up to the first turn that goes another way. `asks`: a model instead of the record.
+
+    Raises ModelError of that model.
+    """
+    means = Means(points=_POINTS, kit=kit, summaries=True)
+    recorded = now = Session(conversation_id=conversation_id)
+    before: dict[int, tuple[Session, Session]] = {}
+    played = 0
+    for number, record in enumerate(records, 1):
+        before[number] = (recorded, now)
+        recorded = fold(recorded, record.events)
+        if record.kind in ("migrate", "end"):
+            now = fold(now, [event for event in record.events if isinstance(event, ev.Ended)])
+            continue
+        if record.kind == "undo":
+            undone = next(event.record for event in record.events if isinstance(event, ev.TurnUndone))
+            recorded, now = before[undone]
+            continue
+        try:
+            step = _begin(program, now, record, means)
+            step, words = await _played(step, record, asks)
+        except (NotRecordedError, ValueError) as error:
+            found = Divergence(turn=record.turn, what="replies", was="as recorded", now=str(error))
+            return Retaken(conversation_id=conversation_id, turns=played, divergence=found)
+        now = step.session
+        played += 1
+        said = (record.text, words) if asks is None else ("", "")
+        differs = _difference(program, recorded, now, said)
+        if differs is not None:
+            what, was, is_now = differs
+            found = Divergence(turn=record.turn, what=what, was=was, now=is_now)
+            return Retaken(conversation_id=conversation_id, turns=played, divergence=found)
+    return Retaken(conversation_id=conversation_id, turns=played)
+
+
+def _begin(program: Program, session: Session, record: TurnRecord, means: Means) -> Step:
+    """The first step of a recorded turn. Raises NotRecordedError, ValueError."""
+    for event in record.events:
+        match event:
+            case ev.Started():
+                return _opening(program, event, record, means)
+            case ev.UserSaid(text=text, time=time):
+                if session.pause is not None or session.ended:
+                    raise NotRecordedError("the conversation takes no message here")
+                return begin(program, session, Heard(text=text, time=time, request_id=event.request_id), means)
+            case ev.Answered(value=value, time=time):
+                if session.pause is None:
+                    raise NotRecordedError("the conversation waits for no answer here")
+                return begin_answer(program, session, Answer(value=value, time=time), means)
+            case ev.RunResumed(time=time):
+                return begin_run(program, session, time, means)
+            case ev.TimedOut(time=time) | ev.Reminded(time=time):
+                if session.pause is None:
+                    raise NotRecordedError("the conversation waits for nothing here")
+                return begin_due(program, session, time, means)
+    raise NotRecordedError(f"a turn of the kind {record.kind!r} that says not how it began")
+
+
+def _opening(program: Program, event: ev.Started, record: TurnRecord, means: Means) -> Step:
+    known = event.state in program.states
+    opening = Opening(
+        conversation_id=event.conversation_id,
+        time=event.time,
+        context={key: value for key, value in event.context.items() if not key.startswith("_")},
+        state=event.state if known and event.state != program.definition.initial_state else None,
+        greet=any(isinstance(item, ev.BotSaid) for item in record.events),
+        input=event.input,
+        background=event.memory.get("background"),
+        hold=program.alone,
+    )
+    return begin_start(program, opening, means)
+
+
+async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:
+    """The last step of a turn, and its words."""
+    source = _Source(record)
+    words: list[str] = []
+    while True:
+        words += [event.text for event in step.events if isinstance(event, ev.BotSaid)]
+        effect = step.effect
+        if effect is None:
+            return step, "\n\n".join(words)
+        if asks is not None and isinstance(effect, AskModel):
+            step = advance(step, await asks(effect))
+        else:
+            step = advance(step, source.result(effect))
+
+
+class _Source:
+    """What the effects of a turn brought back when it was recorded."""
+
+    def __init__(self, record: TurnRecord) -> None:
+        self._events = record.events
+        self._replies = [event for event in record.events if isinstance(event, ev.ModelReplied)]
+        self._calls = [event for event in record.events if isinstance(event, ev.ToolReturned)]
+        self._last: ev.ModelReplied | None = None
+        self._wrote = False
+
+    def result(self, effect: Effect) -> Result:
+        """Raises NotRecordedError."""
+        if isinstance(effect, AskModel):
+            return self._reply(effect)
+        if isinstance(effect, RunHandlers):
+            return self._handled()
+        if isinstance(effect, CallTools):
+            return ToolResults(results=tuple(self._called(call.id, call.name, call.arguments) for call in effect.calls))
+        if isinstance(effect, CheckKeyResults):
+            checked = [event for event in self._events if isinstance(event, ev.KeyResultChecked)]
+            found = {event.name: (event.passed, event.reason) for event in checked if event.by == "registered"}
+            if any(name not in found for name, _ in effect.checks):
+                raise NotRecordedError("a registered check is asked whose verdict is not on record")
+            return Verdicts(verdicts={name: found[name] for name, _ in effect.checks})
+        passed = [event for event in self._events if isinstance(event, ev.TaskPassed) and event.state == effect.state]
+        if not passed:
+            raise NotRecordedError(f"the function of {effect.state!r} runs, whose result is not on record")
+        return Executed(output=passed[0].output)
+
+    def _reply(self, effect: AskModel) -> ModelReply:
+        for number, event in enumerate(self._replies):
+            if event.asked_for == effect.asked_for:
+                del self._replies[: number + 1]
+                return self._again(event)
+        if self._last is not None:  # asked anew because its reply did not stand, the model would insist
+            return self._again(self._last)
+        raise NotRecordedError(f"the model is asked for more than is on record ({effect.asked_for})")
+
+    def _again(self, event: ev.ModelReplied) -> ModelReply:
+        self._last = event
+        calls = tuple(ToolCall(**call) for call in event.calls)
+        return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
+
+    def _handled(self) -> HandlerResults:
+        """What handlers wrote in this turn, at once."""
+        written = [event for event in self._events if isinstance(event, ev.ContextSet) and event.source == "host"]
+        if self._wrote or not written:
+            return HandlerResults()
+        self._wrote = True
+        changes: dict[str, Any] = {}
+        for event in written:
+            changes |= {**event.values, **dict.fromkeys(event.removed)}
+        return HandlerResults(results=(HandlerResult(handler="recorded", changes=changes),))
+
+    def _called(self, id: str, name: str, arguments: Mapping[str, Any]) -> ToolResult:
+        for event in self._calls:
+            if event.name == name and event.arguments == arguments:
+                return ToolResult(id=id, name=name, value=event.result, error=event.error)
+        raise NotRecordedError(f"{name} is called as it was not on record: {json.dumps(arguments)[:200]}")
+
+
+def _difference(
+    program: Program, was: Session, now: Session, said: tuple[str, str]
+) -> tuple[str, str, str] | None:
+    """What differs first after a turn, as it was and as it is; values of secret keys as dots."""
+    if (was.state, was.flow) != (now.state, now.flow):
+        return "state", was.state, now.state
+    if was.ended != now.ended:
+        return "end", was.outcome or "goes on", now.outcome or "goes on"
+    if (was.pause is None) != (now.pause is None):
+        return ("pause", "goes on", "waits") if was.pause is None else ("pause", "waits", "goes on")
+    for key in sorted({*was.context, *now.context}):
+        if was.context.get(key) != now.context.get(key):
+            secret = program.is_secret(key)
+            return "context", _shown(was, key, secret=secret), _shown(now, key, secret=secret)
+    return ("words", *said) if said[0] != said[1] else None
+
+
+def _shown(session: Session, key: str, *, secret: bool) -> str:
+    if key not in session.context:
+        return f"{key} is not set"
+    return f"{key} = {SECRET if secret else json.dumps(session.context[key], ensure_ascii=False)}"

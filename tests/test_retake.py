@@ -1,0 +1,169 @@
+"""A recorded conversation played again: the same on the same definition, and the first difference on another one."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from llm_fsm.handlers import Occasion
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.machine import AsyncMachine
+from llm_fsm.messages import ModelReply
+from llm_fsm.retake import Divergence, kit_of, retake
+from llm_fsm.testing import calls
+from machines import program, reply
+
+pytestmark = pytest.mark.anyio
+
+DESK: dict[str, Any] = {
+    "name": "desk",
+    "initial_state": "ask",
+    "context_schema": {
+        "properties": {
+            "item": {"type": "string"},
+            "price": {"type": "integer", "x-source": "tool"},
+            "signed": {"type": "string", "x-source": "answer"},
+            "seen": {"type": "boolean", "x-source": "host"},
+            "pin": {"type": "string", "x-secret": True},
+        }
+    },
+    "tools": {"price": {"registered": "price", "output": {"price": "price"}}},
+    "states": {
+        "ask": {
+            "purpose": "Ask what to buy",
+            "tools": ["price"],
+            "transitions": [
+                {"target_state": "sign", "conditions": [{"logic": {"<": [{"var": "price"}, 10]}}]}
+            ],
+        },
+        "sign": {
+            "kind": "wait",
+            "wait_for": "signature",
+            "output": {"signed": "by"},
+            "transitions": [{"target_state": "done"}],
+        },
+        "done": {"reply": "Thank you, {{ signed }}."},
+    },
+}
+
+
+async def recorded() -> tuple[AsyncMachine, Any]:
+    """A conversation with a tool, a handler, a turn taken back and an answer."""
+    bought = calls(("price", {"item": "lamp"}))
+    signs = reply("sign", "Please sign.", item="lamp")
+    model = ScriptedLLM([reply("ask", "What?"), reply("ask", "Hm?"), bought, signs])
+    machine = AsyncMachine.from_dict(DESK, model=model)
+
+    @machine.tool
+    def price(item: str) -> dict[str, int]:
+        """Say what it costs."""
+        return {"price": 7}
+
+    @machine.on("pre_processing")
+    def seen(occasion: Occasion) -> dict[str, bool]:
+        return {"seen": True}
+
+    chat = await machine.start({"pin": "4711"}, conversation_id="c")
+    await chat.send("hm")
+    await chat.undo()
+    await chat.send("a lamp")
+    await chat.answer({"by": "Ada"})
+    return machine, await machine._engine.records("c")
+
+
+async def again(definition: dict[str, Any], records: Any, asks: Any = None) -> Any:
+    made = program(definition)
+    return await retake(made, kit_of(made), "c", records, asks)
+
+
+async def test_nothing_differs_on_the_same_definition() -> None:
+    _, records = await recorded()
+    found = await again(DESK, records)
+    assert (found.turns, found.divergence) == (4, None)
+
+
+def _edited(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
+    made = copy.deepcopy(DESK)
+    place = made
+    for name in path[:-1]:
+        place = place[name]
+    place[path[-1]] = value
+    return made
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "divergence"),
+    [
+        (
+            ("states", "ask", "transitions", 0, "conditions", 0, "logic", "<", 1),
+            5,
+            Divergence(turn=1, what="state", was="sign", now="ask"),
+        ),
+        (
+            ("states", "ask", "tools"),
+            [],
+            Divergence(turn=1, what="context", was="price = 7", now="price is not set"),
+        ),
+        (
+            ("context_schema", "properties", "item"),
+            {"enum": ["chair"]},
+            Divergence(turn=1, what="context", was='item = "lamp"', now="item is not set"),
+        ),
+        (
+            ("context_schema", "properties", "pin"),
+            {"type": "integer"},
+            Divergence(
+                turn=0,
+                what="replies",
+                was="as recorded",
+                now='context key \'pin\': "4711" is not of type "integer"',
+            ),
+        ),
+        (
+            ("states", "sign", "kind"),
+            "converse",
+            Divergence(turn=1, what="pause", was="waits", now="goes on"),
+        ),
+        (
+            ("states", "done", "reply"),
+            "Bye, {{ signed }}.",
+            Divergence(turn=2, what="words", was="Thank you, Ada.", now="Bye, Ada."),
+        ),
+        (
+            ("states", "done", "transitions"),
+            [{"target_state": "ask"}],
+            Divergence(turn=2, what="end", was="final", now="goes on"),
+        ),
+    ],
+)
+async def test_first_turn_that_goes_another_way_is_told(
+    path: Any, value: Any, divergence: Divergence
+) -> None:
+    _, records = await recorded()
+    found = await again(_edited(path, value), records)
+    assert found.divergence == divergence
+
+
+async def test_another_model_is_asked_instead_of_the_record() -> None:
+    _, records = await recorded()
+    asked = []
+
+    async def asks(effect: Any) -> ModelReply:
+        asked.append(effect.asked_for)
+        return ModelReply(text=reply("ask", "Other words"))
+
+    found = await again(DESK, records, asks)
+    assert found.divergence == Divergence(turn=1, what="state", was="sign", now="ask")
+    assert asked == ["greeting", "turn", "turn"]
+
+
+async def test_values_of_secret_keys_are_not_told() -> None:
+    secret = _edited(
+        ("context_schema", "properties", "item"), {"type": "string", "x-secret": True, "enum": ["x"]}
+    )
+    _, records = await recorded()
+    found = await again(secret, records)
+    assert found.divergence is not None
+    assert "lamp" not in found.divergence.was
