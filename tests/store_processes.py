@@ -3,52 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 import sys
 
-from llm_fsm import AsyncMachine
-from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.resolve import resolve
-
-ECHO = {
-    "name": "echo",
-    "initial_state": "hear",
-    "states": {
-        "hear": {
-            "purpose": "Listen.",
-            "transitions": [{"target_state": "bye", "description": "The user says goodbye"}],
-        },
-        "bye": {"purpose": "Say goodbye.", "transitions": []},
-    },
-}
 
 
 def say(text: object) -> None:
     print(text, flush=True)
-
-
-class Ledger:
-    """A model that notes every call in a file, which survives whatever happens to this process."""
-
-    def __init__(self, path: str) -> None:
-        self._file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-
-    async def complete(self, request: LLMRequest) -> ModelReply:
-        os.write(self._file, json.dumps(request.messages[-1].content).encode() + b"\n")
-        await asyncio.sleep(0.001)
-        return ModelReply(text=json.dumps({"message": "I see.", "transition": {"target_state": "hear"}}))
-
-
-async def talk(url: str, ledger: str, name: str, count: str) -> None:
-    """Send so many messages to the conversation "c" at once, as soon as somebody says go."""
-    async with AsyncMachine.from_dict(ECHO, model=Ledger(ledger), store=url) as machine:
-        chat = await machine.resume("c")
-        say("ready")
-        await asyncio.to_thread(sys.stdin.readline)
-        texts = [f"{name} {number}" for number in range(int(count))]
-        await asyncio.gather(*(chat.send(text, request_id=text) for text in texts))
 
 
 async def hold(url: str) -> None:
@@ -87,7 +50,7 @@ def forked(url: str) -> None:
         runner.run(store.close())
 
 
-ROLES = {role.__name__: role for role in (talk, hold, fork_and_hold, forked)}
+ROLES = {role.__name__: role for role in (hold, fork_and_hold, forked)}
 
 if __name__ == "__main__":
     running = ROLES[sys.argv[1]](*sys.argv[2:])

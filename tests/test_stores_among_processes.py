@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import signal
 import subprocess
 import sys
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,10 +16,11 @@ from llm_fsm import AsyncMachine
 from llm_fsm.errors import StoreError
 from llm_fsm.records import parse
 from llm_fsm.stores.resolve import resolve
-from store_processes import ECHO
+from store_talkers import ECHO, NAMES
 
 pytestmark = pytest.mark.anyio
 PROCESSES = str(Path(__file__).with_name("store_processes.py"))
+TALKERS = str(Path(__file__).with_name("store_talkers.py"))
 SHARED = ["sqlite", "file", "postgresql", "redis"]
 
 
@@ -45,18 +47,12 @@ async def test_a_hundred_messages_of_four_processes_are_taken_one_by_one(url, tm
     ledger = tmp_path / "ledger"
     async with AsyncMachine.from_dict(ECHO, model="offline", store=url) as machine:
         await machine.start(conversation_id="c", greet=False)
-        with ExitStack() as stack:
-            talkers = [stack.enter_context(process("talk", url, ledger, name, 25)) for name in "abcd"]
-            for talker in talkers:
-                assert talker.stdout.readline() == "ready\n"
-            for talker in talkers:
-                talker.stdin.write("go\n")
-                talker.stdin.flush()
-            assert [talker.wait(100) for talker in talkers] == [0] * 4
+        talkers = await asyncio.create_subprocess_exec(sys.executable, TALKERS, url, str(ledger), "25")
+        assert await talkers.wait() == 0
         records = [parse(text) for text in await machine.store.records("c")]
         loaded = await machine.store.load("c")
     said = [record.heard.text for record in records if record.heard]
-    assert sorted(said) == sorted(f"{name} {number}" for name in "abcd" for number in range(25))
+    assert sorted(said) == sorted(f"{name} {number}" for name in NAMES for number in range(25))
     assert [record.turn for record in records] == list(range(101))
     assert loaded.version == 101
     assert len(ledger.read_text().splitlines()) == 100
