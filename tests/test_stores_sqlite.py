@@ -370,6 +370,75 @@ async def test_a_failing_save_does_not_fail_those_committed_with_it(path):
         assert (await store.load("c")).version == 2
 
 
+def mixed_commits():
+    """Good ones and such as are refused for every reason, some of the same conversation."""
+    event = Outgoing(sink="crm", key="k", text="{}")
+
+    def of(name, number, **more):
+        plain = Commit(
+            conversation_id=name, expected=number - 1, session=f'"{name} {number}"', record=f'"{number}"'
+        )
+        return replace(plain, **more)
+
+    return [
+        of("a", 1, request_id="r", due=((2.5, "expire"), (2.5, "expire")), outbox=(event, event)),
+        of("a", 1),
+        of("a", 2, request_id="r"),
+        of("a", 2, request_id="s", definition_sha="sha", definition_text="{}", time=0.1 + 0.2),
+        of("b", 2),
+        of("d", 1, definition_sha="nowhere"),
+        of("a", 3, definition_sha="other", definition_text="[]"),
+        of("e", 1, earlier=(('"0"', "x"),), created=5.25),
+        *(of(f"f{number}", 1, request_id="r") for number in range(150)),
+        of("e", 3),
+    ]
+
+
+async def told(save):
+    try:
+        await save
+    except (ConversationConflict, StoreError) as error:
+        return str(error)
+    return None
+
+
+async def everything(store):
+    lines = await store.list(limit=1000)
+    kept = [
+        (await store.load(line.conversation_id, "r"), await store.records(line.conversation_id))
+        for line in lines
+    ]
+    more = (
+        await store.due(9.0),
+        await store.outbox("crm"),
+        await store.definition("sha"),
+        await store.definition("other"),
+    )
+    return lines, kept, more
+
+
+async def test_saves_together_do_what_they_do_one_after_the_other(tmp_path):
+    commits = mixed_commits()
+    async with opened(tmp_path / "one.db") as one, opened(tmp_path / "all.db") as together:
+        for name in ("a", "f3"):
+            await one.journal(name, 1, "{}")
+            await together.journal(name, 1, "{}")
+        single = [await told(one.save(commit)) for commit in commits]
+        started, go_on = threading.Event(), threading.Event()
+        first = asyncio.create_task(together._run(lambda db: (started.set(), go_on.wait()), writes=False))
+        await asyncio.to_thread(started.wait)
+        waiting = asyncio.gather(*(told(together.save(commit)) for commit in commits))
+        await asyncio.sleep(0)
+        go_on.set()
+        assert await waiting == single
+        await first
+        assert sum(outcome is not None for outcome in single) == 4
+        assert await everything(together) == await everything(one)
+        loads = [together.load(f"f{number}", "r") for number in range(70)]
+        assert [loaded.recorded for loaded in await asyncio.gather(*loads)] == ['"1"'] * 70
+        assert list(await together.journalled("a")) == []
+
+
 async def test_a_text_that_sqlite_cannot_hold_fails_alone(path):
     async with opened(path) as store:
         found = await asyncio.gather(

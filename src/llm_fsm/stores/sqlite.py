@@ -20,15 +20,16 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from llm_fsm.stores import sqlite_batches as batches
 from llm_fsm.stores import sqlite_rows as rows
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
 from llm_fsm.stores.onewriter import OneWriter
 from llm_fsm.stores.sqlite_file import MEMORY
-from llm_fsm.stores.sqlite_worker import Job, Worker
+from llm_fsm.stores.sqlite_worker import Job, Together, Worker
 from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -58,12 +59,13 @@ class SQLiteStore:
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         """See `Store.load`."""
-        return await self._run(partial(rows.load, conversation_id, request_id), writes=False)
+        work = partial(rows.load, conversation_id, request_id)
+        return await self._run(work, writes=False, together=batches.load, value=(conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`."""
         check_appended(commit)
-        await self._run(partial(rows.save, commit), writes=True)
+        await self._run(partial(rows.save, commit), writes=True, together=batches.save, value=commit)
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         """See `Store.records`."""
@@ -137,10 +139,17 @@ class SQLiteStore:
             await asyncio.sleep(0.001)  # not in an executor's thread: none can be started any more at exit
         parts.locks.close()
 
-    async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> T:
+    async def _run(
+        self,
+        work: Callable[[sqlite3.Connection], T],
+        *,
+        writes: bool,
+        together: Together | None = None,
+        value: Any = None,
+    ) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._own().worker.submit(Job(work=work, writes=writes, loop=loop, future=future))
+        self._own().worker.submit(Job(work, writes, loop, future, together, value))
         return await future
 
     def _own(self) -> _Parts:

@@ -80,7 +80,7 @@ def save(commit: Commit, db: sqlite3.Connection) -> None:
         post = "INSERT INTO outbox (conversation, number, place, sink, key, text) VALUES (?, ?, ?, ?, ?, ?)"
         db.execute(post, (name, commit.number, place, event.sink, event.key, event.text))
     if commit.expected and commit.definition_text is not None:
-        db.execute(_UNUSED)
+        drop_unused(db)
     forget_journal(name, db)
 
 
@@ -167,10 +167,15 @@ def acknowledge(posted: Posted, db: sqlite3.Connection) -> None:
     db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
 
+def drop_unused(db: sqlite3.Connection) -> None:
+    """Forget the definitions that no conversation is pinned to."""
+    db.execute(_UNUSED)
+
+
 def delete(conversation_id: str, db: sqlite3.Connection) -> bool:
     """See `Store.delete`."""
     forget_journal(conversation_id, db)
     gone = db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
     if gone:
-        db.execute(_UNUSED)
+        drop_unused(db)
     return gone

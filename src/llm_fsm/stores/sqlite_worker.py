@@ -22,17 +22,23 @@ from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_
 BATCH = 512
 
 
+Together = Callable[[Sequence[Any], sqlite3.Connection], Sequence[Any]]
+
+
 class Job(NamedTuple):
     """Work on the connection for one who waits on `future` in `loop`.
 
     `work` uses the connection only during the call. Jobs that write are called within a transaction, and
-    again when it had to be rolled back.
+    again when it had to be rolled back. `together` serves the `value`s of several jobs at once, in place of their
+    `work`, and gives an outcome for each; an Exception is raised to the one who asked and harms no other.
     """
 
     work: Callable[[sqlite3.Connection], Any]
     writes: bool
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
+    together: Together | None = None
+    value: Any = None
 
 
 class _Outcome(NamedTuple):
@@ -104,7 +110,7 @@ class Worker:
         if writes:
             _deliver(self._write_all(writes))
         if reads:
-            _deliver(self._one_by_one(reads, self._read))
+            _deliver(self._read_all(reads))
 
     def _write_all(self, jobs: Sequence[Job]) -> Sequence[_Outcome]:
         if len(jobs) > 1:
@@ -115,7 +121,7 @@ class Worker:
                 if is_busy(error):
                     return [self._failed(job, error) for job in jobs]
             else:
-                return [_Outcome(job, value) for job, value in zip(jobs, values, strict=True)]
+                return [_answered(job, value) for job, value in zip(jobs, values, strict=True)]
         return self._one_by_one(jobs, lambda job: self._write([job])[0])
 
     def _one_by_one(self, jobs: Sequence[Job], do: Callable[[Job], Any]) -> Sequence[_Outcome]:
@@ -134,13 +140,23 @@ class Worker:
                 locked = error if is_busy(error) else None
         return outcomes
 
+    def _read_all(self, jobs: Sequence[Job]) -> Sequence[_Outcome]:
+        if len(jobs) > 1:
+            try:
+                values = _perform(jobs, self._connection())
+            except Exception as error:
+                self._recover(error)
+            else:
+                return [_answered(job, value) for job, value in zip(jobs, values, strict=True)]
+        return self._one_by_one(jobs, self._read)
+
     def _read(self, job: Job) -> Any:
         return job.work(self._connection())
 
     def _write(self, jobs: Sequence[Job]) -> Sequence[Any]:
         db = self._connection()
         db.execute("BEGIN IMMEDIATE")
-        values = [job.work(db) for job in jobs]
+        values = _perform(jobs, db)
         db.execute("COMMIT")
         return values
 
@@ -175,6 +191,29 @@ class Worker:
         db, self._db = self._db, None
         if db is not None:
             db.close()
+
+
+def _perform(jobs: Sequence[Job], db: sqlite3.Connection) -> Sequence[Any]:
+    """What each job gives; those that can be served together are."""
+    outcomes: list[Any] = [None] * len(jobs)
+    groups: dict[Together, list[int]] = {}
+    for place, job in enumerate(jobs):
+        if job.together is not None:
+            groups.setdefault(job.together, []).append(place)
+    for together, places in groups.items():
+        if len(places) > 1:
+            found = together([jobs[place].value for place in places], db)
+            for place, outcome in zip(places, found, strict=True):
+                outcomes[place] = outcome
+    served = {place for places in groups.values() if len(places) > 1 for place in places}
+    for place, job in enumerate(jobs):
+        if place not in served:
+            outcomes[place] = job.work(db)
+    return outcomes
+
+
+def _answered(job: Job, value: Any) -> _Outcome:
+    return _Outcome(job, error=value) if isinstance(value, Exception) else _Outcome(job, value)
 
 
 def _inode(path: str) -> tuple[int, int] | None:
