@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.cli import printing
 from llm_fsm.context import blotted, texts_in
-from llm_fsm.flow_events import FlowPushed
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
 from llm_fsm.session import Session
@@ -35,16 +35,12 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
 def _values(event: ev.Event) -> Mapping[str, Any]:
     if isinstance(event, ev.ContextSet):
         return event.values
-    return event.context if isinstance(event, ev.Started | FlowPushed) else {}
+    return event.context if isinstance(event, ev.Started | fe.FlowPushed) else {}
 
 
 def _turn(record: TurnRecord) -> dict[str, Any]:
     heard = record.heard
-    moves = [
-        {"from": event.previous, "to": event.state, "by": event.by}
-        for event in record.events
-        if isinstance(event, ev.StateEntered)
-    ]
+    moves = [move for event in record.events if (move := _move(event)) is not None]
     keys = [key for event in record.events if isinstance(event, ev.ContextSet) for key in event.values]
     return {
         "turn": record.turn,
@@ -56,6 +52,19 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
         "keys_set": list(dict.fromkeys(keys)),
         "usage": asdict(record.usage),
     }
+
+
+def _move(event: ev.Event) -> dict[str, str] | None:
+    """Where an event led; None for one that moved nothing."""
+    match event:
+        case ev.StateEntered():
+            return {"from": event.previous, "to": event.state, "by": event.by}
+        case fe.FlowPushed(kind="subflow"):
+            return {"from": event.state, "to": event.entered, "by": f"subflow {printing.one_line(event.flow)}"}
+        case fe.FlowReturned():
+            return {"from": event.ended, "to": event.state, "by": f"back, {event.how}"}
+        case _:
+            return None
 
 
 _TIMED = (ev.Started, ev.UserSaid)
