@@ -215,7 +215,8 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
 def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
     if event.kind == "digression":
         kept = {name: getattr(session, name) for name in OF_PLACE}
-        frame = Frame(kind="digression", kept=kept, asked=event.asked, wanted=event.wanted)
+        before = {} if session.open_places() else session.context
+        frame = Frame(kind="digression", kept=kept, asked=event.asked, wanted=event.wanted, before=before)
         return changed(session, stack=(*session.stack, frame))
     kept = {name: getattr(session, name) for name in OF_FLOW}
     return changed(

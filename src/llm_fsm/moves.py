@@ -5,18 +5,21 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Generator
+from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
 from llm_fsm.context import blotted, has
+from llm_fsm.corrections import Correction, correction
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
 from llm_fsm.memory import Background, MemoryFault
 from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
+from llm_fsm.session import Frame
 from llm_fsm.tool_results import shortened
 from llm_fsm.transition import Move
 from llm_fsm.verdicts import summary_of
@@ -79,7 +82,8 @@ class Moving(Nested):
         if frame.kind == "subflow":
             return (yield from self.go(move, "flow"))
         self.reopened = frame
-        self.say_fixed()
+        if not (yield from self.reconsider(frame)):
+            self.say_fixed()
         return True
 
     def step(self, move: Move, by: str) -> Generator[Effect, Result, bool]:
@@ -94,7 +98,8 @@ class Moving(Nested):
             yield from self.summarise(self.plan.id, self.left_behind())
         place = self.session.open_places().get(move.target)
         if place is not None:
-            self.resume(move.target, place)
+            if (yield from self.reconsider(self.resume(move.target, place))):
+                return
         else:
             if move.returns:
                 here, asked, wanted = self.session.state, self.last_words(), self.asked_for()
@@ -112,14 +117,46 @@ class Moving(Nested):
         yield from self.run(Point.POST_TRANSITION)
         self.say_fixed()
 
-    def resume(self, state: str, place: int) -> None:
+    def reconsider(self, frame: Frame) -> Generator[Effect, Result, bool]:
+        """Back on the way: True where an answer that was changed meanwhile leads back to where it is decided again."""
+        session = self.session
+        changed = tuple(
+            key
+            for key, value in frame.before.items()
+            if session.context.get(key) != value and not key.startswith("_")
+        )
+        if not changed or not self.has("correct"):
+            return False
+        found = correction(self.program, replace(session, context=frame.before), session, changed)
+        if found is None:
+            return False
+        self.reopened, self.turned_back = None, True
+        yield from self.turn_back(found, changed, named=False)
+        if found.on is not None:
+            yield from self.enter(found.on, "correct")
+        else:
+            self.say_fixed()
+        return True
+
+    def turn_back(self, found: Correction, changed: tuple[str, ...], *, named: bool) -> Run:
+        """To where the way is decided again, without what was collected on the way that is no longer taken."""
+        here, context = self.session.state, self.session.context
+        dropped = tuple(key for key in found.dropped if key in context)
+        self.note(fe.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped))
+        if dropped:
+            self.note(ev.ContextSet(source="model", removed=dropped))
+        self.note(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
+        yield from self.run(Point.POST_TRANSITION)
+
+    def resume(self, state: str, place: int) -> Frame:
         """Come back to an open state that was named; what is left for it is done with."""
-        self.reopened = self.session.stack[place]
+        frame = self.reopened = self.session.stack[place]
         self.note(
             fe.FlowReturned(
                 kind="digression", state=state, ended=self.session.state, how="resumed", frame=place
             )
         )
+        return frame
 
     def last_words(self) -> str:
         """What was said last in the current flow, as far as the history keeps it."""

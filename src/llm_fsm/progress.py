@@ -49,7 +49,8 @@ class Progress:
     """The session folded over what happened so far, and what will be said. `kits`: the tools that there are.
 
     `root` is the definition that was started; `hidden` are secrets of flows that were left in this turn, `reopened`
-    is the place that a digression came back to. `stopped` says why the run goes no further; a pause is in the session.
+    is the place that a digression came back to, unless an answer changed in it `turned_back` the conversation to
+    an earlier state. `stopped` says why the run goes no further; a pause is in the session.
     """
 
     __slots__ = (
@@ -71,6 +72,7 @@ class Progress:
         "stopped",
         "summaries",
         "tool_calls",
+        "turned_back",
         "usage",
     )
 
@@ -98,6 +100,7 @@ class Progress:
         self.seen: set[str] = set()
         self.hidden: set[str] = set()
         self.reopened: Frame | None = None
+        self.turned_back = False
         self.fallback = False
         self.stopped: Stopped = ""
         self.promise: str | None = None

@@ -88,7 +88,11 @@ class Repairing(Speaking):
             if self.stopped == "limit":
                 return
             if frame.kind == "digression":
-                self.ask_again(frame.asked)
+                if self.turned_back:
+                    yield from self.settle()
+                    yield from self.complete_words(frozenset())
+                else:
+                    self.ask_again(frame.asked)
                 return
             before = frame.kept["previous_state"]
             if self.stopped == "stuck" and before is not None and self.leads_back(before):
@@ -246,15 +250,9 @@ class Repairing(Speaking):
         return True
 
     def go_back(self, found: Correction, reply: Reply, changed: tuple[str, ...]) -> Run:
-        """To where the way is decided again, without what was collected on the way that is no longer taken."""
+        """Turn back in the midst of a reply: say what of it still holds, and ask what is open there."""
         named, here = reply.target == "correct", self.session.state
-        context = self.session.context
-        dropped = tuple(key for key in found.dropped if key in context)
-        self.note(fe.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped))
-        if dropped:
-            self.note(ev.ContextSet(source="model", removed=dropped))
-        self.note(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
-        yield from self.run(Point.POST_TRANSITION)
+        yield from self.turn_back(found, changed, named=named)
         spoken = reply.message if named or reply.target == here else ""
         piece = self.program.patterns.get("correct")
         self.said.append(spoken if piece is None else words_of(piece, "correct", {"words": spoken}))

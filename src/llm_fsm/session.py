@@ -61,13 +61,15 @@ class Work:
 class Frame:
     """A place to come back to. `kind`: subflow or digression; `kept`: the session's fields as they were left.
 
-    `asked`: what the user was asked last there, to be asked again; `wanted`: the keys that were asked for.
+    `asked`: what the user was asked last there, to be asked again; `wanted`: the keys that were asked for; `before`:
+    the answers so far, where the way of the conversation was left and not another digression.
     """
 
     kind: Literal["subflow", "digression"]
     kept: Mapping[str, Any]
     asked: str = ""
     wanted: tuple[str, ...] = ()
+    before: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

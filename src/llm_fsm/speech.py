@@ -109,6 +109,9 @@ class Speaking(Moving):
         elif self.reopened is not None and self.plan.id == self.reopened.kept["state"]:
             if not (any(self.said) and self.is_answered(self.reopened)):
                 self.ask_again(self.reopened.asked)
+        elif self.turned_back and self.plan.kind == "converse":
+            if self.plan.fixed is None:
+                self.said.append(self.own_question(sorry=False))
         elif self.here not in spoken_for and self.plan.fixed is None:
             yield from self.words("words")
         elif not any(self.said):

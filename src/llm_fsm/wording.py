@@ -128,9 +128,9 @@ def question_in(text: str) -> str:
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
-    """A plain sentence for a state that has no fixed reply: what it is there for and what it still needs."""
+    """A plain sentence for a state that has no fixed reply: what it is there for and, unless that asks, still needs."""
     names = [str(schema.get("title") or key.replace("_", " ")) for key, schema in wanted.items()]
     parts = [sentence(purpose)] if purpose else []
-    if names:
+    if names and not asks(purpose):
         parts.append(f"Still needed: {', '.join(names)}.")
     return " ".join(parts) or "Please go on."
