@@ -614,3 +614,21 @@ def test_a_veto_keeps_what_was_to_be_left_out() -> None:
 
     done = say(FORM, at("mail"), "no", reply("skip", "Fine."), handler=forbid)
     assert (done.session.state, done.text) == ("mail", "What now?")
+
+
+@pytest.mark.parametrize("pattern", [name for name in PATTERNS if name != "silence"])
+def test_patterns_that_only_the_subflow_has_work_there(pattern: str) -> None:
+    document = {
+        "name": "outer",
+        "initial_state": "menu",
+        "states": {
+            "menu": {"reply": "What can I do?", "transitions": [{"target_state": "book"}]},
+            "book": {"kind": "subflow", "flow": "sub", "transitions": [{"target_state": "menu", "on": "default"}]},
+        },
+    }
+    program = nested(document, sub={**SUB, "patterns": ALL})
+    begun = say(program, start(program).session, "book", reply("book", "Sure.")).session
+    done = say(program, begun, "well", reply(pattern, "Well then."), spare=True)
+    assert done.text
+    assert done.usage.calls == 1
+    assert done.session.ended is (pattern == "handover")

@@ -126,12 +126,13 @@ class Repairing(Speaking):
         context = session.root_context()
         kept = {key: value for key, value in context.items() if origins.get(key, (0, ""))[1] == "host"}
         flow, initial = session.flow, self.root.definition.initial_state
+        piece = self.program.patterns["restart"]
         self.conceal()
         self.note(fe.Repaired(pattern="restart"))
         self.note(fe.Restarted(state=initial, context=kept))
         self.note(ev.StateEntered(state=initial, previous=left, by="restart"))
         yield from self.run(Point.POST_TRANSITION)
-        self.said.append(words_of(self.root.patterns["restart"], "restart", {"words": message}))
+        self.said.append(words_of(piece, "restart", {"words": message}))
         self.say_fixed()
         yield from self.settle()
         if self.here == ("", initial) and flow == "":
