@@ -219,6 +219,7 @@ async def test_migrating_machine_carries_over_what_it_can_and_never_breaks(edit:
         ]
         assert (session.state, session.context, len(kinds)) == (state, context, 1)
     assert session.origins.keys() == session.context.keys()
+    assert session.path == () or not moved
 
 
 async def test_state_that_is_gone_and_not_in_the_map_keeps_a_conversation_where_it_is() -> None:

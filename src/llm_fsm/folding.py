@@ -209,6 +209,8 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         context=_renamed(session.context, event),
         origins=_renamed(session.origins, event),
         pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
+        skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
+        path=(),  # it names transitions of the definition before
     )
 
 
