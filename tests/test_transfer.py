@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -114,6 +115,15 @@ async def test_a_turn_that_was_taken_back_is_no_place_to_fork_at():
         await fork(store, "c", "d")
     with pytest.raises(ConversationNotFound):
         await fork(store, "nobody", "e")
+
+
+async def test_a_text_of_the_first_format_is_read():
+    text = (Path(__file__).parent / "data" / "stores" / "export_1.json").read_text("utf-8")
+    store = MemoryStore()
+    assert await take_in(store, text) == "golden/1"
+    assert (await state_of(store, "golden/1")).state == "bye"
+    assert await export(store, "golden/1") == text.strip()
+    assert list(await examine(store)) == []
 
 
 @pytest.mark.parametrize(
