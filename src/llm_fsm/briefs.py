@@ -25,10 +25,12 @@ Messages = tuple[LLMMessage, ...]
 
 
 def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, Any]) -> Messages:
-    def block(name: str, values: Mapping[str, Any]) -> str:
-        return "".join(template.blocks[name](template.new_context(dict(values)))).strip()
+    context = template.new_context({**system, **user})
 
-    return LLMMessage("system", block("system", system)), LLMMessage("user", block("user", user))
+    def block(name: str) -> str:
+        return "".join(template.blocks[name](context)).strip()
+
+    return LLMMessage("system", block("system")), LLMMessage("user", block("user"))
 
 
 def _shown(program: Program, session: Session, plan: StatePlan) -> str:

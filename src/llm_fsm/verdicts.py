@@ -31,13 +31,16 @@ def output_of(text: str) -> Any:
     """The output that a model's answer is: the JSON value that it is as a whole, else the text."""
     stripped = text.strip()
     try:
-        return to_json_value(json.loads(stripped, parse_constant=_refuse))
+        return to_json_value(_decode(stripped))
     except (ValueError, ValueFault, RecursionError):
         return stripped
 
 
 def _refuse(constant: str) -> Any:
     raise ValueError(f"{constant} is no JSON number")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse).decode
 
 
 def by_logic(check: Check, data: Mapping[str, Any]) -> Verdict:
