@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.cases.expectation import same
 from llm_fsm.cases.player import Player
 from llm_fsm.cases.reading import suite_of
 from llm_fsm.cases.results import Result
@@ -189,6 +190,23 @@ def test_what_is_otherwise_is_told(expect: object, said: list[str]) -> None:
 )
 def test_replies_in_their_short_forms(reply: object, expect: object) -> None:
     assert after(expect, reply) == []
+
+
+@pytest.mark.parametrize(
+    ("found", "wanted", "equal"),
+    [
+        (1, 1.0, True),
+        (1, True, False),
+        (False, 0, False),
+        ({"a": [1, {"b": None}]}, {"a": (1, {"b": None})}, True),
+        ({"a": [1]}, {"a": [True]}, False),
+        ([1], [1, 2], False),
+        ({"a": 1}, {"b": 1}, False),
+        ("1", 1, False),
+    ],
+)
+def test_values_are_the_same_as_json(found: object, wanted: object, equal: bool) -> None:
+    assert same(found, wanted) is equal
 
 
 def test_replies_that_are_no_replies_are_asked_for_once_more() -> None:

@@ -84,7 +84,7 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
     given = expect.model_fields_set
 
     def claim(name: str, wanted: Any, found: Any, holds: bool | None = None) -> Claim:
-        so = wanted == found if holds is None else holds
+        so = same(wanted, found) if holds is None else holds
         return Claim(f"{pointer}/{name}", so, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}")
 
     entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
@@ -124,9 +124,9 @@ def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
         if key not in seen.context:
             yield Claim(place, wanted is None, name, "it is not set")
         else:
-            yield Claim(place, seen.context[key] == wanted, name, f"it is {quoted(seen.context[key])}")
+            yield Claim(place, same(seen.context[key], wanted), name, f"it is {quoted(seen.context[key])}")
     if expect.context_exact is not None:
-        exact = dict(seen.context) == expect.context_exact
+        exact = same(dict(seen.context), expect.context_exact)
         wanted = f"expected exactly the context {quoted(expect.context_exact)}"
         yield Claim(f"{pointer}/context_exact", exact, wanted, f"it is {quoted(dict(seen.context))}")
     for number, key in enumerate(expect.absent):
@@ -178,7 +178,7 @@ def _tools(wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: 
     for number, (call, event) in enumerate(zip(wanted, made, strict=True)):
         place = f"{pointer}/{number}"
         if call.arguments is not None:
-            holds = event.arguments == call.arguments
+            holds = same(event.arguments, call.arguments)
             yield Claim(
                 f"{place}/arguments",
                 holds,
@@ -214,12 +214,17 @@ def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer
 
 def _is(expected: EventExpected, event: ev.Event) -> bool:
     return type(event).__name__ == expected.type and all(
-        _same(getattr(event, name), value) for name, value in expected.values.items()
+        same(getattr(event, name), value) for name, value in expected.values.items()
     )
 
 
-def _same(found: Any, wanted: Any) -> bool:
-    return bool((list(found) if isinstance(found, tuple) else found) == wanted)
+def same(found: Any, wanted: Any) -> bool:
+    """Whether two JSON values are the same; true is not 1, and tuples count as lists."""
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
+    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
+        return len(found) == len(wanted) and all(map(same, found, wanted))
+    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
 
 
 def _pause(expect: PauseExpected | None, paused: Paused | None, pointer: str) -> Claim:

@@ -35,7 +35,9 @@ Exchanges = tuple[tuple[str | None, str], ...]
 @click.option("--context", metavar="JSON", help="What is known, as a JSON object.")
 @click.option("--history", metavar="JSON", help='What was said: [{"user": "…"}, {"system": "…"}, …].')
 @click.option("--message", metavar="TEXT", default="Hello!", show_default=True, help="What the user says.")
-@click.option("--whole", is_flag=True, help="With every state in the system message: Machine(prompt='whole').")
+@click.option(
+    "--whole", is_flag=True, help="With every state in the system message: Machine(prompt='whole')."
+)
 @click.option("--budget", metavar="N", type=click.IntRange(min=1), help="Tokens that no prompt may exceed.")
 @click.option(
     "--format",
