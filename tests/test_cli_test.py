@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import signal
 import subprocess
 import time
@@ -14,6 +15,7 @@ import pytest
 
 from cli_command import Desk, command, desk
 from llm_fsm.cases.selection import ExpressionError, wanted
+from llm_fsm.testing import HttpReply, serve_scripted
 
 __all__ = ["desk"]
 
@@ -81,6 +83,22 @@ def test_an_interrupt_ends_with_2(desk: Desk) -> None:
     process.send_signal(signal.SIGINT)
     assert process.wait(30) == 2
     process.communicate()
+
+
+def test_what_was_played_before_an_interrupt_is_reported(desk: Desk) -> None:
+    suite(desk, GOOD, {**GOOD, "name": "waits"})
+    answer = {"transition": {"target_state": "bye", "context_update": {"name": "Ada"}}, "message": ""}
+    with serve_scripted([answer, HttpReply(delay=math.inf)]) as server:
+        arguments = ("test", "--live", "--model", "m", "--base-url", server.base_url)
+        process = subprocess.Popen(
+            command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=desk.folder, text=True
+        )
+        while len(server.requests) < 2:
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (2, "llm-fsm: interrupted\n")
+    assert out.startswith("greeter.test.json .\n\n1 passed in ")
 
 
 def test_watching_runs_again_when_a_file_changes(desk: Desk) -> None:

@@ -72,6 +72,7 @@ class FileResult:
     results: tuple[Result, ...] = ()
     faults: tuple[Fault, ...] = ()
     covered: Covered | None = None
+    interrupted: bool = False
 
     @property
     def passed(self) -> bool:
@@ -155,8 +156,10 @@ async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None 
     live = job.mode in ("live", "record")
     player = Player(loaded, choose, host, timeout=TIMEOUT if live else None)
     found: list[Result] = []
+    interrupted = False
     try:
         for play in loaded.plays:
+            await asyncio.sleep(0)  # where an interrupt is heard: scripted cases never wait
             if job.names is not None and play.name not in job.names:
                 continue
             runs = [await player.play(play) for _ in range(job.times if live else 1)]
@@ -164,11 +167,13 @@ async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None 
             found.append(result)
             if job.stop and not result.passed:
                 break
+    except asyncio.CancelledError:  # what was played so far is worth a report
+        interrupted = True
     finally:
         await player.close()
     covered = _covered(loaded, player, found) if job.cover else None
     results = tuple(replace(result, turns=()) for result in found)
-    return FileResult(file=loaded.file, results=results, covered=covered)
+    return FileResult(file=loaded.file, results=results, covered=covered, interrupted=interrupted)
 
 
 def _covered(loaded: Loaded, player: Player, results: Iterable[Result]) -> Covered:
@@ -222,7 +227,7 @@ def run_jobs(jobs: Sequence[Job], run: Callable[[Job], FileResult], processes: i
         for job in jobs:
             found = run(job)
             yield found
-            if job.stop and not found.passed:
+            if found.interrupted or (job.stop and not found.passed):
                 return
         return
     with ProcessPoolExecutor(min(processes, len(jobs)), mp_context=get_context("spawn")) as pool:

@@ -70,7 +70,8 @@ class _Codes:
         if isinstance(error, Failure) and error.code == exits.USAGE:
             raise Failure(error.message, USAGE) from error
         if isinstance(error, KeyboardInterrupt):
-            raise Failure("interrupted", INTERRUPTED) from error
+            printing.note("interrupted")
+            raise click.exceptions.Exit(INTERRUPTED) from error
 
 
 @click.command(cls=_Command)
@@ -238,8 +239,9 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
         return INTERNAL
     report = FORMATS[wanted.form](found, time.perf_counter() - began)
     _give(wanted, report)
-    if interrupted:
-        raise Failure("interrupted", INTERRUPTED)
+    if interrupted or any(one.interrupted for one in found):
+        printing.note("interrupted")
+        return INTERRUPTED
     enough = not wanted.job.cover or _covered(wanted, found)
     if not enough or not all(one.passed for one in found):
         return FAILED
@@ -299,7 +301,8 @@ def _played(wanted: Wanted) -> Iterator[FileResult]:
     ready: list[Job] = []
     for file in selection.files(wanted.paths):
         ready += _jobs(wanted, file)
-    yield from running.joined(running.run_jobs(ready, run_job, wanted.processes))
+    done = running.run_jobs(ready, run_job, wanted.processes)
+    yield from done if wanted.processes <= 1 else running.joined(done)
 
 
 def _jobs(wanted: Wanted, file: str) -> Sequence[Job]:
