@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -24,8 +24,8 @@ class Seen:
     text: str = ""
     state: str = ""
     context: Mapping[str, Any] = field(default_factory=dict)
-    data: Mapping[str, Any] = field(default_factory=dict)
-    """What rules read: the context and the system names."""
+    data: Callable[[], Mapping[str, Any]] = dict
+    """Gives what rules read: the context and the system names."""
     events: Sequence[ev.Event] = ()
     calls: int = 0
     ended: bool = False
@@ -136,7 +136,7 @@ def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
     if expect.logic is not None:
         wanted = f"expected {quoted(expect.logic)} to hold"
         try:
-            found = compile_rule(expect.logic)(seen.data)
+            found = compile_rule(expect.logic)(seen.data())
         except ConditionError as error:
             yield Claim(f"{pointer}/logic", False, wanted, f"it cannot be evaluated: {error}")
         else:

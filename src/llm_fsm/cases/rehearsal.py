@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 from llm_fsm.cases.expectation import Miss, Seen, misses
@@ -78,17 +79,14 @@ class Rehearsal:
     async def began(self, *, greet: bool) -> Turn | None:
         setup, machine = self.play.setup, self.machine
         context = setup["context"] or None
-        if (
-            machine.definition.kind_of(machine.definition.initial_state) == "converse"
-            or setup["state"] is not None
-            or greet
-        ):
+        talks = setup["input"] is None and not machine.program.alone
+        if talks or setup["state"] is not None:
             self.chat = await machine.start(context, self.id, greet=greet, state=setup["state"])
             return (await self.chat.turns())[0]
-        background = setup["background"] or None
-        turn = await machine.run(setup["input"], context, self.id, background)
+        turn = await machine.run(setup["input"], context, self.id, setup["background"] or None)
         self.chat = await machine.resume(self.id)
-        return turn
+        begun, *_ = await self.chat.turns()  # a run is two records: its start, and its work
+        return replace(turn, events=(*begun.events, *turn.events))
 
     async def take(self, number: int, step: Step) -> None:
         """One step, whatever became of those before it."""
@@ -155,7 +153,7 @@ class Rehearsal:
             text="" if turn is None else turn.text,
             state=chat.state,
             context=chat.context,
-            data=chat.data(),
+            data=chat.data,
             events=() if turn is None else turn.events,
             calls=0 if turn is None else turn.usage.calls,
             ended=chat.ended,

@@ -75,7 +75,7 @@ class _Codes:
 
 
 @click.command(cls=_Command)
-@click.argument("paths", nargs=-1, metavar="PATH…")
+@click.argument("paths", nargs=-1, metavar="[PATH]…")
 @click.option(
     "-k", "expression", metavar="EXPR", help="Only cases whose file::name fits, e.g. booking and not slow."
 )
