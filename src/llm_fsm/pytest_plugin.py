@@ -27,30 +27,31 @@ class Cases(pytest.File):
         """Its cases. Raises CollectError with everything that is wrong with the file."""
         reading = import_module("llm_fsm.cases.reading")
         faults = import_module("llm_fsm.cases.faults")
+        running = import_module("llm_fsm.cases.running")
         try:
             loaded = reading.read_suite(_shown(self.path))
+            player = running.player_of(loaded)
         except faults.SuiteError as error:
             raise self.CollectError(str(error)) from error
         for play in loaded.plays:
-            yield CaseItem.from_parent(self, name=play.name, loaded=loaded, play=play)
+            yield CaseItem.from_parent(self, name=play.name, player=player, play=play)
 
 
 class CaseItem(pytest.Item):
     """One case."""
 
-    def __init__(self, *, loaded: Any, play: Any, **options: Any) -> None:
+    def __init__(self, *, player: Any, play: Any, **options: Any) -> None:
         super().__init__(**options)
-        self._loaded = loaded
+        self._player = player
         self._play = play
         if play.case.skip is not None:
             self.add_marker(pytest.mark.skip(reason=play.case.skip))
 
     def runtest(self) -> None:
         """Play it. Raises CaseFailed."""
-        running = import_module("llm_fsm.cases.running")
-        [result] = asyncio.run(running.play_named(self._loaded, self._play.name)).results
+        result = asyncio.run(self._player.play(self._play))
         if not result.passed:
-            file = self._loaded.file
+            file = self._player.loaded.file
             lines = [f"{file}:{one.line}:{one.column}: {one.step}: {one.message}" for one in result.failures]
             raise CaseFailed("\n".join(lines))
 
@@ -62,7 +63,7 @@ class CaseItem(pytest.Item):
 
     def reportinfo(self) -> tuple[Path, int, str]:
         """Where the case stands."""
-        return self.path, self._loaded.text.position(self._play.pointer).line - 1, self.name
+        return self.path, self._player.loaded.text.position(self._play.pointer).line - 1, self.name
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> Cases | None:

@@ -202,9 +202,9 @@ def play_suite(path: FilePath) -> tuple[Result, ...]:
     return found.results
 
 
-async def play_named(loaded: Loaded, name: str) -> FileResult:
-    """Play one case of a file with its own replies. Raises SuiteError for a recording that cannot be used."""
-    return await _played(Job(file=loaded.file, names=(name,)), loaded, None)
+def player_of(loaded: Loaded) -> Player:
+    """A player of the cases of a file with its own replies or recording. Raises SuiteError for a bad recording."""
+    return Player(loaded, _from_files(Job(file=loaded.file), loaded))
 
 
 def counted(runs: Sequence[Result], threshold: float) -> Result:
