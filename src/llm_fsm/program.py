@@ -122,6 +122,8 @@ class Program:
 
     def knows(self, session: Session) -> bool:
         """True when this machine has every state that a conversation is in or comes back to."""
+        if not session.stack and not session.flow:
+            return session.state in self.states
         places = [(session.flow, session.state)]
         flow = session.flow
         for frame in reversed(session.stack):
