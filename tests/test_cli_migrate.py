@@ -55,6 +55,7 @@ def test_migration_is_shown_first_and_done_when_asked_for(desk: Desk) -> None:
         ],
     }
     assert "1 conversation carried over" in desk.run(*command, "--map", "map.json", "--apply").err
+    assert "goes on under the definition" in desk.run("conversations", "show", "live", *DB).out
     assert "follows it as it is" in desk.run(*command, "--map", "map.json", "--apply").err
     with Machine.from_file("new.json", model=ScriptedLLM([]), store="sqlite:///bots.db") as machine:
         chat = machine.resume("live")

@@ -42,6 +42,7 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
     heard = record.heard
     moves = [move for event in record.events if (move := _move(event)) is not None]
     keys = [key for event in record.events if isinstance(event, ev.ContextSet) for key in event.values]
+    migrated = [event.definition for event in record.events if isinstance(event, ev.Migrated)]
     return {
         "turn": record.turn,
         "kind": record.kind,
@@ -51,6 +52,7 @@ def _turn(record: TurnRecord) -> dict[str, Any]:
         "moves": moves,
         "keys_set": list(dict.fromkeys(keys)),
         "usage": asdict(record.usage),
+        **({"definition": migrated[-1]} if migrated else {}),
     }
 
 
@@ -125,6 +127,8 @@ def plain(turn: Mapping[str, Any]) -> str:
         tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
         head += f" · {printing.plural(usage['calls'], 'model call')}, {tokens}"
     lines = [head]
+    if "definition" in turn:
+        lines.append(f"  goes on under the definition {turn['definition'][:12]}")
     for who, text in (("user", turn["user"]), ("machine", turn["reply"])):
         if text:
             lines.append(f"  {who}: " + printing.words(text).replace("\n", "\n    "))
