@@ -138,8 +138,16 @@ def test_a_folder_stands_for_the_definitions_below_it(desk: Desk) -> None:
 def test_a_folder_without_definitions_is_no_success(desk: Desk) -> None:
     (desk.folder / "none").mkdir()
     done = desk.run("validate", "none")
-    assert (done.code, done.out) == (2, "")
-    assert done.err.startswith("llm-fsm: error: none: there is no definition in this folder")
+    assert done.code == 2
+    assert done.out.startswith("none: error: there is no definition in this folder")
+
+
+def test_what_stands_for_no_file_does_not_hide_what_is_found_elsewhere(desk: Desk) -> None:
+    done = desk.run("validate", desk.write("wrong.json", WRONG), "none*.json", "--format", "json")
+    files = {found["file"]: found["name"] for found in json.loads(done.out)["findings"]}
+    assert done.code == 2
+    assert set(files) == {"wrong.json", "none*.json"}
+    assert files["none*.json"] == "unreadable-file"
 
 
 def test_fail_on_makes_warnings_count(desk: Desk) -> None:

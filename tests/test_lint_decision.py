@@ -51,6 +51,13 @@ def choice(schema: dict[str, Any] | None, *moves: Document, demands: tuple[str, 
     return machine(states, schema)
 
 
+def answered(*moves: Document) -> Document:
+    """A state that waits for a yes or a no."""
+    keys = {"ok": {"type": "boolean", "x-source": "answer"}}
+    wait = {"kind": "wait", "wait_for": "boss", "output": {"ok": "$.ok"}, "transitions": list(moves)}
+    return machine({"w": wait}, keys)
+
+
 LOGIC = "/states/a/transitions/0/conditions/0/logic"
 D = "/states/d/transitions"
 
@@ -212,9 +219,19 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         ),
         [("error", "/states/a/key_results/0/check")],
     ),
+    ("decide-gap", answered(to("b", when(is_("ok", True)))), [("warning", "/states/w/transitions")]),
+    (
+        "shadowed-transition",
+        answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", True)))),
+        [("warning", "/states/w/transitions/1")],
+    ),
 ]
 
 GOOD: list[tuple[str, Document]] = [
+    ("decide-gap", answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
+    ("decide-gap", answered(to("b", when(is_("ok", True))), to("c"))),
+    ("decide-gap", answered(to("b", when(is_("ok", True)), on="yes"))),
+    ("shadowed-transition", answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", False))))),
     ("never-holds", one(None, when({"missing": ["x"]}, "x"))),  # an empty text is set, and counts as missing
     ("never-holds", one(AGE, when(above("age", 130)))),
     ("never-holds", one(AGE, when(below("age", 18)), when(above("age", 17)))),

@@ -37,6 +37,23 @@ def waiting(*conditions: Document, **output: str) -> Document:
     return machine(states, ANSWER)
 
 
+def answering(keys: Document) -> Document:
+    """A state that waits for a yes or a no, with these context keys."""
+    answer = {"type": "object", "properties": {"ok": {"type": "boolean"}}}
+    wait = {"kind": "wait", "answer_schema": answer, "output": {"ok": "$.ok"}, "transitions": [to("b")]}
+    return machine({"w": wait}, keys)
+
+
+def round_trip(*collected: str) -> Document:
+    """A state that demands the seat, which is asked for only in a state that comes after it."""
+    states = {
+        "a": {"required_context_keys": list(collected), "transitions": [to("s")]},
+        "s": {"transitions": [to("b", when(None, "seat")), to("t")]},
+        "t": {"required_context_keys": ["seat"], "transitions": [to("a")]},
+    }
+    return machine(states, TWO)
+
+
 MOVE = "/states/a/transitions/0"
 
 BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
@@ -64,6 +81,20 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         [("warning", "/states/s/input/town")],
     ),
     ("never-asked-for", trip("Bye", TWO, "city", "seat"), [("info", MOVE)]),
+    ("never-asked-for", round_trip("city"), [("info", "/states/s/transitions/0")]),
+    ("mapping-never-fits", answering({"ok": {"type": "string"}}), [("warning", "/states/w/output/ok")]),
+    (
+        "mapping-never-fits",
+        answering({"ok": {"enum": ["maybe"], "type": "string"}}),
+        [("warning", "/states/w/output/ok")],
+    ),
+    ("mapping-never-fits", answering({"ok": {"x-source": "host"}}), [("warning", "/states/w/output/ok")]),
+    (
+        "mapping-never-fits",
+        {**trip("Bye"), "tools": {"t": {"registered": "f", "output": {"city": "$.city"}}}}
+        | {"context_schema": {"properties": {"city": {"x-source": "answer"}}}},
+        [("warning", "/tools/t/output/city")],
+    ),
     ("reply-key-may-be-missing", trip("{{ city }}"), [("info", "/states/b/reply")]),
     ("collected-never-read", trip("Bye"), [("info", "/states/a/required_context_keys/0")]),
     ("set-never-used", waiting(approved="$.ok"), [("info", "/states/w/output/approved")]),
@@ -154,6 +185,11 @@ GOOD: list[tuple[str, Document]] = [
     ("used-before-set", trip("{{ seat }}", TWO, purpose="Ask for city and seat.")),
     ("used-before-set", trip("{{ seat }}", {**TWO, "seat": {"x-source": "host"}})),
     ("never-asked-for", trip("Bye", CITY, "city")),
+    ("never-asked-for", round_trip("city", "seat")),
+    ("mapping-never-fits", answering({"ok": {"type": "boolean"}})),
+    ("mapping-never-fits", answering({"ok": {"type": ["string", "boolean"], "x-source": "answer"}})),
+    ("mapping-never-fits", answering({"ok": {}})),
+    ("mapping-never-fits", answering({})),
     ("never-asked-for", trip("Bye", TWO, "city", "seat", purpose="Learn the city and the seat.")),
     ("never-asked-for", trip("Bye", {**TWO, "seat": {"x-source": "host"}}, "seat")),
     ("never-asked-for", trip("Bye", None, "seat")),

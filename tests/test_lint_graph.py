@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from lint_cases import Document, found_by, machine, to
+from lint_cases import Document, found_by, machine, to, when
 from llm_fsm import check
 
 FINAL = {"kind": "final", "purpose": "End"}
@@ -25,6 +25,19 @@ def leads(*targets: str) -> Document:
 
 def task(*targets: str, **more: Any) -> Document:
     return {"kind": "task", **leads(*targets), **more}
+
+
+N = {"var": "n"}
+
+
+def rounds(goes_on: Document, ends: Document) -> Document:
+    """Two deciding states that lead to each other: the first under one condition, the second but for another."""
+    states = {
+        "a": {"required_context_keys": ["n"], "transitions": [to("b", when(None, "n"))]},
+        "b": decide(to("c", goes_on), to("z")),
+        "c": decide(to("z", ends), to("b")),
+    }
+    return machine(states, {"n": {"type": "integer"}, "tries": {"type": "integer", "x-source": "host"}})
 
 
 HELP = {"global_transitions": [to("help")]}
@@ -66,6 +79,12 @@ BAD: list[tuple[str, Document, list[Found]]] = [
         "auto-loop",
         machine({"a": leads("b"), "b": decide(to("c")), "c": {"transitions": [to("b", auto=True)]}}),
         [("warning", "/states/b", ("a", "b", "c", "b"))],
+    ),
+    ("auto-loop", rounds(when({"<": [N, 5]}), when({"==": [N, 3]})), [("warning", "/states/b", ("a", "b", "c", "b"))]),
+    (
+        "auto-loop",
+        rounds(when({"<": [N, 5]}), when({"==": [{"var": "tries"}, 3]})),
+        [("info", "/states/b", ("a", "b", "c", "b"))],
     ),
     ("decide-without-transitions", machine({"a": leads("b"), "b": decide()}), [("error", "/states/b", ())]),
     (
@@ -116,6 +135,8 @@ BAD: list[tuple[str, Document, list[Found]]] = [
 ]
 
 GOOD: list[tuple[str, Document]] = [
+    ("auto-loop", rounds(when({"<": [N, 5]}), when({"<": [N, 9]}))),
+    ("auto-loop", rounds(when({"<": [{"var": "tries"}, 5]}), when({"==": [N, 3]}))),
     ("unknown-target", machine({"a": {"on_exhausted": "continue"}, "b": {"on_exhausted": "raise"}})),
     ("unknown-initial-state", machine({"a": {}})),
     ("unreachable-state", {**machine({"a": leads("z"), "help": FINAL}), **HELP}),

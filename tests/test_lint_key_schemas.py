@@ -33,6 +33,9 @@ def answer(schema: Document) -> Document:
 
 
 BAD: list[tuple[str, Document, str, str]] = [
+    ("idle-schema-word", key(**{"type": "string", "x-fast": True}), "/x-fast", "enum"),
+    ("idle-schema-word", key(**{"type": "array", "x-fast": True}), "/x-fast", "a number"),
+    ("idle-schema-word", key(**{"type": "boolean", "x-source": "host", "x-fast": True}), "/x-fast", ""),
     ("impossible-schema", key(type="string", minLength=5, maxLength=2), "/minLength", "wrong way round"),
     ("impossible-schema", key(type="integer", minimum=5, maximum=2), "/minimum", "wrong way round"),
     ("impossible-schema", key(type="number", exclusiveMinimum=2, maximum=2), "/exclusiveMinimum", ""),
@@ -62,6 +65,10 @@ BAD: list[tuple[str, Document, str, str]] = [
 ]  # fmt: skip
 
 GOOD: list[tuple[str, Document]] = [
+    ("idle-schema-word", key(**{"type": "string", "pattern": "^[A-Z]{3}$", "x-fast": True})),
+    ("idle-schema-word", key(**{"enum": ["tea", "milk"], "x-fast": True})),
+    ("idle-schema-word", key(**{"type": "boolean", "x-fast": True})),
+    ("idle-schema-word", key(**{"type": "string", "x-fast": False})),
     ("impossible-schema", key(type="integer", minimum=2, maximum=2)),
     ("impossible-schema", key(type=["integer", "string"], enum=["a", 3])),
     ("impossible-schema", key(type="object", properties={"n": {"minimum": 1}}, minProperties=1)),

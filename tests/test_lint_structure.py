@@ -199,3 +199,10 @@ def test_a_key_that_appears_nowhere_else_is_a_note() -> None:
 
 def test_one_state_may_run_on_by_itself() -> None:
     assert found_by("self-only-state", machine({"a": {"purpose": "Chat", "transitions": [to("a")]}})) == []
+
+
+@pytest.mark.parametrize("patterns", [1, True, "cancel", {"cancel": 1}, [1, []]])
+def test_patterns_of_another_shape_are_one_finding_of_form(patterns: Any) -> None:
+    document = machine({"a": {"purpose": "Ask", "transitions": [to("b")]}, "cancelled": {"reply": "Gone."}})
+    names = {found.name for found in check({**document, "patterns": patterns})}
+    assert names & {"wrong-type", "bad-value"}

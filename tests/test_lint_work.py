@@ -26,6 +26,18 @@ def one(state: Document, **more: Any) -> Document:
     return machine({"a": state}, **more)
 
 
+def reading(name: str) -> Document:
+    return task(key_results=[{"name": "k", "check": {"!!": [{"var": name}]}}])
+
+
+def found_at(path: str) -> Document:
+    return {"t": {"registered": "f", "output": {"x": path}}}
+
+
+PAID = {"properties": {"paid": {"type": "object", "properties": {"by": {"type": "string"}}}}}
+CHECK, OUTPUT = "/states/a/key_results/0/check", "/tools/t/output/x"
+
+
 def circle(**more: Any) -> Document:
     states = {
         "a": task("b"),
@@ -35,6 +47,11 @@ def circle(**more: Any) -> Document:
 
 
 BAD: list[tuple[str, Document, list[Found]]] = [
+    ("bad-check", one(reading("context.payd"), context_schema=PAID), [("warning", CHECK, ())]),
+    ("bad-check", one(reading("context.paid.bye"), context_schema=PAID), [("warning", CHECK, ())]),
+    ("unknown-key-in-mapping", one(task(), tools=found_at("$.items[0]")), [("warning", OUTPUT, ())]),
+    ("unknown-key-in-mapping", one(task(), tools=found_at("$..name")), [("warning", OUTPUT, ())]),
+    ("unknown-key-in-mapping", one(task(), tools=found_at("/items/0")), [("warning", OUTPUT, ())]),
     ("unknown-tool", one(task(tools=["serch"]), tools=SEARCH), [("error", "/states/a/tools/0", ())]),
     (
         "unknown-state",
@@ -114,6 +131,12 @@ BAD: list[tuple[str, Document, list[Found]]] = [
 ]
 
 GOOD: list[tuple[str, Document]] = [
+    ("bad-check", one(reading("context.paid"), context_schema=PAID)),
+    ("bad-check", one(reading("context.paid.by"), context_schema=PAID)),
+    ("bad-check", one(reading("context.anything"))),
+    ("unknown-key-in-mapping", one(task(), tools=found_at("$.items.0.name"))),
+    ("unknown-key-in-mapping", one(task(), tools=found_at("$"))),
+    ("unknown-key-in-mapping", one(task(), tools=found_at("a b.c-d"))),
     ("unknown-tool", one(task(tools=["search"]), tools=SEARCH)),
     ("unknown-state", one(task(), tools={"t": {"registered": "f", "scope": ["a"]}})),
     ("unused-tool", one(task(tools=["search"]), tools=SEARCH)),

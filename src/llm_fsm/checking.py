@@ -195,13 +195,15 @@ def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file
 
 
 def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping[str, Any] | None]:
-    """The document that a subflow names, by a path relative to the file that names it."""
+    """The document that a subflow names, by a path relative to the file that names it, in today's form."""
     place = beside(named_in or file, path)
     try:
-        document = source.parse(read(place))
-    except (DefinitionError, source.SourceError):
+        document = plain(source.parse(read(place)))
+    except (DefinitionError, source.SourceError, NotPlainError):
         return place, None
-    return place, document if isinstance(document, dict) else None
+    if not isinstance(document, dict):
+        return place, None
+    return place, upgrade(document, partial(rewrite, stem=stem_of(place))).document
 
 
 def _order(document: object, pointer: str) -> tuple[int, ...]:

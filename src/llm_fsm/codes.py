@@ -45,7 +45,6 @@ CODES: Mapping[str, Code] = {
     "not-mapped": Code("M702", "warning", at_key=True),
     "no-effect": Code("M703", "info", at_key=True),
     "flow-nesting": Code("R902", "error"),
-    "flow-mapping": Code("R903", "error"),
 }
 
 

@@ -18,7 +18,7 @@ from llm_fsm.codes import step
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding, nearest
-from llm_fsm.lint.flows import is_absolute, is_path
+from llm_fsm.lint.flows import Side, is_absolute, is_path, misfit
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules import flow_mapping, flow_nesting, missing_flow, subflow_recursion
 from llm_fsm.loader import load_dict, load_text
@@ -218,35 +218,13 @@ def _check_mappings(flow: Flow, place: _Place, flows: Mapping[str, Flow]) -> Non
             ("output", state.output, definition, called),
         ):
             for key, source_key in mapping.items():
-                reason = _misfit(key, source_key, taker, giver)
+                reason = misfit(key, source_key, _side(taker), _side(giver))
                 if reason is not None:
                     raise _fault(place, state_id, flow_mapping.RULE, *reason, option=option + step(key))
 
 
-def _misfit(key: str, source_key: str, taker: Definition, giver: Definition) -> tuple[str, str] | None:
-    """What is wrong with one entry of a mapping, and what would be right; None: nothing."""
-    declared = giver.key_schemas
-    root = source_key.split(".", 1)[0]
-    if giver.context_schema is not None and source_key not in declared and root not in declared:
-        guess = nearest(source_key, declared)
-        return (
-            f"{giver.name!r} has no key {source_key!r}",
-            f"did you mean {guess!r}?" if guess else "name one of its keys",
-        )
-    if taker.context_schema is not None and key not in taker.key_schemas:
-        guess = nearest(key, taker.key_schemas)
-        return (
-            f"{taker.name!r} has no key {key!r}",
-            f"did you mean {guess!r}?" if guess else "declare it in its context_schema",
-        )
-    if key.startswith("_"):
-        return f"the key {key!r} belongs to the system", "names of keys do not begin with _"
-    if giver.is_secret(source_key) and not taker.is_secret(key):
-        return (
-            f"{source_key!r} is secret in {giver.name!r}, and {key!r} is not in {taker.name!r}",
-            f"declare {key!r} there with x-secret",
-        )
-    return None
+def _side(definition: Definition) -> Side:
+    return Side(definition.name, None if definition.context_schema is None else definition.key_schemas)
 
 
 def _fault(

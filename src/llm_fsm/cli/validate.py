@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import unified_diff
 from functools import partial
 from importlib import import_module
@@ -15,6 +15,7 @@ import click
 from llm_fsm.checking import check, check_data
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.codes import finding
 from llm_fsm.findings import Finding
 from llm_fsm.folder import NoDefinitionError, definitions, settings_file
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
@@ -192,7 +193,8 @@ def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
                     seen.add(file)
                     yield file, _kept(wish, file, _check_file(wish, file))
         except NoDefinitionError as error:
-            raise exits.Failure(str(error)) from error
+            message = str(error).removeprefix(f"{path}: ")
+            yield path, [replace(finding(exits.UNREADABLE, message), file=path)]
 
 
 def _kept(wish: Wish, file: str, findings: Iterable[Finding]) -> list[Finding]:

@@ -216,6 +216,22 @@ class Flow:
             self._trees[key] = search_tree(_Without(self._demands, key), initial)
         return path_in(self._trees.get(key, {}), state)
 
+    def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
+        """A shortest path to a state on which no state, this one included, asks for the key, tests it or sets it.
+
+        () when there is none, and once many keys of one file were asked for.
+        """
+        asking = self.setters(key) | self.tested.get(key, frozenset()) - {state}
+        initial = self.subject.initial
+        if initial is None or state in asking or initial in asking or self._searched[0] >= _TREES:
+            return ()
+        self._searched[0] += 1
+        return path_in(search_tree(_Without(self._demands, key, asking), initial), state)
+
+    @cached_property
+    def _searched(self) -> list[int]:
+        return [0]
+
     @cached_property
     def _trees(self) -> dict[str, Mapping[str, str | None]]:
         return {}
@@ -268,13 +284,15 @@ class Flow:
 
 @dataclass(frozen=True, slots=True)
 class _Without(Mapping[str, Sequence[str]]):
-    """The graph of the ways on which a key is not demanded or set, looked up node by node."""
+    """The graph of the ways on which a key is not demanded or set, and no `closed` state is entered; node by node."""
 
     ways: Mapping[str, list[tuple[str, frozenset[str]]]]
     key: str
+    closed: frozenset[str] = frozenset()
 
     def __getitem__(self, state: str) -> Sequence[str]:
-        return [target for target, gained in self.ways[state] if self.key not in gained]
+        found = (target for target, gained in self.ways[state] if self.key not in gained)
+        return [target for target in found if target not in self.closed]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.ways)

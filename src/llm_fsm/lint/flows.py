@@ -1,10 +1,12 @@
-"""Which other definitions a document calls."""
+"""Which other definitions a document calls, and what mappings may carry between them."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
+
+from llm_fsm.findings import nearest
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
 
@@ -26,3 +28,38 @@ def flow_paths(document: Mapping[str, Any] | None) -> Iterator[str]:
         flow = state.get("flow") if isinstance(state, dict) else None
         if isinstance(flow, str) and is_path(flow) and not is_absolute(flow):
             yield flow
+
+
+class Side(NamedTuple):
+    """One of the two definitions between which a mapping carries values. `keys`: its declared keys; None: any."""
+
+    name: str
+    keys: Mapping[str, Mapping[str, Any]] | None
+
+    def is_secret(self, key: str) -> bool:
+        """True when the value of a key, or of what a dotted name looks into, must not be shown."""
+        return (self.keys or {}).get(key.split(".", 1)[0], {}).get("x-secret") is True
+
+
+def misfit(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
+    """What is wrong with one entry of a mapping, and what would be right; None: nothing."""
+    if giver.keys is not None and source_key not in giver.keys and source_key.split(".", 1)[0] not in giver.keys:
+        guess = nearest(source_key, giver.keys)
+        return (
+            f"{giver.name!r} has no key {source_key!r}",
+            f"did you mean {guess!r}?" if guess else "name one of its keys",
+        )
+    if taker.keys is not None and key not in taker.keys:
+        guess = nearest(key, taker.keys)
+        return (
+            f"{taker.name!r} has no key {key!r}",
+            f"did you mean {guess!r}?" if guess else "declare it in its context_schema",
+        )
+    if key.startswith("_"):
+        return f"the key {key!r} belongs to the system", "names of keys do not begin with _"
+    if giver.is_secret(source_key) and not taker.is_secret(key):
+        return (
+            f"{source_key!r} is secret in {giver.name!r}, and {key!r} is not in {taker.name!r}",
+            f"declare {key!r} there with x-secret",
+        )
+    return None

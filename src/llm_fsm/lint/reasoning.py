@@ -207,6 +207,8 @@ class Reasoning:
         arcs = self.subject.arcs_from[state]
         if kind == "decide":
             return arcs
+        if kind == "wait" and not any(arc.placed.value.get("on") is not None for arc in arcs):
+            return arcs
         if kind == "converse":
             return tuple(arc for arc in arcs if arc.auto and arc.target != state)
         return ()
@@ -244,9 +246,10 @@ class Reasoning:
                 yield arc
 
     def entries(self, state: str) -> Cases | None:
-        """Cases of the contexts in which a state that decides is entered; None when they are too many."""
+        """Cases of the contexts in which a state decides; None when they are too many."""
         if state not in self._entries:
-            self._entries[state] = self._entered(state, frozenset())
+            waits = self.subject.kind_of(state) == "wait"  # the answer changes what it was entered with
+            self._entries[state] = (ANY,) if waits else self._entered(state, frozenset())
         return self._entries[state]
 
     @cached_property

@@ -52,6 +52,7 @@ from llm_fsm.lint.rules import (
     impossible_schema,
     key_result_without_check,
     left_at_once,
+    mapping_never_fits,
     mismatched_id,
     missing_description,
     missing_flow,
@@ -113,6 +114,7 @@ from llm_fsm.lint.rules import (
     unfinished_words,
     unjudged_words,
     unknown_condition_key,
+    unknown_ending,
     unknown_initial_state,
     unknown_key,
     unknown_key_in_mapping,
@@ -236,6 +238,7 @@ MODULES: tuple[ModuleType, ...] = (
     reply_key_may_be_missing,
     never_asked_for,
     unused_key,
+    mapping_never_fits,
     # W: words
     missing_purpose,
     missing_description,
@@ -269,6 +272,7 @@ MODULES: tuple[ModuleType, ...] = (
     remind_after_timeout,
     retry_loop,
     hopeless_setting,
+    unknown_ending,
     # P: properties
     property_violated,
     property_malformed,

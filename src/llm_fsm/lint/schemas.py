@@ -25,7 +25,7 @@ def schema_faults(
     try:
         compile_shape(schema, defs if isinstance(defs, dict) else None)
     except ShapeError as error:
-        message, hint = f"not a JSON Schema: {error.reason}", None
+        message, hint = f"not a JSON Schema: {_short(error.reason)}", None
         if error.pointer.endswith("/type"):
             value = value_at(schema, error.pointer)
             message = f"not a JSON Schema: {json.dumps(value)[:80]} is no type"
@@ -34,6 +34,11 @@ def schema_faults(
         elif (outer := _plain_shape(error.pointer, value_at(schema, error.pointer))) is not None:
             message, hint = outer
         yield place + error.pointer, message, hint
+
+
+def _short(reason: str) -> str:
+    """A reason that quotes a long value, without the middle of it."""
+    return reason if len(reason) <= 200 else f"{reason[:120]} … {reason[-60:]}"
 
 
 def _plain_shape(pointer: str, value: object) -> tuple[str, str] | None:

@@ -215,14 +215,17 @@ class Subject:
     @cached_property
     def patterns(self) -> tuple[str, ...]:
         """The states that take the place of repair patterns which a model may name."""
-        listed = self.root.value.get("patterns")
-        names = listed if isinstance(listed, list) else []
-        return tuple(name for name in names if isinstance(name, str) and name in self.states)
+        names = (name for _, name in self.root.texts("patterns"))
+        return tuple(name for name in names if name in self.states)
+
+    @cached_property
+    def _cancels(self) -> bool:
+        return any(name == "cancel" for _, name in self.root.texts("patterns"))
 
     def _targets(self, name: str) -> Iterator[str]:
         if self.kind_of(name) == "converse":
             yield from (pattern for pattern in self.patterns if pattern != name)
-            if "cancel" in (self.root.value.get("patterns") or ()) and "cancelled" in self.states:
+            if "cancelled" in self.states and self._cancels:
                 yield "cancelled"
         for arc in self.arcs_from[name]:
             if arc.target in self.states:

@@ -14,6 +14,7 @@ Read the key by `{"var": "tier"}`, or take the condition out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -33,6 +34,8 @@ _DECIDING = frozenset(
 )
 _READING = frozenset({"var", "missing", "missing_some", "has_context", "context_length", "now"})
 """Operators whose value may be another one each time."""
+_COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
+"""What stands in expressions of other languages."""
 
 Constant = tuple[str, str, Any]
 
@@ -71,9 +74,17 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Evaluate what reads nothing, once."""
     for _, pointer, rule in constants(subject):
         outcome = "holds" if test(compile_rule(rule), {}).holds else "never holds"
-        key = _forgotten(subject, rule)
-        hint = None if key is None else f'write {{"var": {quoted(key)}}} where the value of the key is meant'
-        yield RULE.finding(f"this reads no key: it {outcome} in every case", pointer=pointer, hint=hint)
+        message = f"this reads no key: it {outcome} in every case"
+        yield RULE.finding(message, pointer=pointer, hint=_hint(subject, rule))
+
+
+def _hint(subject: Subject, rule: Any) -> str | None:
+    key = _forgotten(subject, rule)
+    if key is not None:
+        return f'write {{"var": {quoted(key)}}} where the value of the key is meant'
+    if isinstance(rule, str) and _COMPUTED.search(rule):
+        return 'text is not computed: write JsonLogic, such as {"==": [{"var": "key"}, "value"]}'
+    return None
 
 
 def _forgotten(subject: Subject, rule: Any) -> str | None:

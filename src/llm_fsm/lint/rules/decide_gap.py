@@ -1,7 +1,8 @@
 """A deciding state has no transition for values that are possible when it is entered.
 
 Why it is bad:
-A `decide` state asks nobody: when no transition holds, the run ends there with the outcome `stuck`.
+A `decide` state asks nobody: when no transition holds, the run ends there with the outcome `stuck`. So does a
+`wait` state whose answer opens no transition.
 
 Example:
     "context_schema": {"type": "object", "properties": {
@@ -22,7 +23,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding, Level
-from llm_fsm.lint.flow import Flow, flow
+from llm_fsm.lint.flow import Flow, flow, mapped
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Context, described, read_names, reasoning
 from llm_fsm.lint.rule import Rule
@@ -34,14 +35,15 @@ def check(subject: Subject) -> Iterator[Finding]:
     """Look for a context that enters a deciding state and holds none of its transitions."""
     known, ways = reasoning(subject), flow(subject)
     for state in subject.states:
-        if subject.kind_of(state) != "decide" or state not in subject.reached:
+        if subject.kind_of(state) not in ("decide", "wait") or state not in subject.reached:
             continue
         guards = [known.guard(arc.placed) for arc in known.decided(state)]
         found = [guard for guard in guards if guard is not None]
         if not guards or len(found) < len(guards) or all(guard.never for guard in found):
             continue
         names = read_names(found)
-        cases = known.with_set(known.entries(state), ways.must[state] & set(names))
+        answered = {key for key, _ in mapped(subject.states[state])}
+        cases = known.with_set(known.entries(state), (ways.must[state] | answered) & set(names))
         for guard in found:
             cases = known.both(cases, guard.fails)
         context = None if not cases else known.witness(cases, [], found)

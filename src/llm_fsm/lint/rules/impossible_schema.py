@@ -74,7 +74,8 @@ def _empty(part: Part) -> Finding | None:
 
 def _told(schema: Mapping[str, Any]) -> str:
     words = [key for key in ("type", "enum", "const", "$ref", "anyOf", "oneOf", "allOf") if key in schema]
-    words += [key for low, high, _ in _BOUNDS for key in (low, high) if key in schema and key not in words]
+    if "enum" not in words and "const" not in words:
+        words += dict.fromkeys(key for low, high, _ in _BOUNDS for key in (low, high) if key in schema)
     return (
         f"its {' and '.join(map(_quoted, words))} exclude each other"
         if words

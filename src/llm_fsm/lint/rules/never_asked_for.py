@@ -37,12 +37,15 @@ def check(subject: Subject) -> Iterator[Finding]:
             key = ways.declared(name)
             if key is None or subject.source_of(key) != "model" or arc.source not in subject.reached:
                 continue
-            if not ways.asked_for(key, arc.source):
+            asked = ways.asked_for(key, arc.source)
+            path = ways.path_unasked(arc.source, key) if asked else ways.path_to(arc.source)
+            where = "on this way here" if asked else "on the way here"
+            if path or not asked:
                 yield RULE.finding(
-                    f"this transition demands {quoted(name)}, which no state on the way here collects",
+                    f"this transition demands {quoted(name)}, which no state {where} collects",
                     pointer=arc.placed.pointer,
                     hint=f'add it to the "required_context_keys" of state {quoted(arc.source)}',
-                    path=ways.path_to(arc.source),
+                    path=path,
                 )
 
 

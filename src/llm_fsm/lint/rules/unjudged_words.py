@@ -39,19 +39,17 @@ def _all_unjudged(subject: Subject) -> Mapping[str, list[Finding]]:
     found: dict[str, list[Finding]] = {}
     known = reasoning(subject)
     for state in known.deciding:
-        decides = subject.kind_of(state) == "decide"
+        decides = subject.kind_of(state) != "converse"
         arcs = [arc for arc in known.decided(state) if not arc.is_global]
         for index, arc in enumerate(arcs):
             guard = known.guard(arc.placed)
             worded = next((item for item in arc.conditions if item.text("description").strip()), None)
             if guard is None or not guard.judged or worded is None or (decides and index == len(arcs) - 1):
                 continue
-            where = (
-                "a state that decides asks no model" if decides else "an automatic transition asks no model"
-            )
+            who = f'a state of kind "{subject.kind_of(state)}"' if decides else "an automatic transition"
             found.setdefault(state, []).append(
                 RULE.finding(
-                    f"nobody judges these words: {where}, so the condition always holds",
+                    f"nobody judges these words: {who} asks no model, so the condition always holds",
                     pointer=worded.pointer,
                     hint='give it "logic" over a key, or let a state that talks choose',
                 )

@@ -48,10 +48,18 @@ def check(subject: Subject) -> Iterator[Finding]:
                     yield RULE.finding(
                         f'this condition reads {quoted(name)}, which "context_schema" does not declare',
                         pointer=pointer,
-                        hint=subject.speller.hint(name, subject.keys, "declared keys"),
+                        hint=_hint(ways, name),
                     )
                 elif (fault := member_fault(ways, name)) is not None:
                     yield RULE.finding(fault[0], pointer=pointer, hint=fault[1])
+
+
+def _hint(ways: Flow, name: str) -> str | None:
+    """The key that was meant; conditions see the context itself, not an object that holds it."""
+    inner = name.partition(".")[2]
+    if root_of(name) in ("context", "ctx", "data", "state") and ways.declared(inner) is not None:
+        return f"write {quoted(inner)}: the names of conditions are those of keys"
+    return ways.subject.speller.hint(root_of(name), ways.subject.keys or {}, "declared keys")
 
 
 def _names(subject: Subject, condition: Placed) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,5 @@
-"""An `input` or `output` mapping, or a `context_scope`, names a key that `context_schema` does not declare.
+"""An `input` or `output` mapping, or a `context_scope`, names a key that `context_schema` does not declare, or a path
+that leads nowhere.
 
 Why it is bad:
 Nothing is passed on, or what comes back is stored under a name that nothing else knows.
@@ -10,11 +11,13 @@ Example:
         "bye": {"purpose": "Say goodbye"}}
 
 Fix:
-Correct the name, or declare the key.
+Correct the name, or declare the key. A path into a result or an answer is made of names and positions divided by
+points, such as `$.items.0.name`.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from llm_fsm.codes import step
@@ -25,9 +28,13 @@ from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
 
+_FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
+"""What belongs to JSONPath or to JSON pointers."""
+
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look up every context key in mappings and scopes."""
+    yield from _paths(subject)
     yield from _answers(subject)
     if subject.keys is None:
         return
@@ -44,6 +51,21 @@ def check(subject: Subject) -> Iterator[Finding]:
             )
 
 
+def _paths(subject: Subject) -> Iterator[Finding]:
+    """Paths of other notations, in which nothing is ever found."""
+    waits = (state for name, state in subject.states.items() if subject.kind_of(name) == "wait")
+    for placed in (*subject.root.members("tools"), *waits):
+        mapping = placed.value.get("output")
+        for key, path in mapping.items() if isinstance(mapping, dict) else ():
+            if isinstance(path, str) and _FOREIGN.search(path):
+                names = [name for name in re.split(r"[.\[\]/'\"$*]+", path) if name]
+                yield RULE.finding(
+                    f"nothing is found at {quoted(path)}: a path is names and positions divided by points",
+                    pointer=f"{placed.pointer}/output{step(key)}",
+                    hint=f"write {quoted('.'.join(['$', *names]))}" if "*" not in path else None,
+                )
+
+
 def _answers(subject: Subject) -> Iterator[Finding]:
     """Members of an answer that its schema does not have."""
     for state in subject.states.values():
@@ -53,7 +75,7 @@ def _answers(subject: Subject) -> Iterator[Finding]:
             continue
         for key, path in mapping.items():
             plain = path.removeprefix("$").removeprefix(".") if isinstance(path, str) else ""
-            if plain and plain not in members and plain.split(".", 1)[0] not in members:
+            if plain and not _FOREIGN.search(plain) and plain not in members and plain.split(".", 1)[0] not in members:
                 yield RULE.finding(
                     f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does not name it",
                     pointer=f"{state.pointer}/output{step(key)}",
