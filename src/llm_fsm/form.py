@@ -338,7 +338,8 @@ _TRUTH = {"true": "true", "yes": "true", "false": "false", "no": "false"}
 
 def _type_hint(kind: str, value: object) -> str | None:
     word = value.strip().lower() if isinstance(value, str) else ""
-    if kind in ("integer", "number") and re.fullmatch(r"-?[0-9]{1,15}", word):
+    fraction = r"(?:\.[0-9]{1,15})?" if kind == "number" else ""
+    if kind in ("integer", "number") and re.fullmatch(r"-?(?:0|[1-9][0-9]{0,14})" + fraction, word):
         return f"write {word} without quotes"
     if kind == "boolean" and word in _TRUTH:
         return f"write {_TRUTH[word]} without quotes"

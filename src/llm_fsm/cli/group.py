@@ -35,6 +35,9 @@ COMMANDS: Mapping[str, str] = {
 }
 """Command to the first sentence of its help. Its module has the command's name and so has the command in it."""
 
+_NEW_OBJECTS = 50_000
+"""Objects that may be made before garbage is looked for: commands are short, and most of what they make is kept."""
+
 
 class Commands(click.Group):
     """A group whose commands are the modules of a table."""
@@ -51,6 +54,8 @@ class Commands(click.Group):
         try:
             found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
         finally:
+            gc.freeze()
+            gc.set_threshold(_NEW_OBJECTS)
             gc.enable()
         return found if isinstance(found, click.Command) else None
 
