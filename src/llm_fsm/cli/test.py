@@ -18,7 +18,7 @@ from llm_fsm.cases.player import Host
 from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.running import FileResult, Job, Mode
 from llm_fsm.cases.tape import Match
-from llm_fsm.cli import documents, exits, host, printing, test_coverage, test_users
+from llm_fsm.cli import documents, exits, host, printing, test_coverage, test_generate, test_users
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.test_report import FORMATS
 from llm_fsm.cli.verbosity import Settings, verbose_option
@@ -115,6 +115,7 @@ class _Codes:
 @click.option("--simulate", is_flag=True, help="Let the simulated users of the files talk to a live model.")
 @click.option("--user-model", metavar="M", help="The model that plays them; without it the same one.")
 @click.option("--model", metavar="M", help="For --live and --record: provider/model; else LLM_FSM_MODEL.")
+@click.option("--generate", is_flag=True, help="Write tests for definitions: PATH is one, or a folder of them.")
 @click.option(
     "--coverage", metavar="FILE", help="Say what was touched, and write it to a .json file; - writes none."
 )
@@ -142,6 +143,7 @@ def test(
     times: int,
     threshold: float | None,
     simulate: bool,
+    generate: bool,
     user_model: str | None,
     model: str | None,
     base_url: str | None,
@@ -156,6 +158,9 @@ def test(
     Exit codes: 0 passed, 1 failed or a file that cannot be used, 2 interrupted, 3 internal error, 4 usage,
     5 nothing to play.
     """
+    if generate:
+        test_generate.generate(paths or (os.curdir,), output)
+        return
     asks = {"--live": live, "--record": record, "--simulate": simulate}
     _check(
         ctx,

@@ -1,0 +1,287 @@
+"""Tests made from a definition: plans are played on the real machine, and what happens is what is expected.
+
+So a generated test says what the machine does today. It passes, and fails once the machine does something else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm import events as ev
+from llm_fsm.cases.coverage import Coverage, coverage_of
+from llm_fsm.cases.fixtures import Stage
+from llm_fsm.cases.planner import Act, Plan, Planner
+from llm_fsm.cases.player import Player
+from llm_fsm.cases.reading import Loaded, Play, suite_of
+from llm_fsm.cases.rehearsal import Rehearsal
+from llm_fsm.cases.replies import CaseLLM
+from llm_fsm.cases.samples import samples
+from llm_fsm.cases.scripted import Reply
+from llm_fsm.cases.sense import function_names
+from llm_fsm.cases.solutions import BEGINNING, SAID
+from llm_fsm.conversation import Turn
+from llm_fsm.definition import Definition
+from llm_fsm.flows import gather
+from llm_fsm.llm.base import LLM
+from llm_fsm.messages import LLMRequest, ModelReply
+
+_MOST_REPLIES = 12
+"""Replies that a step may ask for before its plan is given up."""
+_WORDS = "All right."
+_TOLD = ("MoveRefused", "ContextRefused", "ConditionFailed", "LimitReached", "TimedOut", "Reminded", "AttemptFailed")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Generated:
+    """A file of tests as a document, and what of the definition they touch."""
+
+    document: dict[str, Any]
+    coverage: Coverage
+
+
+def generated(definition: Definition, *, name: str, file: str, place: str | None = None) -> Generated:
+    """Tests for a definition. `name`: what the file is to call it; `file`: where the tests will stand.
+
+    `place`: the definition's own file, which others that it calls are found by.
+    """
+    return asyncio.run(_generated(definition, name, file, place))
+
+
+async def _generated(definition: Definition, name: str, file: str, place: str | None) -> Generated:
+    document = json.loads(definition.canonical)
+    flows = gather(definition, file=file if place is None else place)
+    called = {name: Planner(one.definition, json.loads(one.definition.canonical)) for name, one in flows.called.items()}
+    planner = Planner(definition, document, {state: called[name] for state, name in flows.root.calls.items()})
+    plans = list(planner.plans())
+    host = _host(definition)
+    skeletons = [_skeleton(definition, plan, number) for number, plan in enumerate(plans)]
+    inline = {"definition": document, **host, "cases": skeletons}
+    loaded = suite_of(json.dumps(inline), file=file if place is None else place)
+    player = Player(loaded)
+    cases: list[dict[str, Any]] = []
+    turns: list[Sequence[Turn]] = []
+    seen: set[str] = set()
+    try:
+        for plan, skeleton, play in zip(plans, skeletons, loaded.plays, strict=False):
+            case, happened = await _played(player, loaded, plan, skeleton, play)
+            mark = json.dumps({key: value for key, value in case.items() if key != "name"}, sort_keys=True)
+            if happened and mark not in seen:
+                seen.add(mark)
+                cases.append(case)
+                turns.append(happened)
+        program = player.machine(handlers=False).program
+    finally:
+        await player.close()
+    coverage = coverage_of(program, ((event for turn in one for event in turn.events) for one in turns))
+    return Generated(document={"definition": name, **host, "cases": _numbered(cases)}, coverage=coverage)
+
+
+def _numbered(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cases with names of their own."""
+    used: dict[str, int] = {}
+    found = []
+    for case in cases:
+        base = case["name"].rpartition(" (")[0] or case["name"]
+        used[base] = used.get(base, 0) + 1
+        found.append({**case, "name": base if used[base] == 1 else f"{base} ({used[base]})"})
+    return found
+
+
+def _host(definition: Definition) -> dict[str, Any]:
+    """Tools and functions that do something plain."""
+    tools = {tool: {"result": _result(ref.output or {})} for tool, ref in definition.tools.items()}
+    functions = {
+        name: [{"passed": True} if checks else {"output": "done"}]
+        for name, checks in function_names(definition).items()
+    }
+    return {key: value for key, value in (("tools", tools), ("functions", functions)) if value}
+
+
+def _result(output: Mapping[str, str]) -> dict[str, Any]:
+    """A result in which an output mapping finds something."""
+    result: dict[str, Any] = {"ok": True}
+    for path in output.values():
+        parts = [part for part in path.removeprefix("$").split(".") if part and part.isidentifier()]
+        place = result
+        for part in parts[:-1]:
+            inner = place.setdefault(part, {})
+            place = inner if isinstance(inner, dict) else {}
+        if parts:
+            place[parts[-1]] = "found"
+    return result
+
+
+def _skeleton(definition: Definition, plan: Plan, number: int) -> dict[str, Any]:
+    """A case without replies of its own and without expectations."""
+    case: dict[str, Any] = {"name": f"{plan.name} ({number})"}
+    case |= {"context": dict(plan.context)} if plan.context else {}
+    initial = definition.initial_state
+    begins = not plan.state or (plan.state == initial and definition.kind_of(initial) != "decide")
+    case |= {} if begins else {"state": plan.state}
+    case |= {} if plan.input is None else {"input": plan.input}
+    execute = definition.states[plan.state or initial].execute
+    functions: dict[str, Any] = {}
+    if execute is not None and plan.output is not None:
+        functions[execute] = [{"output": plan.output}]
+    if not plan.checks:
+        checks = (name for name, is_check in function_names(definition).items() if is_check)
+        functions |= {name: [{"passed": False, "reason": "no"}] for name in checks}
+    case |= {"functions": functions} if functions else {}
+    return {**case, "steps": [_step(act) for act in plan.acts]}
+
+
+def _step(act: Act) -> dict[str, Any]:
+    if act.kind == "answer":
+        return {"answer": act.answer}
+    return {"wait": act.wait} if act.kind == "wait" else {"say": SAID}
+
+
+async def _played(
+    player: Player, loaded: Loaded, plan: Plan, skeleton: dict[str, Any], play: Play
+) -> tuple[dict[str, Any], Sequence[Turn]]:
+    """The case with replies and expectations, and its turns; none where it could not be played."""
+    player.stage.now = BEGINNING
+    player.stage.set(play.setup["tools"], play.setup["functions"], ())
+    machine = player.machine(handlers=False)
+    model = _Improvised(loaded.definition, plan)
+    machine.llm = model.llm
+    noted = _Noting(machine, play, model, player.stage)
+    try:
+        await noted.run()
+        turns = () if noted.chat is None else await noted.chat.turns()
+    finally:
+        await machine.delete(noted.id)
+    if noted.missed or not noted.notes:
+        return {}, ()
+    start, *steps = noted.notes
+    case = {key: value for key, value in skeleton.items() if key != "steps"}
+    if start.replies or (start.turn is not None and (start.turn.text or len(start.turn.events) > 1)):
+        case |= {"greet": False, "start": start.given()}
+    case["steps"] = [{**given, **note.given()} for given, note in zip(skeleton["steps"], steps, strict=False)]
+    return case, turns
+
+
+class _Note:
+    """What a step asked for and came to."""
+
+    def __init__(self, replies: Sequence[dict[str, Any]], expect: dict[str, Any], turn: Turn | None) -> None:
+        self.replies = replies
+        self.expect = expect
+        self.turn = turn
+
+    def given(self) -> dict[str, Any]:
+        one = {"reply": self.replies[0]} if len(self.replies) == 1 else {"replies": list(self.replies)}
+        return {**(one if self.replies else {}), "expect": self.expect}
+
+
+class _Noting(Rehearsal):
+    """A rehearsal that writes down what happens."""
+
+    def __init__(self, machine: Any, play: Play, model: _Improvised, stage: Stage) -> None:
+        super().__init__(machine, play, model, stage)
+        self.improvised = model
+        self.notes: list[_Note] = []
+
+    def close(self, at: Any, turn: Turn | None, error: str | None) -> None:
+        """Note the step as it went."""
+        expect: dict[str, Any] = {}
+        if error is not None:
+            expect["error"] = error.partition(":")[0]
+        elif self.chat is not None:
+            expect = self.expected(turn)
+        self.notes.append(_Note(self.improvised.asked(), expect, turn))
+        super().close(at, turn, error)
+        if error is not None:
+            self.missed = [miss for miss in self.missed if "it failed" not in miss[1].message]
+
+    def expected(self, turn: Turn | None) -> dict[str, Any]:
+        seen = self.seen(turn, None)
+        entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
+        refused = [
+            {"type": type(event).__name__, **({"key": event.key} if isinstance(event, ev.ContextRefused) else {})}
+            for event in seen.events
+            if type(event).__name__ in _TOLD
+        ]
+        return {
+            "state": seen.state,
+            "path": entered,
+            "context_exact": dict(seen.context),
+            **({"text": {"equals": seen.text}} if turn is not None else {}),
+            **({"events": refused} if refused else {"not": {"events": ["MoveRefused"]}} if turn is not None else {}),
+            "ended": seen.ended,
+            "calls": seen.calls,
+            **({"outcome": seen.outcome} if turn is not None else {}),
+            "paused": seen.paused is not None,
+        }
+
+
+class _Improvised:
+    """A model that tries what a plan wants first, and answers plainly to whatever else it is asked."""
+
+    def __init__(self, definition: Definition, plan: Plan) -> None:
+        self._model = _Improviser(definition)
+        self.llm: LLM = self._model
+        self._plan = plan
+        self._talks = definition.states[plan.state or definition.initial_state].execute is None
+
+    def begin(self, play: Play) -> None:
+        """Nothing is to be prepared."""
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+        """Have the reply ready that the plan wants."""
+        act = self._plan.acts[number - 1] if number else None
+        wanted: dict[str, Any] | None = None
+        if act is None and self._plan.output is not None and self._talks:
+            output = self._plan.output
+            wanted = {"raw": output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)}
+        if act is not None and act.kind == "say":
+            wanted = {"message": _WORDS, **({"set": dict(act.update)} if act.update else {})}
+            wanted |= {"to": act.to} if act.to is not None else {}
+        self._model.ready(wanted)
+
+    def asked(self) -> Sequence[dict[str, Any]]:
+        """The replies that were given in the step."""
+        return self._model.told
+
+    def done(self, secrets: Any) -> str | None:  # noqa: ARG002
+        """A plan whose replies nobody asks for, or that asks for too many, is none."""
+        return self._model.lacking
+
+
+class _Improviser(CaseLLM):
+    """Gives the wanted reply, then plain ones; `told`: what it gave."""
+
+    def __init__(self, definition: Definition) -> None:
+        super().__init__(lambda state: state in definition.states and definition.kind_of(state) == "task")
+        self._definition = definition
+        self._wanted: dict[str, Any] | None = None
+        self.told: list[dict[str, Any]] = []
+
+    def ready(self, wanted: dict[str, Any] | None) -> None:
+        """A step begins."""
+        self._wanted, self.told = wanted, []
+        self.give([])
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """The next reply; after too many of them, an error."""
+        if len(self.told) < _MOST_REPLIES:
+            reply = self._wanted if self._wanted is not None else self._plain(request)
+            self._wanted = None
+            self.told.append(reply)
+            self._replies = [*self._replies, Reply.model_validate(reply)]
+        return await super().complete(request)
+
+    def _plain(self, request: LLMRequest) -> dict[str, Any]:
+        schema = None if request.schema is None else request.schema.schema
+        members = {} if schema is None else schema.get("properties", {})
+        if schema is not None and "verdicts" in members:
+            verdict = members["verdicts"]["items"]["properties"]
+            names = verdict["name"].get("enum", [])
+            return {"raw": {"verdicts": [{"name": name, "reason": "", "passed": True} for name in names]}}
+        if schema is not None and "transition" not in schema.get("properties", {}):
+            return {"raw": next(iter(samples(schema, schema.get("$defs"))), {})}
+        return {"message": _WORDS}

@@ -1,0 +1,138 @@
+"""Values that a JSON Schema accepts, and texts that a regular expression matches: few, plain, always the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from llm_fsm.lint.values import domain
+
+_FORMATS: Mapping[str, str] = {
+    "email": "ada@example.com",
+    "date": "2030-05-17",
+    "time": "09:30:00Z",
+    "date-time": "2030-05-17T09:30:00Z",
+    "duration": "P1D",
+    "uri": "https://example.com/",
+    "uuid": "123e4567-e89b-42d3-a456-426614174000",
+    "hostname": "example.com",
+    "ipv4": "192.0.2.1",
+    "ipv6": "2001:db8::1",
+    "regex": "a+",
+}
+_CLASSES: Mapping[str, str] = {"d": "7", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "b": "", "B": ""}
+_PLAIN = "aA1 -_.@/"
+_REPEATS = re.compile(r"\{(\d+)(,?)(\d*)\}")
+_TEXTS = ("Ada", "two words", "ada@example.com", "2030-05-17", "12", "AB-123", "+49 170 1234567")
+
+
+def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = None) -> list[Any]:
+    """Values that a schema probably accepts, listed and plain ones first; whoever uses one asks the schema."""
+    found: list[Any] = []
+    listed = schema.get("enum")
+    found += listed if isinstance(listed, list) else []
+    found += [schema[key] for key in ("const", "default") if key in schema]
+    found += schema["examples"] if isinstance(schema.get("examples"), list) else []
+    format_ = schema.get("format")
+    found += [_FORMATS[format_]] if isinstance(format_, str) and format_ in _FORMATS else []
+    pattern = schema.get("pattern")
+    found += list(islice(matching(pattern), 4)) if isinstance(pattern, str) else []
+    values = domain(schema, definitions or {})
+    if "object" in values.kinds:
+        found.append(_object(schema, definitions))
+    found += [value for value in values.samples() if value is not None]
+    if values.texts:
+        found += _TEXTS
+        least = schema.get("minLength")
+        found += ["a" * least] if isinstance(least, int) and 0 < least <= 1000 else []
+    if "list" in values.kinds:
+        found += [[item] for item in _items(schema, definitions)]
+    return found
+
+
+def _items(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> list[Any]:
+    items = schema.get("items")
+    return samples(items, definitions)[:2] if isinstance(items, dict) else ["a"]
+
+
+def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) -> dict[str, Any]:
+    inner = schema.get("properties")
+    members = inner if isinstance(inner, dict) else {}
+    made = {
+        name: next(iter(samples(part, definitions)), None)
+        for name, part in members.items()
+        if isinstance(part, dict)
+    }
+    return {name: value for name, value in made.items() if value is not None}
+
+
+def matching(pattern: str) -> Iterator[str]:
+    """Texts that an expression of the usual kind matches; none for what is not understood here."""
+    for extra in (0, 1):
+        try:
+            text, end = _alternatives(pattern.removeprefix("(?i)"), 0, extra)
+        except (IndexError, ValueError):
+            return
+        if end == len(pattern.removeprefix("(?i)")):
+            yield text
+
+
+def _alternatives(pattern: str, at: int, extra: int) -> tuple[str, int]:
+    """The first of several alternatives, and where they end."""
+    text, at = _sequence(pattern, at, extra)
+    while at < len(pattern) and pattern[at] == "|":
+        _, at = _sequence(pattern, at + 1, extra)
+    return text, at
+
+
+def _sequence(pattern: str, at: int, extra: int) -> tuple[str, int]:
+    made = ""
+    while at < len(pattern) and pattern[at] not in "|)":
+        part, at = _part(pattern, at, extra)
+        count, at = _repeated(pattern, at, extra)
+        made += part * count
+    return made, at
+
+
+def _part(pattern: str, at: int, extra: int) -> tuple[str, int]:
+    char = pattern[at]
+    if char == "(":
+        start = at + 3 if pattern.startswith("(?:", at) else at + 1
+        text, end = _alternatives(pattern, start, extra)
+        if pattern[end] != ")":
+            raise ValueError(pattern)
+        return text, end + 1
+    if char == "[":
+        end = pattern.index("]", at + 2)
+        while pattern[end - 1] == "\\":
+            end = pattern.index("]", end + 1)
+        return _one_of(pattern[at : end + 1]), end + 1
+    if char == "\\":
+        following = pattern[at + 1]
+        return _CLASSES.get(following, following), at + 2
+    if char in "^$":
+        return "", at + 1
+    return ("a" if char == "." else char), at + 1
+
+
+def _one_of(chosen: str) -> str:
+    every = (*_PLAIN, *map(chr, range(33, 127)))
+    found: str = next(char for char in every if re.fullmatch(chosen, char))
+    return found
+
+
+def _repeated(pattern: str, at: int, extra: int) -> tuple[int, int]:
+    """How often a part is repeated, and where what says so ends."""
+    if at < len(pattern) and pattern[at] in "*+?":
+        count = {"*": extra, "+": 1 + extra, "?": extra}[pattern[at]]
+        at += 1
+    elif found := _REPEATS.match(pattern, at):
+        least, most = int(found[1]), found[3] or (found[1] if not found[2] else "")
+        count = min(least + extra, int(most)) if most else least + extra
+        at = found.end()
+    else:
+        return 1, at
+    return min(count, 200), at + 1 if at < len(pattern) and pattern[at] == "?" else at
+

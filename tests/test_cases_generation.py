@@ -1,0 +1,223 @@
+"""Tests made from a definition: they pass, reach every transition, and notice what is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_command import Desk, desk
+from llm_fsm.cases.generation import generated
+from llm_fsm.cases.player import Player
+from llm_fsm.cases.reading import suite_of
+from llm_fsm.cases.samples import matching, samples
+from llm_fsm.loader import load, load_dict
+from llm_fsm.shapes import compile_shape
+
+__all__ = ["desk"]
+
+FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"
+
+SHOP: dict[str, Any] = {
+    "name": "shop",
+    "initial_state": "hello",
+    "context_schema": {
+        "type": "object",
+        "properties": {
+            "guests": {"type": "integer", "minimum": 1, "maximum": 20},
+            "code": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
+            "known": {"type": "boolean", "x-source": "host"},
+        },
+    },
+    "states": {
+        "hello": {
+            "purpose": "Ask how many come",
+            "required_context_keys": ["guests", "code"],
+            "transitions": [
+                {
+                    "target_state": "sort",
+                    "description": "Both are known",
+                    "conditions": [
+                        {"requires_context_keys": ["guests"]},
+                        {"logic": {"matches": [{"var": "code"}, "^AB"]}},
+                    ],
+                }
+            ],
+        },
+        "sort": {
+            "kind": "decide",
+            "transitions": [
+                {"target_state": "hall", "priority": 1, "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]},
+                {"target_state": "vip", "priority": 2, "conditions": [{"logic": {"==": [{"var": "known"}, True]}}]},
+                {"target_state": "table", "priority": 3},
+            ],
+        },
+        "hall": {"kind": "final", "reply": "The hall for {{ guests }}."},
+        "vip": {"kind": "final", "reply": "Welcome back."},
+        "table": {"kind": "final", "reply": "A table for {{ guests }}."},
+    },
+}
+
+
+def made_of(document: dict[str, Any]) -> dict[str, Any]:
+    return generated(load_dict(document).definition, name="shop.json", file="shop.test.json").document
+
+
+def failures(tests: dict[str, Any], document: dict[str, Any], file: str = "shop.test.json") -> int:
+    """How many of the tests fail on a definition."""
+    loaded = suite_of(json.dumps({**tests, "definition": document}), file=file)
+
+    async def played() -> int:
+        player = Player(loaded)
+        try:
+            return sum([not (await player.play(play)).passed for play in loaded.plays])
+        finally:
+            await player.close()
+
+    return asyncio.run(played())
+
+
+def test_generated_tests_pass_and_reach_every_transition_both_ways() -> None:
+    made = generated(load_dict(SHOP).definition, name="shop.json", file="shop.test.json")
+    assert made.coverage.missing("transitions") == []
+    assert made.coverage.missing("conditions") == []
+    assert failures(made.document, SHOP) == 0
+    names = [case["name"] for case in made.document["cases"]]
+    assert len(set(names)) == len(names)
+
+
+def test_they_are_the_same_each_time() -> None:
+    assert made_of(SHOP) == made_of(SHOP)
+
+
+RULE = ["states", "sort", "transitions", 0, "conditions", 0, "logic"]
+CHANGES: list[tuple[str, list[Any], Any]] = [
+    ("a bound of a condition", [*RULE, ">", 1], 9),
+    ("an operator", RULE, {">=": [{"var": "guests"}, 8]}),
+    ("an expression", ["states", "hello", "transitions", 0, "conditions", 1, "logic", "matches", 1], "^AC"),
+    ("a target", ["states", "sort", "transitions", 2, "target_state"], "hall"),
+    ("an order", ["states", "sort", "transitions", 1, "priority"], 5),
+    ("a fixed reply", ["states", "vip", "reply"], "Welcome."),
+    ("the bound of a key", ["context_schema", "properties", "guests", "maximum"], 21),
+    ("who writes a key", ["context_schema", "properties", "code", "x-source"], "host"),
+    ("where it begins", ["initial_state"], "sort"),
+]
+
+
+@pytest.mark.parametrize(("what", "path", "value"), CHANGES, ids=[change[0] for change in CHANGES])
+def test_what_is_changed_is_noticed(what: str, path: list[Any], value: Any) -> None:
+    changed = copy.deepcopy(SHOP)
+    place: Any = changed
+    for step in path[:-1]:
+        place = place[step]
+
+    place[path[-1]] = value
+    assert failures(made_of(SHOP), changed) > 0
+
+
+@pytest.mark.parametrize("name", ["feedback", "cleanup", "payment", "tickets"])
+def test_a_generated_suite_of_a_shipped_definition_passes(name: str) -> None:
+    path = str(FOLDER / f"{name}.json")
+    made = generated(load(path), name=path, file=path, place=path)
+    assert made.coverage.missing("transitions") == []
+    text = json.dumps(made.document)
+    loaded = suite_of(text, file=path)
+
+    async def wrong() -> list[str]:
+        player = Player(loaded)
+        try:
+            return [play.name for play in loaded.plays if not (await player.play(play)).passed]
+        finally:
+            await player.close()
+
+    assert asyncio.run(wrong()) == []
+
+
+def test_every_transition_of_a_machine_of_fifty_states_is_reached() -> None:
+    states: dict[str, Any] = {
+        f"s{number}": {
+            "purpose": f"Do step {number}",
+            "required_context_keys": [f"k{number}"],
+            "transitions": [
+                {
+                    "target_state": f"s{(number + more * 7) % 50}",
+                    "description": f"on {more}",
+                    "conditions": [{"logic": {"==": [{"var": f"k{number}"}, more]}}],
+                }
+                for more in range(1, 3)
+            ],
+        }
+        for number in range(49)
+    }
+    keys = {f"k{number}": {"type": "integer"} for number in range(49)}
+    document = {
+        "name": "fifty",
+        "initial_state": "s0",
+        "context_schema": {"type": "object", "properties": keys},
+        "states": {**states, "s49": {"kind": "final", "purpose": "End"}},
+    }
+    made = generated(load_dict(document).definition, name="fifty.json", file="fifty.test.json")
+    assert made.coverage.share("transitions") == 100
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^[A-Z]{2}-[0-9]{3}$", "^([01][0-9]|2[0-3]):[0-5][0-9]$", r"^\+?[0-9 ()/-]{6,25}$", r"\?$", "^(ab|cd)+x?$", "a.c"],
+)
+def test_texts_are_made_that_an_expression_matches(pattern: str) -> None:
+    made = list(matching(pattern))
+    assert made
+    assert all(re.search(pattern, text) for text in made)
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "(?P<x>a", "a{", "\\"])
+def test_expressions_that_are_not_understood_give_nothing_or_a_text(pattern: str) -> None:
+    assert all(isinstance(text, str) for text in matching(pattern))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 3, "maximum": 5},
+        {"type": "string", "format": "email"},
+        {"type": "string", "minLength": 30},
+        {"enum": ["a", 2, None]},
+        {"type": "array", "items": {"type": "integer"}},
+        {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+        {"type": "boolean"},
+        {"const": 7},
+    ],
+    ids=str,
+)
+def test_samples_are_accepted_by_their_schema(schema: dict[str, Any]) -> None:
+    shape = compile_shape(schema)
+    assert any(shape.fault(value) is None for value in samples(schema))
+
+
+def test_the_command_writes_tests_beside_a_definition_and_plays_them(desk: Desk) -> None:
+    desk.write("shop.json", json.dumps(SHOP))
+    done = desk.run("test", "--generate", "shop.json")
+    assert (done.code, done.out) == (0, "")
+    assert re.search(r"wrote shop\.generated\.test\.json: \d+ cases, 100 % of transitions\n$", done.err)
+    played = desk.run("test", "shop.generated.test.json")
+    assert played.code == 0
+    assert " passed in " in played.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["missing.json"], 1, "missing.json"),
+        (["shop.json", "shop.json", "-o", "x.test.json"], 4, "-o takes the tests of one definition, here are 2"),
+    ],
+)
+def test_what_cannot_be_generated_is_told(desk: Desk, arguments: list[str], code: int, words: str) -> None:
+    desk.write("shop.json", json.dumps(SHOP))
+    done = desk.run("test", "--generate", *arguments)
+    assert done.code == code
+    assert words in done.err
