@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import signal
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.stores.sqlite import SQLiteStore
@@ -84,10 +85,23 @@ class ProbedSQLite(SQLiteStore):
 
     probe: Probe
 
-    async def _run(self, work: Callable[[Any], Any], *, writes: bool) -> Any:
-        def passing(db: Any) -> Any:
-            result = work(db)
-            self.probe("in the transaction")
-            return result
+    async def _run(self, work: Any, *, writes: bool, together: Any = None, value: Any = None) -> Any:
+        passed = self._passing if writes else lambda done: done
+        batch = together and passed(together)
+        return await super()._run(passed(work), writes=writes, together=batch, value=value)
 
-        return await super()._run(passing if writes else work, writes=writes)
+    def _passing(self, done: Callable[..., Any]) -> _Passing:
+        return _Passing(done, self.probe)
+
+
+@dataclass(frozen=True)
+class _Passing:
+    """Work that passes the point when it is done. Equal for equal work: jobs of one kind are served together."""
+
+    done: Callable[..., Any]
+    probe: Probe
+
+    def __call__(self, *given: Any) -> Any:
+        result = self.done(*given)
+        self.probe("in the transaction")
+        return result
