@@ -161,6 +161,8 @@ async def _played(
     case = {key: value for key, value in skeleton.items() if key != "steps"}
     if start.replies or (start.turn is not None and (start.turn.text or len(start.turn.events) > 1)):
         case |= {"greet": False, "start": start.given()}
+    if not steps and "start" not in case:
+        case["expect"] = {key: start.expect[key] for key in ("state", "context_exact", "ended", "paused")}
     case["steps"] = [{**given, **note.given()} for given, note in zip(skeleton["steps"], steps, strict=False)]
     return case, turns
 
@@ -234,13 +236,14 @@ class _Improvised:
     def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
         """Have the reply ready that the plan wants."""
         act = self._plan.acts[number - 1] if number else None
-        wanted: dict[str, Any] | None = None
+        wanted: list[dict[str, Any]] = []
         if act is None and self._plan.output is not None and self._talks:
             output = self._plan.output
-            wanted = {"raw": output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)}
-        if act is not None and act.kind == "say":
-            wanted = {"message": _WORDS, **({"set": dict(act.update)} if act.update else {})}
-            wanted |= {"to": act.to} if act.to is not None else {}
+            wanted += [{"calls": [{"name": name, "arguments": {}}]} for name in self._plan.calls]
+            wanted.append({"raw": output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)})
+        elif act is not None and act.kind == "say":
+            reply = {"message": _WORDS, **({"set": dict(act.update)} if act.update else {})}
+            wanted.append({**reply, **({"to": act.to} if act.to is not None else {})})
         self._model.ready(wanted)
 
     def asked(self) -> Sequence[dict[str, Any]]:
@@ -258,19 +261,19 @@ class _Improviser(CaseLLM):
     def __init__(self, definition: Definition) -> None:
         super().__init__(lambda state: state in definition.states and definition.kind_of(state) == "task")
         self._definition = definition
-        self._wanted: dict[str, Any] | None = None
+        self._wanted: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
 
-    def ready(self, wanted: dict[str, Any] | None) -> None:
-        """A step begins."""
-        self._wanted, self.told = wanted, []
+    def ready(self, wanted: Sequence[dict[str, Any]]) -> None:
+        """A step begins; what was wanted before and not asked for comes first."""
+        self._wanted, self.told = [*self._wanted, *wanted], []
         self.give([])
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """The next reply; after too many of them, an error."""
         if len(self.told) < _MOST_REPLIES:
-            reply = self._wanted if self._wanted is not None else self._plain(request)
-            self._wanted = None
+            judges = self._works(request.state) and request.schema is not None
+            reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
             self.told.append(reply)
             self._replies = [*self._replies, Reply.model_validate(reply)]
         return await super().complete(request)

@@ -37,7 +37,7 @@ class Plan:
     """One conversation. `state`: where it begins, "" where the definition says; `context`: what is known then.
 
     `input`: what the first task is given; `output`: what the first work puts out;
-    `checks`: whether registered checks pass.
+    `checks`: whether registered checks pass; `calls`: the tools that are called before.
     """
 
     name: str
@@ -47,6 +47,7 @@ class Plan:
     input: Any = None
     output: Any = None
     checks: bool = True
+    calls: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,12 @@ class Planner:
             for output in unique:
                 yield Plan(name=f"{state}: puts out", state=state, context=context, input=["a"], output=output)
 
+        tools = [name for _, name in placed.texts("tools")]
+        for calls in dict.fromkeys([*((name,) for name in tools), tuple(tools)] if tools else ()):
+            for output in unique[:8]:
+                for acts in ((), (Act(kind="answer", answer=True),), (Act(kind="answer", answer=False),)):
+                    yield Plan(name=f"{state}: calls {calls[0]}", state=state, context=full, input=["a"],
+                               output=output, calls=calls, acts=acts)
         yield Plan(name=f"{state}: fails", state=state, context=full, input=["a"], output=unique[0], checks=False)
 
     def _calls(self, state: str) -> Iterator[Plan]:

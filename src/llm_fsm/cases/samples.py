@@ -43,6 +43,7 @@ def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None = N
     if "object" in values.kinds:
         found.append(_object(schema, definitions))
     found += [value for value in values.samples() if value is not None]
+    found += [1, 10, 100] if values.numbers else []
     if values.texts:
         found += _TEXTS
         least = schema.get("minLength")

@@ -128,8 +128,12 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
     values: list[Any] = [*labels, 1, *literals, [], ["a"], "done"]
     unique = list({text(value): value for value in values}.values())[:10]
     spoken = [text for logic in logics for _, pattern in _patterns(logic) for text in matching(pattern)]
-    whole: list[Any] = [*unique, *([text] * count for text in ["a", *spoken] for count in range(1, 6)), *spoken]
-    parts = product(*([(name, value) for value in unique] for name in names[:3]))
+    members = {name: "a" for logic in logics for name in _members(logic)}
+    lists = ([text] * count for text in ["a", *spoken] for count in range(1, 6))
+    sizes = [size for size in literals if isinstance(size, int) and 1 < size < 10_000]
+    long = ["a" * length for size in sizes for length in (size, size - 1, size + 1)]
+    whole: list[Any] = [[members], *unique, *lists, *spoken, *long]
+    parts = product(*([(name, value) for value in unique] for name in names[2::-1]))
     inner = (placed(chosen).get("output", {}) for chosen in islice(parts, _TRIED)) if names else whole
     found: set[str] = set()
     for output in inner:
@@ -137,6 +141,16 @@ def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) ->
         if all(test(rule, data).holds for rule in rules) and text(output) not in found:
             found.add(text(output))
             yield output
+
+
+def _members(rule: object) -> Iterator[str]:
+    """The names that a rule reads which are none of a task's own: members of what a loop goes over."""
+    found = operation(rule)
+    if found is not None and found[0] == "var" and found[1] and isinstance(found[1][0], str):
+        name = found[1][0].split(".")[0]
+        yield from [name] if name and name not in ("output", "context", "input") else []
+    for part in found[1] if found is not None else rule if isinstance(rule, list) else ():
+        yield from _members(part)
 
 
 def _is_rule(check: object) -> bool:
