@@ -225,6 +225,9 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         answered(to("b", when(is_("ok", True))), to("c", when(is_("ok", True)))),
         [("warning", "/states/w/transitions/1")],
     ),
+    ("odd-operation", one(AGE, when({"==": [var("age"), 1, 2]})), [("warning", LOGIC + "/==/2")]),
+    ("odd-operation", one(TEXT, when({"!": {"has_context": var("name")}})), [("warning", LOGIC + "/!/has_context")]),
+    ("odd-operation", one(TEXT, when({"missing": ["a", var("name")]})), [("warning", LOGIC + "/missing")]),
 ]
 
 GOOD: list[tuple[str, Document]] = [
@@ -331,6 +334,10 @@ GOOD: list[tuple[str, Document]] = [
             {"a": {"transitions": [to("b", when(above("age", 131))), to("b", when(above("age", 18)))]}}, AGE
         ),
     ),
+    ("odd-operation", one(AGE, when({"<": [0, var("age"), 9]}))),
+    ("odd-operation", one(TEXT, when({"has_context": "name"}))),
+    ("odd-operation", one(TEXT, when({"has_context": [var(""), "name"]}))),
+    ("odd-operation", one(TEXT, when({"context_length": [{"var": "name"}, "items"]}))),
 ]
 
 

@@ -33,6 +33,8 @@ def answer(schema: Document) -> Document:
 
 
 BAD: list[tuple[str, Document, str, str]] = [
+    ("impossible-schema", key(type="string", pattern="$AB[0-9]^"), "/pattern", "^…$"),
+    ("impossible-schema", key(type="string", pattern=r"^\\d{5}$"), "/pattern", r'write "^\\d{5}$"'),
     ("idle-schema-word", key(**{"type": "string", "x-fast": True}), "/x-fast", "enum"),
     ("idle-schema-word", key(**{"type": "array", "x-fast": True}), "/x-fast", "a number"),
     ("idle-schema-word", key(**{"type": "boolean", "x-source": "host", "x-fast": True}), "/x-fast", ""),
@@ -65,6 +67,9 @@ BAD: list[tuple[str, Document, str, str]] = [
 ]  # fmt: skip
 
 GOOD: list[tuple[str, Document]] = [
+    ("impossible-schema", key(type="string", pattern=r"^\d+\$a|^[$^]b$")),
+    ("impossible-schema", key(type="string", pattern=r"^[A-Z]:\\data\\\w+$")),
+    ("impossible-schema", key(type="string", pattern="(^a|b)$")),
     ("idle-schema-word", key(**{"type": "string", "pattern": "^[A-Z]{3}$", "x-fast": True})),
     ("idle-schema-word", key(**{"enum": ["tea", "milk"], "x-fast": True})),
     ("idle-schema-word", key(**{"type": "boolean", "x-fast": True})),

@@ -160,6 +160,21 @@ def test_a_schema_of_the_wrong_shape_is_left_to_its_own_rule() -> None:
     assert found_by("unknown-name-in-words", document) == []
 
 
+@pytest.mark.parametrize(
+    ("said", "found"),
+    [
+        ("Ask, and set `isbn_number`.", 1),
+        ("Store it in the key `isbn_number`.", 1),
+        ("Never say `isbn_number` to users.", 0),
+        ("Set `isbn` and nothing else.", 0),
+    ],
+)
+def test_what_is_to_be_set_is_a_key_where_keys_are_declared(said: str, found: int) -> None:
+    states = {"a": {"instructions": said}}
+    assert len(found_by("unknown-name-in-words", machine(states, {"isbn": {"type": "string"}}))) == found
+    assert found_by("unknown-name-in-words", machine(states)) == []
+
+
 def test_the_budget_says_the_numbers_and_who_set_it() -> None:
     document = words("word " * 4000)
     [found] = found_by("prompt-over-budget", document)

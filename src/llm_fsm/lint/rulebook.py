@@ -69,6 +69,7 @@ from llm_fsm.lint.rules import (
     not_json,
     not_mapped,
     not_utf8,
+    odd_operation,
     older_form,
     on_timeout_without_timeout,
     ordering_on_missing_key,
@@ -221,6 +222,7 @@ MODULES: tuple[ModuleType, ...] = (
     empty_condition,
     unjudged_words,
     closed_on_every_way,
+    odd_operation,
     # K: data flow
     bad_key,
     undeclared_key,

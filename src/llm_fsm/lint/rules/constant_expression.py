@@ -82,6 +82,8 @@ def _hint(subject: Subject, rule: Any) -> str | None:
     key = _forgotten(subject, rule)
     if key is not None:
         return f'write {{"var": {quoted(key)}}} where the value of the key is meant'
+    if isinstance(rule, list) and any(operation(item) is not None for item in rule):
+        return 'a list is no rule: write {"and": [ … ]} where all are to hold'
     if isinstance(rule, str) and _COMPUTED.search(rule):
         return 'text is not computed: write JsonLogic, such as {"==": [{"var": "key"}, "value"]}'
     return None

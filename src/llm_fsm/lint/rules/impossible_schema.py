@@ -14,6 +14,8 @@ Correct the bound, or write the values that are meant.
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeGuard
 
@@ -34,6 +36,11 @@ _BOUNDS = (
 )
 """(lower, upper, whether the two must differ)."""
 
+_ESCAPED = re.compile(r"\\.", re.DOTALL)
+_CLASS = re.compile(r"\[\^?\]?[^\]]*\]")
+_ENDS_EARLY = re.compile(r"\$\w(?![*?{])|\w\^")
+_LETTER = re.compile(r"[dDwWsSbB](?!\w)")
+
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare bounds, then ask which values are left; of nested schemas the outermost is reported."""
@@ -41,7 +48,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for part in schema_parts(subject):
         if part.pointer.startswith(outer + "/"):
             continue
-        found = _crossed(part) or _empty(part)
+        found = _crossed(part) or _empty(part) or _unmatched(part)
         if found is not None:
             outer = part.pointer
             yield found
@@ -70,6 +77,29 @@ def _empty(part: Part) -> Finding | None:
         f"{part.name} can have no value: {_told(part.schema)}",
         pointer=part.pointer if key is None else f"{part.pointer}/{key}",
     )
+
+
+def _unmatched(part: Part) -> Finding | None:
+    """A pattern that wants something after the end or before the beginning, or a backslash where a class was meant."""
+    pattern = part.schema.get("pattern")
+    if not isinstance(pattern, str) or "(?" in pattern:
+        return None
+    place = part.pointer + "/pattern"
+    plain = _CLASS.sub("x", _ESCAPED.sub("x", pattern))
+    if "|" not in plain and _ENDS_EARLY.search(plain):
+        return RULE.finding(
+            f'{part.name} can have no value: its "pattern" wants something after "$", or before "^"',
+            pointer=place,
+            hint="a pattern reads ^…$",
+        )
+    if any(found[0] == "\\\\" and _LETTER.match(pattern, found.end()) for found in _ESCAPED.finditer(pattern)):
+        return RULE.finding(
+            f'the "pattern" of {part.name} wants a backslash: it is escaped twice',
+            pointer=place,
+            hint=f"in JSON write {json.dumps(pattern.replace(chr(92) * 2, chr(92)))}",
+            level="warning",
+        )
+    return None
 
 
 def _told(schema: Mapping[str, Any]) -> str:

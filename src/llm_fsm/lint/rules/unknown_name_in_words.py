@@ -28,6 +28,12 @@ _NAME = re.compile(
     r"`([A-Za-z][A-Za-z0-9_.-]{3,63})`|\{\{\s*([A-Za-z][A-Za-z0-9_]{3,63})|\b([A-Za-z][A-Za-z0-9]*_\w{2,63})\b"
 )
 
+_SETTING = re.compile(
+    r"\b(?:set|store|save|extract|record|write|put)\s+(?:(?:it|this|as|in|to|into|under|the|context|key|value)\s+){0,4}$",
+    re.IGNORECASE,
+)
+"""Words right before a name that tell the model to set it."""
+
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for names that are nearly known."""
@@ -47,6 +53,16 @@ def check(subject: Subject) -> Iterator[Finding]:
                     pointer=pointer,
                     hint=f"did you mean the {known[meant]} {quoted(meant)}?",
                 )
+            elif subject.keys is not None and match[1] and _is_set(text[: match.start()][-60:]):
+                yield RULE.finding(
+                    f"{quoted(name)} is to be set, and is no key: what is said there is kept aside, under \"_extra\"",
+                    pointer=pointer,
+                    hint='declare it in "context_schema"',
+                )
+
+
+def _is_set(before: str) -> bool:
+    return _SETTING.search(before) is not None
 
 
 RULE = Rule(name="unknown-name-in-words", code="W404", level="warning", check=check)

@@ -1,0 +1,60 @@
+"""An operator of a condition is given more values than it looks at, or a value where it takes the name of a key.
+
+Why it is bad:
+`{"==": [a, b, c]}` compares two values and leaves the third out. `{"has_context": {"var": "city"}}` does not ask
+whether the city is set: it looks for a key whose name is the city.
+
+Example:
+    "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"], "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"has_context": {"var": "city"}}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a key: `{"has_context": "city"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from llm_fsm.codes import step
+from llm_fsm.findings import Finding
+from llm_fsm.lint.comparisons import parts
+from llm_fsm.lint.outcomes import operation, variable
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Subject
+
+_OF_TWO = frozenset({"==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches"})
+_OF_NAMES = frozenset({"has_context", "context_length"})
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at what each operator of a sound condition is given."""
+    for pointer, logic in subject.logics():
+        if pointer in subject.rules:
+            for part, place, _ in parts(logic, pointer):
+                found = operation(part)
+                if found is not None:
+                    yield from _odd(*found, place)
+
+
+def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:
+    if operator in _OF_TWO and len(arguments) > 2:
+        yield RULE.finding(
+            f'"{operator}" takes two values: the third and what follows do nothing',
+            pointer=f"{place}{step(operator)}/2",
+            hint='for one of several values write {"in": [a, [b, c]]}' if operator in ("==", "===") else None,
+        )
+    named = operator == "missing" or (operator in _OF_NAMES and len(arguments) == 1)
+    for name in map(variable, arguments if named else ()):
+        if name is not None:
+            yield RULE.finding(
+                f'"{operator}" takes the name of a key: this looks for the key that the value of {quoted(name)} names',
+                pointer=place + step(operator),
+                hint=f"write {quoted(name)} itself",
+            )
+
+
+RULE = Rule(name="odd-operation", code="C221", level="warning", check=check)
