@@ -91,6 +91,14 @@ def test_generated_tests_pass_and_reach_every_transition_both_ways() -> None:
     assert len(set(names)) == len(names)
 
 
+def test_the_counter_example_of_a_statement_is_played() -> None:
+    document = {**SHOP, "properties": [{"never": "hall"}, {"never": "vip", "before": "hall"}, {"eventually": "sort"}]}
+    cases = {case["name"]: case for case in made_of(document)["cases"]}
+    assert cases["against /properties/0"]["steps"][-1]["expect"]["path"] == ["sort", "hall"]
+    assert cases["against /properties/1"]["steps"][-1]["expect"]["path"] == ["sort", "vip"]
+    assert "against /properties/2" not in cases
+
+
 def test_they_are_the_same_each_time() -> None:
     assert made_of(SHOP) == made_of(SHOP)
 

@@ -8,13 +8,15 @@ the model writes is in its reply, all else is known from the start.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 from llm_fsm.cases.samples import samples
 from llm_fsm.cases.solutions import Solver, outputs, text
 from llm_fsm.definition import Definition
+from llm_fsm.lint.properties import paths, statements
 from llm_fsm.lint.reasoning import Reasoning, read_names, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 
@@ -70,6 +72,7 @@ class Planner:
     def plans(self) -> Iterator[Plan]:
         """Plans for everything, those that matter most first."""
         yield Plan(name="begins", state="", context={})
+        yield from self._counter_examples()
         for state in self._known.subject.states:
             kind = self.definition.kind_of(state)
             if kind == "converse":
@@ -82,6 +85,31 @@ class Planner:
                 yield from self._calls(state)
             elif kind != "final":
                 yield from self._runs(state)
+
+    def _counter_examples(self) -> Iterator[Plan]:
+        """The paths on which the author's statements do not hold."""
+        subject = self._known.subject
+        for pointer, statement in statements(subject):
+            violation = paths(subject).broken(statement)
+            if violation is not None:
+                yield self._walk(violation.path, f"against {pointer}")
+
+    def _walk(self, path: Sequence[str], name: str) -> Plan:
+        """A conversation along these states, as far as conditions can be met."""
+        context: dict[str, Any] = {}
+        acts: list[Act] = []
+        for state, after in pairwise(path):
+            arcs = (arc for arc in self._known.subject.arcs_from[state] if arc.target == after)
+            values = next((found for arc in arcs if (found := self._solver.solution(arc)) is not None), {})
+            more, update = self._sorted_out(values)
+            context |= more
+            if self.definition.kind_of(state) == "converse":
+                acts.append(Act(to=after, update=update))
+            elif acts:
+                acts[-1] = replace(acts[-1], update={**acts[-1].update, **update})
+            else:
+                context |= update
+        return Plan(name=name, state=path[0], context=context, acts=tuple(acts))
 
     # -- what is tried in a state
 
