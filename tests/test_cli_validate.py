@@ -150,6 +150,15 @@ def test_what_stands_for_no_file_does_not_hide_what_is_found_elsewhere(desk: Des
     assert files["none*.json"] == "unreadable-file"
 
 
+def test_a_file_of_conversation_tests_is_told_from_a_definition(desk: Desk) -> None:
+    done = desk.run("validate", desk.write("x.test.json", {"definition": "x.json", "cases": []}))
+    assert done.code == 1
+    assert done.out.splitlines() == [
+        "x.test.json:1:1: error: this is a file of conversation tests, not a definition; llm-fsm test plays it "
+        "(not-a-definition E008)"
+    ]
+
+
 def test_fail_on_makes_warnings_count(desk: Desk) -> None:
     name = desk.write("odd.json", {**GREETER, "colour": 1})
     assert desk.run("validate", name).code == 0

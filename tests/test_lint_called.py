@@ -75,6 +75,25 @@ def test_of_what_is_no_definition_nothing_is_said(tmp_path: Path, inner: Any) ->
     assert found(tmp_path, caller(to("done", on="paid"), input={"sum": "price"}), inner) == []
 
 
+@pytest.mark.parametrize(
+    ("mappings", "expected"),
+    [
+        ({"output": {"ticket": "way"}}, ["mapping-never-fits"]),
+        ({"output": {"ticket": "receipt"}}, []),
+        ({"input": {"way": "ticket"}, "output": {"ticket": "way"}}, []),
+        ({"output": {"ticket": ["way"]}}, []),
+    ],
+)
+def test_what_a_model_wrote_there_reaches_no_key_of_the_program(
+    tmp_path: Path, mappings: Document, expected: list[str]
+) -> None:
+    inner = called()
+    inner["context_schema"]["properties"]["receipt"] = {"type": "string", "x-source": "host"}
+    document = caller(**mappings)
+    document["context_schema"]["properties"]["ticket"] = {"type": "string", "x-source": "host"}
+    assert [name for _, name, _ in found(tmp_path, document, inner)] == expected
+
+
 def test_older_forms_are_read_as_what_they_mean(tmp_path: Path) -> None:
     inner = {"initial_state": "how", "states": {"how": ["paid"], "paid": []}}
     assert found(tmp_path, caller(to("done", on="paid")), inner) == []

@@ -224,6 +224,22 @@ GOOD: list[tuple[str, Document]] = [
     ("unwritable-key", trip("Bye")),
     ("undeclared-key", trip("Bye")),
     ("no-keys", trip("Bye")),
+    (
+        "used-before-set",
+        machine(
+            {
+                "a": {"transitions": [to("s")]},
+                "s": {
+                    "kind": "subflow",
+                    "flow": "ask",
+                    "input": {"town": "city"},
+                    "output": {"city": "town"},
+                    "transitions": [to("b")],
+                },
+            },
+            CITY,
+        ),
+    ),
 ]
 
 

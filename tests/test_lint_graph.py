@@ -132,6 +132,11 @@ BAD: list[tuple[str, Document, list[Found]]] = [
         machine({"a": leads("b"), "b": {"required_context_keys": ["x"]}}),
         [("warning", "/states/b/required_context_keys", ())],
     ),
+    (
+        "return-without-effect",
+        {**machine({"a": leads("z"), "help": leads("more"), "more": leads("help")}), **DIGRESSION},
+        [("warning", "/global_transitions/0/return", ())],
+    ),
 ]
 
 GOOD: list[tuple[str, Document]] = [
@@ -175,6 +180,10 @@ GOOD: list[tuple[str, Document]] = [
     (
         "collects-at-the-end",
         machine({"a": {"required_context_keys": ["x"], **leads("b")}, "b": {"purpose": "x"}}),
+    ),
+    (
+        "return-without-effect",
+        {**machine({"a": leads("z"), "help": leads("more", "z"), "more": leads("help")}), **DIGRESSION},
     ),
 ]
 

@@ -117,6 +117,9 @@ def _judge(value: object, court: Court) -> Judged:
     if not isinstance(written, dict):
         message = f"a definition is one JSON object, not {form.describe(written)}"
         return Judged(None, [finding("not-a-definition", message)])
+    if "states" not in written and isinstance(written.get("cases"), list):
+        message, hint = "this is a file of conversation tests, not a definition", "llm-fsm test plays it"
+        return Judged(None, [finding("not-a-definition", message, hint=hint)])
     stem = stem_of(court.file) if court.file else None
     upgraded = upgrade(written, partial(rewrite, stem=stem))
     formed = form.examine(upgraded.document)

@@ -45,6 +45,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for name, inner in called(subject).items():
         if inner.keys is not None:
             yield from _calls(known, reasoning(inner), subject.states[name])
+            yield from _owned(subject, inner, subject.states[name])
 
 
 def _sources(subject: Subject, placed: Placed, source: str) -> Iterator[Finding]:
@@ -91,6 +92,22 @@ def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding
             if isinstance(source_key, str) and taker.schema(key) is not None:
                 pointer = f"{state.pointer}/{option}{step(key)}"
                 yield from _compared(giver.domain(source_key), taker.domain(key), key, pointer)
+
+
+def _owned(subject: Subject, inner: Subject, state: Placed) -> Iterator[Finding]:
+    """Keys that the model may not write, and that the called definition takes from its model."""
+    given = state.value.get("input")
+    for key, pointer in mapped(state):
+        source_key = str(state.value["output"][key])
+        owner = subject.source_of(key) if key in (subject.keys or {}) else "model"
+        theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
+        if owner != "model" and theirs and source_key not in (given if isinstance(given, dict) else ()):
+            yield RULE.finding(
+                f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there the model writes '
+                f"{quoted(source_key)}",
+                pointer=pointer,
+                hint='take "x-source" out, or name another key',
+            )
 
 
 def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Iterator[Finding]:

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.flow import Flow, Use, flow
+from llm_fsm.lint.flow import Flow, Use, flow, mapped
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
@@ -58,7 +58,10 @@ def _uses(ways: Flow) -> Iterator[Use]:
             mention.name for mention in mentioned if mention.shown and not mention.guarded
         ):
             yield Use(name, key, states[name].pointer + "/reply")
-    yield from ways.inputs
+    for use in ways.inputs:
+        state = states.get(use.state or "")
+        if state is None or use.key not in dict(mapped(state)):  # else it is asked for there, unless it is known
+            yield use
     for name, state in states.items():
         if ways.subject.kind_of(name) == "decide":
             yield from _deciding(ways, name, state)
