@@ -25,17 +25,8 @@ DEFINITION = {
 
 
 def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    command = (
-        sys.executable,
-        "-m",
-        "pytest",
-        "-p",
-        "llm_fsm.pytest_plugin",
-        "-p",
-        "no:cacheprovider",
-        "-rs",
-        *arguments,
-    )
+    """Pytest as a user runs it: the plugin comes by its entry point."""
+    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *arguments)
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
 
 
