@@ -126,11 +126,12 @@ class Paths:
     def graph(self, refuse: Places, *, asides: bool = False) -> dict[str, list[str]]:
         """The graph without steps that enter one of these states or set one of these keys."""
         states, keys = frozenset(refuse.states), frozenset(refuse.keys)
+        closed = frozenset(self._stops_of(states))
         graph = {
             stop: [
                 step.target
                 for step in steps
-                if state_of(step.target) not in states
+                if step.target not in closed
                 and not step.gained & keys
                 and (step.certain or not keys)
             ]

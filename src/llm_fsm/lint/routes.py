@@ -129,6 +129,7 @@ class Routes:
         """State to the steps from it, and the cases in which each may be taken; None where it cannot be told."""
         subject, known = self.ways.subject, self.ways.known
         found: dict[str, list[tuple[Step, Cases | None]]] = {}
+        gained: dict[str, frozenset[str]] = {}
         for name, state in subject.states.items():
             ways = found[name] = []
             decided = known.decided(name)
@@ -136,13 +137,15 @@ class Routes:
             for arc in subject.arcs_from[name]:
                 guard = known.guard(arc.placed)
                 cases = None if guard is None else guard.holds
+                pointer, certain = arc.placed.pointer, guard is not None and guard.holds is not None
+                if pointer not in gained:
+                    gained[pointer] = self.ways.demands(arc)
                 if arc in decided and guard is not None:
                     narrowed = known.both(left, cases)
                     cases = cases if narrowed is None else narrowed
                     left = known.both(left, guard.fails) or left
                 if arc.target in subject.states and known.takeable(arc) and not self._comes_back(arc):
-                    step = Step(arc.target, self.ways.demands(arc), guard is not None and guard.holds is not None, arc)
-                    ways.append((step, cases))
+                    ways.append((Step(arc.target, gained[pointer], certain, arc), cases))
             for target in _other_targets(state):
                 if target in subject.states:
                     ways.append((Step(target, frozenset(), certain=True, arc=None), None))
