@@ -58,6 +58,13 @@ def answered(*moves: Document) -> Document:
     return machine({"w": wait}, keys)
 
 
+def chosen(*moves: Document) -> Document:
+    """A state that waits for one of two words, kept in a key that takes any text."""
+    answer = {"type": "object", "properties": {"a": {"enum": ["yes", "no"]}}}
+    wait = {"kind": "wait", "answer_schema": answer, "output": {"a": "$.a"}, "transitions": list(moves)}
+    return machine({"w": wait}, {"a": {"type": "string"}})
+
+
 LOGIC = "/states/a/transitions/0/conditions/0/logic"
 D = "/states/d/transitions"
 
@@ -228,6 +235,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ("odd-operation", one(AGE, when({"==": [var("age"), 1, 2]})), [("warning", LOGIC + "/==/2")]),
     ("odd-operation", one(TEXT, when({"!": {"has_context": var("name")}})), [("warning", LOGIC + "/!/has_context")]),
     ("odd-operation", one(TEXT, when({"missing": ["a", var("name")]})), [("warning", LOGIC + "/missing")]),
+    ("decide-gap", chosen(to("b", when(is_("a", "yes")))), [("warning", "/states/w/transitions")]),
 ]
 
 GOOD: list[tuple[str, Document]] = [
@@ -338,6 +346,8 @@ GOOD: list[tuple[str, Document]] = [
     ("odd-operation", one(TEXT, when({"has_context": "name"}))),
     ("odd-operation", one(TEXT, when({"has_context": [var(""), "name"]}))),
     ("odd-operation", one(TEXT, when({"context_length": [{"var": "name"}, "items"]}))),
+    ("decide-gap", chosen(to("b", when(is_("a", "yes"))), to("c", when(is_("a", "no"))))),
+    ("decide-gap", {**answered(to("b", when(is_("ok", "yes")))), "context_schema": None}),
 ]
 
 

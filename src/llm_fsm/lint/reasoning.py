@@ -13,10 +13,11 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.lint.cases import ANY, Cases, Effort, both, contexts, either
+from llm_fsm.lint.cases import ANY, Case, Cases, Effort, both, contexts, either
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.formulas import Tests
 from llm_fsm.lint.guards import SHARE, Guard, guard_of
+from llm_fsm.lint.schema_parts import answers
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
@@ -249,8 +250,14 @@ class Reasoning:
         """Cases of the contexts in which a state decides; None when they are too many."""
         if state not in self._entries:
             waits = self.subject.kind_of(state) == "wait"  # the answer changes what it was entered with
-            self._entries[state] = (ANY,) if waits else self._entered(state, frozenset())
+            self._entries[state] = self._answered(state) if waits else self._entered(state, frozenset())
         return self._entries[state]
+
+    def _answered(self, state: str) -> Cases:
+        case: Case | None = ANY
+        for key, values in answers(self.subject.states[state]).items():
+            case = None if case is None else case.having(key, values, self.domain)
+        return () if case is None else (case,)
 
     @cached_property
     def _entries(self) -> dict[str, Cases | None]:

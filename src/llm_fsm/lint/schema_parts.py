@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import step
-from llm_fsm.lint.subject import Subject
-from llm_fsm.lint.values import domain, points
+from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.values import SET, ValueSet, domain, points
 from llm_fsm.shapes import ShapeError, compile_shape
 
 _ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")
@@ -72,6 +72,24 @@ def _parts(
         for member, item in inner.items() if isinstance(inner, dict) else ():
             place = f"{pointer}/{key}{step(member)}"
             yield from _parts(item, place, f'"{member[:64]}"', definitions, depth + 1)
+
+
+def answers(state: Placed) -> Mapping[str, ValueSet]:
+    """Key that the answer to a waiting state sets to the values that its schema lets through, where it says so."""
+    schema, mapping = state.value.get("answer_schema"), state.value.get("output")
+    if not isinstance(schema, dict) or not isinstance(mapping, dict):
+        return {}
+    members = {key: _member(schema, path) for key, path in mapping.items() if isinstance(path, str)}
+    return {key: domain(found, _defs(schema)) & SET for key, found in members.items() if found is not None}
+
+
+def _member(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    """The schema of what stands at a path into an answer; None where it is not said."""
+    found: object = schema
+    for name in filter(None, path.removeprefix("$").removeprefix(".").split(".")):
+        members = found.get("properties") if isinstance(found, dict) else None
+        found = members.get(name) if isinstance(members, dict) else None
+    return found if isinstance(found, dict) else None
 
 
 def refusal(part: Part, value: object) -> str | None:

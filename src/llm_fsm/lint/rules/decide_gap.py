@@ -39,7 +39,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         guards = [known.guard(arc.placed) for arc in known.decided(state)]
         found = [guard for guard in guards if guard is not None]
-        if not guards or len(found) < len(guards) or all(guard.never for guard in found):
+        if not guards or _is_open(subject, state) or len(found) < len(guards) or all(guard.never for guard in found):
             continue
         names = read_names(found)
         answered = {key for key, _ in mapped(subject.states[state])}
@@ -49,6 +49,12 @@ def check(subject: Subject) -> Iterator[Finding]:
         context = None if not cases else known.witness(cases, [], found)
         if context is not None:
             yield _finding(ways, state, context, found)
+
+
+def _is_open(subject: Subject, state: str) -> bool:
+    """True where nothing says what an answer may be."""
+    waits = subject.kind_of(state) == "wait"
+    return waits and subject.keys is None and "answer_schema" not in subject.states[state].value
 
 
 def _finding(ways: Flow, state: str, context: Context, guards: list[Guard]) -> Finding:

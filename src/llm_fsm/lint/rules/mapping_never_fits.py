@@ -16,8 +16,7 @@ Give both sides the same type, and the key the `x-source` of what sets it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator
 
 from llm_fsm.codes import step
 from llm_fsm.findings import Finding
@@ -26,9 +25,10 @@ from llm_fsm.lint.flow import mapped
 from llm_fsm.lint.misfits import type_word
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.schema_parts import answers
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.lint.values import SET, ValueSet, domain
+from llm_fsm.lint.values import SET, ValueSet
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -61,28 +61,9 @@ def _sources(subject: Subject, placed: Placed, source: str) -> Iterator[Finding]
 
 
 def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
-    schema, mapping = state.value.get("answer_schema"), state.value.get("output")
-    if not isinstance(schema, dict) or not isinstance(mapping, dict):
-        return
-    for key, path in mapping.items():
-        given = _member(schema, path) if isinstance(path, str) else None
-        if given is not None and key in (known.subject.keys or {}):
-            brought = domain(given, _definitions(schema))
+    for key, brought in answers(state).items():
+        if key in (known.subject.keys or {}):
             yield from _compared(brought, known.domain(key), key, f"{state.pointer}/output{step(key)}")
-
-
-def _member(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
-    """The schema of what stands at a path into an answer; None where it is not said."""
-    found: object = schema
-    for name in filter(None, path.removeprefix("$").removeprefix(".").split(".")):
-        members = found.get("properties") if isinstance(found, dict) else None
-        found = members.get(name) if isinstance(members, dict) else None
-    return found if isinstance(found, dict) else None
-
-
-def _definitions(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("$defs")
-    return found if isinstance(found, dict) else {}
 
 
 def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding]:
