@@ -300,6 +300,11 @@ def mutated(document, chance, value, key):
     return copy
 
 
+def test_a_misspelt_key_beside_an_error_is_told_alike_by_all():
+    states = {"a": {"purpos": "Ask", "transitions": [{"target_state": "b"}]}, "b": {"condition": "Say goodbye"}}
+    assert_consistent({"name": None, "initial_state": "a", "states": states})
+
+
 @settings(max_examples=400, deadline=None)
 @given(
     st.sampled_from([RICH, RICH, *OLD]),

@@ -131,6 +131,10 @@ def _judge(value: object, court: Court) -> Judged:
     ignores = read_ignores(written)
     if court.loading and not any(blocking(one) for one in found):
         return Judged(document, ignores.kept(found))
+    if court.loading and formed.renamed:
+        whole = _judge(value, court._replace(loading=False))  # what stands under misspelt keys is told as for `check`
+        if any(map(blocking, whole.findings)):
+            return whole
     found += _written(_stated(_found(subject, formed.sound, blocks=False), formed), upgraded)
     return Judged(document, [*ignores.kept(found), *ignores.remarks(found)])
 
