@@ -84,3 +84,37 @@ def test_the_doctor_complains_with_exit_code_4(desk: Desk) -> None:
     done = desk.run("conversations", "doctor")
     assert done.code == 4
     assert done.out == "a: its records do not lead to its session: turn differ\n"
+
+
+def test_an_export_goes_on_behind_a_damaged_conversation(desk: Desk) -> None:
+    for name in "abc":
+        talk(desk, name, HELLO)
+    (place,) = Path().rglob("conversations.db")
+    with closing(sqlite3.connect(place)) as db:
+        db.execute("UPDATE records SET record = 'x' WHERE conversation = 'b'")
+        db.commit()
+    done = desk.run("conversations", "export")
+    assert done.code == 4
+    assert [json.loads(line)["conversation"] for line in done.out.splitlines()] == ["a", "c"]
+    assert "llm-fsm: error: b: a turn record cannot be read" in done.err
+    assert "1 conversation left out" in done.err
+
+
+def test_what_is_damaged_ends_no_command_with_an_internal_error(desk: Desk) -> None:
+    talk(desk, "a", HELLO, BYE, said=b"Ada\n")
+    (place,) = Path().rglob("conversations.db")
+    for sql in (
+        "UPDATE conversations SET updated = 1e300",
+        "UPDATE definitions SET text = 'garbage'",
+        "DELETE FROM records WHERE number = 1",
+        "UPDATE conversations SET session = '[]'",
+    ):
+        with closing(sqlite3.connect(place)) as db:
+            db.execute(sql)
+            db.commit()
+        for command in ("list", "show a", "export", "fork a b", "doctor", "replay", "migrate"):
+            file = ["greeter.json"] if command in ("replay", "migrate") else []
+            done = desk.run("conversations", *command.split(), *file)
+            assert done.code in (0, 1, 4), (sql, command, done)
+            assert "internal error" not in done.err
+    assert desk.run("conversations", "delete", "a", "--yes").code == 0

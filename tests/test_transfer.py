@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.records import parse_session
 from llm_fsm.stores.base import Commit
@@ -172,7 +174,99 @@ async def test_the_doctor_names_what_does_not_agree_and_touches_nothing():
     assert odd.conversation_id == "odd"
     assert "format None" in odd.what
     assert [(complaint.conversation_id, complaint.what) for complaint in wrong] == [
-        ("wrong", "its records do not lead to its session: state, turn, ended differ"),
+        ("wrong", "its records do not lead to its session: ended, state, turn, window differ"),
         ("wrong", "the listing shows another state than the session has"),
     ]
     assert (await store.load("wrong")).version == loaded.version + 1
+
+
+async def damaged(tmp_path, sql):
+    """A store with the conversations a and b, changed behind its back."""
+    store = resolve(f"sqlite:///{tmp_path / 'x.db'}")
+    for name in "ab":
+        await talked(store, name, turns=2)
+    await store.close()
+    with closing(sqlite3.connect(tmp_path / "x.db")) as db:
+        db.execute(sql)
+        db.commit()
+    return resolve(f"sqlite:///{tmp_path / 'x.db'}")
+
+
+@pytest.mark.parametrize(
+    ("sql", "says"),
+    [
+        ("UPDATE conversations SET session = 'null' WHERE id = 'a'", "a stored conversation cannot be read"),
+        ("UPDATE conversations SET session = '[]' WHERE id = 'a'", "a stored conversation cannot be read"),
+        (
+            "UPDATE conversations SET session = replace(hex(zeroblob(60000)), '00', '[') WHERE id = 'a'",
+            "a stored conversation cannot be read",
+        ),
+        ("UPDATE records SET record = 'x' WHERE conversation = 'a' AND number = 2", "a turn record cannot be read"),
+        (
+            "UPDATE conversations SET session = replace(session, 'Which', 'What') WHERE id = 'a'",
+            "its records do not lead to its session: window differ",
+        ),
+        ("DELETE FROM inbox WHERE request_id = 'r1' AND conversation = 'a'", "'r1' is not answered by record 2"),
+        (
+            "UPDATE inbox SET number = 3 WHERE conversation = 'a' AND request_id = 'r1'",
+            "request 'r1' is not answered by record 2",
+        ),
+    ],
+)
+async def test_the_doctor_finds_what_was_done_to_one_conversation(tmp_path, sql, says):
+    store = await damaged(tmp_path, sql)
+    (found,) = await examine(store)
+    assert found.conversation_id == "a"
+    assert says in found.what
+    await store.close()
+
+
+async def test_a_definition_that_is_not_the_one_begun_with_is_damage_and_never_played(tmp_path):
+    store = await damaged(tmp_path, "UPDATE definitions SET text = replace(text, 'Ask for', 'Demand')")
+    assert [(found.conversation_id, "is damaged" in found.what) for found in await examine(store)] == [
+        ("a", True),
+        ("b", True),
+    ]
+    with pytest.raises(UnreadableError, match="it is not the one that they were begun with"):
+        await export(store, "a")
+    changed = {**ORDER, "persona": "A waiter"}
+    other = AsyncMachine.from_dict(changed, model=ScriptedLLM(REPLIES, loop=True), store=store)
+    with pytest.raises(UnreadableError, match="restore the store from a backup"):
+        await (await other.resume("a")).send("soup")
+    await other.close()
+
+
+class Talking(MemoryStore):
+    """A store in which somebody takes one more turn between two looks of whoever reads it."""
+
+    def __init__(self):
+        super().__init__()
+        self.more = False
+
+    async def records(self, conversation_id, after=0, limit=None):
+        if self.more:
+            self.more = False
+            await (await machine(self).resume(conversation_id)).send("one more")
+        return await super().records(conversation_id, after, limit)
+
+
+async def test_the_doctor_does_not_take_a_turn_in_between_for_damage():
+    store = Talking()
+    await talked(store, turns=1)
+    store.more = True
+    assert list(await examine(store)) == []
+    assert (await store.load("c")).version == 3
+
+
+@pytest.mark.parametrize("created", [1e300, float("nan"), -1, True, "1"])
+async def test_a_time_that_no_calendar_has_is_not_taken_in(created):
+    store = MemoryStore()
+    await talked(store)
+    document = {**json.loads(await export(store, "c")), "created": created}
+    with pytest.raises(ValueError, match="no time in seconds"):
+        await take_in(store, json.dumps(document), "d")
+
+
+async def test_a_text_that_is_nested_without_end_is_not_taken_in():
+    with pytest.raises(ValueError, match="nested too deep"):
+        await take_in(MemoryStore(), "[" * 100_000)

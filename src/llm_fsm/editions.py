@@ -23,6 +23,7 @@ from llm_fsm.migration import Change, carried, check_change, read_change
 from llm_fsm.patterns import no_pieces
 from llm_fsm.program import Program
 from llm_fsm.session import Session
+from llm_fsm.stores.base import kept_definition
 
 KEPT = 32
 """Older definitions that stay compiled."""
@@ -66,7 +67,7 @@ class Editions:
             return self.current
         found = self._older.get(identity)
         if found is None:
-            text = await self._services.store.definition(identity)
+            text = await kept_definition(self._services.store, identity)
             if text is None:
                 return None
             program = _compiled(identity, text, self.current.program)

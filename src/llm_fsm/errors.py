@@ -101,3 +101,7 @@ class StoreError(LLMFSMError):
     def __init__(self, message: str, *, retryable: bool = False) -> None:
         self.retryable = retryable
         super().__init__(message)
+
+
+class UnreadableError(StoreError):
+    """What a working store keeps of a conversation is damaged, or was written by a newer version."""

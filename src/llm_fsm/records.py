@@ -13,7 +13,7 @@ from typing import Literal
 from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm import session as se
-from llm_fsm.errors import StoreError
+from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
 from llm_fsm.session import Session
@@ -21,6 +21,7 @@ from llm_fsm.session import Session
 FORMAT = 1
 _ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _USAGE = tuple(field.name for field in fields(Usage))
+_DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
 
 
@@ -57,11 +58,11 @@ def dump(record: TurnRecord) -> str:
 
 
 def parse(text: str) -> TurnRecord:
-    """The record of a text. Raises StoreError for what this version cannot read."""
+    """The record of a text. Raises UnreadableError for what this version cannot read."""
     try:
         document = json.loads(text)
         if document["format"] != FORMAT:
-            raise StoreError(
+            raise UnreadableError(
                 f"a turn record has format {document['format']!r}; this version reads format {FORMAT}"
             )
         return TurnRecord(
@@ -70,8 +71,8 @@ def parse(text: str) -> TurnRecord:
             usage=Usage(**document["usage"]),
             events=tuple(event_json.from_dict(event) for event in document["events"]),
         )
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"a turn record cannot be read: {error}") from error
+    except _DAMAGED as error:
+        raise UnreadableError(f"a turn record cannot be read: {error}") from error
 
 
 def dump_session(session: Session) -> str:
@@ -80,11 +81,11 @@ def dump_session(session: Session) -> str:
 
 
 def parse_session(text: str) -> Session:
-    """The session of a text. Raises StoreError for what this version cannot read."""
+    """The session of a text. Raises UnreadableError for what this version cannot read."""
     try:
         return se.from_dict(json.loads(text))
-    except (ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"a stored conversation cannot be read: {error}") from error
+    except _DAMAGED as error:
+        raise UnreadableError(f"a stored conversation cannot be read: {error}") from error
 
 
 def standing(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]]:

@@ -118,6 +118,8 @@ async def retake(
 
 def _begin(program: Program, session: Session, record: TurnRecord, means: Means) -> Step:
     """The first step of a recorded turn. Raises NotRecordedError, ValueError."""
+    if record.kind != "start" and not session.definition:
+        raise NotRecordedError("the record of its start is missing")
     for event in record.events:
         match event:
             case ev.Started():

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from llm_fsm.errors import StoreError
+from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import Paused
 
 FORMAT = 1
@@ -188,10 +188,10 @@ def _plain(name: str, value: Any) -> Any:
 
 
 def from_dict(document: Mapping[str, Any]) -> Session:
-    """The session of a JSON form. Raises StoreError for a format that this version cannot read."""
+    """The session of a JSON form. Raises UnreadableError for a format that this version cannot read."""
     found = document.get("format")
     if found != FORMAT:
-        raise StoreError(
+        raise UnreadableError(
             f"this conversation is stored in format {found!r}; this version of llm_fsm reads format {FORMAT}: "
             "use the version that wrote it, or a newer one"
         )

@@ -15,16 +15,16 @@ from dataclasses import dataclass, replace
 
 from llm_fsm import events as ev
 from llm_fsm.admission import checked_id
-from llm_fsm.errors import ConversationNotFound, StoreError
+from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
 from llm_fsm.running import due_rows
 from llm_fsm.session import Session
-from llm_fsm.stores.base import Commit, Listed, Loaded, Store
+from llm_fsm.stores.base import Commit, Listed, Loaded, Store, kept_definition
 
 FORMAT = 1
 _WAIT = 30.0
 _PAGE = 500
-_COMPARED = ("definition", "state", "turn", "context", "ended", "outcome")
+_YEAR_10000 = 253402300800
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,10 +36,16 @@ class Complaint:
 
 
 async def export(store: Store, conversation_id: str) -> str:
-    """A conversation as one JSON text in ASCII. Raises ConversationNotFound."""
+    """A conversation as one JSON text in ASCII.
+
+    Raises ConversationNotFound, UnreadableError.
+    """
     async with store.lock(checked_id(conversation_id, "conversation id"), _WAIT):
         loaded, line, records = await _whole(store, conversation_id)
-        text = None if loaded.definition_sha is None else await store.definition(loaded.definition_sha)
+        text = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
+    for record in records:
+        parse(record)
+    parse_session(loaded.session)
     document = {
         "conversation": conversation_id,
         "format": FORMAT,
@@ -77,10 +83,12 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
             state=session.state,
             ended=session.ended,
             turns=len(records),
-            created=float(document["created"]),
-            updated=float(document["updated"]),
+            created=_moment(document["created"]),
+            updated=_moment(document["updated"]),
             definition_sha=pin,
         )
+    except RecursionError as error:
+        raise ValueError("this is no exported conversation: it is nested too deep") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no exported conversation: {error!r}") from error
     except ValueError as error:
@@ -107,7 +115,7 @@ async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None
         records, session = [parse(text) for text in texts], parse_session(loaded.session)
         if turn is not None:
             records, session = _until(conversation_id, records, turn)
-        pinned = await store.definition(session.definition)
+        pinned = await kept_definition(store, session.definition)
     copy = replace(line, conversation_id=new_id, definition_sha=session.definition)
     await _keep(store, copy, session, records, pinned)
 
@@ -118,10 +126,23 @@ async def examine(store: Store) -> Sequence[Complaint]:
     after: str | None = None
     while page := await store.list(after, _PAGE):
         for line in page:
-            whats = await _complaints(store, line)
+            whats = await _settled(store, line)
             found += [Complaint(conversation_id=line.conversation_id, what=what) for what in whats]
         after = page[-1].conversation_id
     return found
+
+
+async def _settled(store: Store, line: Listed) -> Sequence[str]:
+    """What is wrong with a conversation, looked at again while nobody writes to it."""
+    found = await _complaints(store, line)
+    if not found:
+        return ()
+    try:
+        async with store.lock(line.conversation_id, _WAIT):
+            now = await _line_of(store, line.conversation_id)
+            return () if now is None else await _complaints(store, now)
+    except StoreError:  # nobody gets the lock on a store that cannot be written
+        return found
 
 
 async def _complaints(store: Store, line: Listed) -> Sequence[str]:
@@ -134,20 +155,38 @@ async def _complaints(store: Store, line: Listed) -> Sequence[str]:
     try:
         session = parse_session(loaded.session)
         records = [parse(text) for text in texts]
-    except StoreError as error:
+        pinned = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
+    except UnreadableError as error:
         return (str(error),)
     found = []
     if session.conversation_id != line.conversation_id:
         found.append(f"its session is one of conversation {session.conversation_id!r}")
     again = replay(line.conversation_id, [record for _, record in standing(records)])
-    wrong = [name for name in _COMPARED if getattr(again, name) != getattr(session, name)]
+    wrong = _differing(again, session)
     if wrong:
         found.append(f"its records do not lead to its session: {', '.join(wrong)} differ")
     if (session.state, session.ended) != (line.state, line.ended):
         found.append("the listing shows another state than the session has")
-    sha = loaded.definition_sha
-    if sha is not None and await store.definition(sha) is None:
-        found.append(f"the definition that it is pinned to, {sha}, is missing")
+    if loaded.definition_sha is not None and pinned is None:
+        found.append(f"the definition that it is pinned to, {loaded.definition_sha}, is missing")
+    return [*found, *await _inbox_complaints(store, line.conversation_id, list(zip(texts, records, strict=True)))]
+
+
+def _differing(one: Session, other: Session) -> Sequence[str]:
+    """The names of fields that differ in the JSON forms of two sessions."""
+    other = replace(other, conversation_id=one.conversation_id)
+    left, right = (json.loads(dump_session(session)) for session in (one, other))
+    return sorted(name for name in left | right if left.get(name) != right.get(name))
+
+
+async def _inbox_complaints(store: Store, name: str, records: Sequence[tuple[str, TurnRecord]]) -> Sequence[str]:
+    found = []
+    for number, (text, record) in enumerate(records, 1):
+        request_id = _request_of(record)
+        if request_id is not None:
+            loaded = await store.load(name, request_id)
+            if loaded is not None and loaded.recorded != text:
+                found.append(f"request {request_id!r} is not answered by record {number}, which took it")
     return found
 
 
@@ -211,6 +250,13 @@ async def _keep(
                 definition_text=pinned,
             )
         )
+
+
+def _moment(given: object) -> float:
+    """Seconds since the epoch. Raises ValueError, TypeError."""
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 <= given < _YEAR_10000:
+        raise ValueError(f"{given!r} is no time in seconds since the epoch")
+    return float(given)
 
 
 def _renamed(record: TurnRecord, name: str) -> TurnRecord:

@@ -18,7 +18,7 @@ from llm_fsm.cli.transfers import doctor, export_, fork_, import_
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.flows import read_document
 from llm_fsm.records import TurnRecord, parse
-from llm_fsm.stores.base import Listed, Store
+from llm_fsm.stores.base import Listed, Store, kept_definition
 
 _PAGE = 1000
 LATER = ("migrate", "replay")
@@ -136,7 +136,7 @@ async def _records(store: Store, conversation_id: str) -> tuple[Sequence[TurnRec
         records = [parse(text) for text in await store.records(conversation_id)]
         loaded = await store.load(conversation_id)
         pinned = None if loaded is None or loaded.definition_sha is None else loaded.definition_sha
-        text = None if pinned is None else await store.definition(pinned)
+        text = None if pinned is None else await kept_definition(store, pinned)
     finally:
         await store.close()
     return records, frozenset() if text is None else _secret_keys(text)

@@ -73,8 +73,11 @@ _TIMED = (ev.Started, ev.UserSaid)
 
 
 def moment(seconds: float) -> str:
-    """Seconds since the epoch as ISO 8601 in UTC, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    """Seconds since the epoch as ISO 8601 in UTC, to the second; what no calendar has as a number."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{seconds!r} s"
 
 
 def masked(is_secret: Callable[[str], bool], context: Mapping[str, Any]) -> dict[str, Any]:

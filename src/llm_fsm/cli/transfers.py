@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
 
 import click
 
@@ -11,6 +12,7 @@ from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
 from llm_fsm.cli.options import db_option, open_existing, open_store
 from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.errors import ConversationNotFound, UnreadableError
 from llm_fsm.stores.base import Store
 from llm_fsm.transfer import Complaint, examine, export, fork, take_in
 
@@ -22,10 +24,15 @@ _PAGE = 500
 @db_option
 @verbose_option
 def export_(conversation_ids: Sequence[str], db: str | None) -> None:
-    """Print conversations as JSON, one a line; without an ID all of them."""
+    """Print conversations as JSON, one a line; without an ID all of them.
+
+    One that is damaged is named and left out. Exit code 4 then.
+    """
     store = open_existing(db)
     if store is not None:
-        asyncio.run(_export(store, conversation_ids))
+        left = asyncio.run(_export(store, conversation_ids))
+        if left:
+            raise Failure(f"{printing.plural(left, 'conversation')} left out", STORE)
     elif conversation_ids:
         raise Failure(f"there is no conversation {conversation_ids[0]!r} in this store")
 
@@ -80,19 +87,33 @@ def doctor(db: str | None) -> None:
     printing.note("nothing is wrong")
 
 
-async def _export(store: Store, names: Sequence[str]) -> None:
+async def _export(store: Store, names: Sequence[str]) -> int:
+    """Print them, and give how many are damaged."""
+    left = 0
     try:
-        if names:
-            for name in names:
-                printing.out(await export(store, name))
-            return
-        after: str | None = None
-        while page := await store.list(after, _PAGE):
-            for line in page:
-                printing.out(await export(store, line.conversation_id))
-            after = page[-1].conversation_id
+        async with aclosing(_wanted(store, names)) as wanted:
+            async for name in wanted:
+                try:
+                    printing.out(await export(store, name))
+                except ConversationNotFound:  # unless it was named, somebody deleted it since it was listed
+                    if names:
+                        raise
+                except UnreadableError as error:
+                    left += 1
+                    printing.error(f"{printing.one_line(name)}: {error}")
     finally:
         await store.close()
+    return left
+
+
+async def _wanted(store: Store, names: Sequence[str]) -> AsyncGenerator[str, None]:
+    for name in names:
+        yield name
+    after: str | None = None
+    while not names and (page := await store.list(after, _PAGE)):
+        for line in page:
+            yield line.conversation_id
+        after = page[-1].conversation_id
 
 
 async def _import(store: Store, texts: Sequence[str], new_id: str | None) -> None:

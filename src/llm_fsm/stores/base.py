@@ -14,11 +14,14 @@ place. `docs/stores.md` says it for the author of a store; `llm_fsm.testing.stor
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Protocol
+
+from llm_fsm.errors import UnreadableError
 
 CONTRACT = 1
 """The version of this contract."""
@@ -244,3 +247,17 @@ class Store(Protocol):
     async def close(self) -> None:
         """Free files and connections; the store cannot be used afterwards."""
         ...
+
+
+async def kept_definition(store: Store, sha: str) -> str | None:
+    """The definition of this SHA-256 that a store keeps; None if there is none.
+
+    Raises UnreadableError where its text is another one.
+    """
+    text = await store.definition(sha)
+    if text is not None and hashlib.sha256(text.encode()).hexdigest() != sha:
+        raise UnreadableError(
+            f"the definition {sha[:12]} that the store keeps for its conversations is damaged: it is not the one that "
+            "they were begun with; restore the store from a backup"
+        )
+    return text
