@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from itertools import pairwise
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -92,6 +93,44 @@ def test_transitions_show_conditions_and_what_lies_behind_them() -> None:
             "there": {"purpose": "Confirm", "instructions": "Repeat the time.", "final": True},
         },
         {"to": "done", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}], "open": False},
+    ]
+
+
+def state_shown(target: dict[str, Any], *more: dict[str, Any]) -> list[dict[str, Any]]:
+    """What the prompt shows of the transitions to `target` and of further ones."""
+    transitions = [{"target_state": "to", "description": "First"}, *more]
+    done = talk(machine({"here": {"purpose": "Ask", "transitions": transitions}, "to": target}), "m", reply("here"))
+    items: list[dict[str, Any]] = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
+    return items
+
+
+LEAVES = {"transitions": [{"target_state": "here"}]}
+
+
+@pytest.mark.parametrize(
+    ("target", "there"),
+    [
+        ({"purpose": "Learn the size", "required_context_keys": ["size"]}, "Learn the size."),
+        (
+            {"purpose": "When?", "required_context_keys": ["date", "time"], "instructions": "Be brief"},
+            "When? Collects date, time. Be brief.",
+        ),
+        ({"purpose": "Ask the date", "required_context_keys": ["date", "time"]}, "Ask the date. Collects date, time."),
+        ({"purpose": "Your phone number?", "required_context_keys": ["phone_number"]}, "Your phone number?"),
+        ({"purpose": "Go on.", "reply": "Well, go on."}, {"adds_after_your_message": "Well, go on."}),
+        ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "adds_after_your_message": "One."}),
+    ],
+)
+def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:
+    [item] = state_shown({**target, **LEAVES})
+    assert item["there"] == there
+
+
+def test_what_lies_behind_two_transitions_is_shown_with_the_first() -> None:
+    again = {"target_state": "to", "description": "Second"}
+    assert state_shown({"purpose": "Serve.", **LEAVES}, again) == [
+        {"to": "to", "desc": "First", "there": "Serve."},
+        {"to": "to", "desc": "Second"},
     ]
 
 

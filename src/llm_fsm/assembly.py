@@ -150,6 +150,7 @@ def _plan(
         items={
             move.pointer: (
                 transition_item(move, glimpse(definition, move.target, state_id), is_open=True),
+                transition_item(move, None, is_open=True),
                 transition_item(move, None, is_open=False),
             )
             for move in moves

@@ -15,7 +15,7 @@ from llm_fsm.context import blotted, missing, secret_texts
 from llm_fsm.messages import Choice, TurnView
 from llm_fsm.patterns import named
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.prompts import escaped, transition_item
+from llm_fsm.prompts import escaped, in_words, transition_item
 from llm_fsm.session import Session
 from llm_fsm.transition import Move, may_hold
 from llm_fsm.wording import WordingError
@@ -95,8 +95,9 @@ def outlook(program: Program, session: Session) -> Outlook:
     arrivals: dict[str, frozenset[str]] = {plan.id: frozenset((plan.id,))}
     left = next(iter(session.open_places()), None)
     whole = program.prompts.whole  # then the system message has all transitions
+    told: set[tuple[str, str | None]] = set()
     for move in plan.moves:
-        shown, closed = plan.items[move.pointer]
+        shown, again, closed = plan.items[move.pointer]
         if move.target == plan.id:
             continue
         if not may_hold(move, data, program.keys.is_free):
@@ -107,7 +108,9 @@ def outlook(program: Program, session: Session) -> Outlook:
         back = plan.id if move.returns else left
         simple = target.kind in _STOPS and not target.autos and (back is None or target.kind != "final")
         if not whole or (back is not None and not simple):
-            items.append(shown if simple else _item(program, move, data, back))
+            seen = (move.target, back) in told
+            items.append(again if seen else shown if simple else _item(program, move, data, back))
+            told.add((move.target, back))
         open_.add(move.pointer)
         valid[move.target] = None
         if move.target not in arrivals:
@@ -115,7 +118,7 @@ def outlook(program: Program, session: Session) -> Outlook:
             arrivals[move.target] = frozenset(found)
     further = tuple(state for state in session.open_places() if state not in valid and state != plan.id)
     for state in further:
-        there = program.states[state].glimpse
+        there = in_words(program.states[state].glimpse)
         items.append(escaped({"to": state, "desc": "back to what was left open", "there": there}))
         arrivals[state] = frozenset((state,))
     valid.update(dict.fromkeys(further))

@@ -53,8 +53,8 @@ class StatePlan:
     schema_tokens: int
     near: tuple[str, ...]
     """The keys that its prompt lists, beside those with values, where the machine has too many for all."""
-    items: Mapping[str, tuple[str, str]]
-    """Move pointer to its prompt item as JSON, when open and when closed."""
+    items: Mapping[str, tuple[str, str, str]]
+    """Move pointer to its prompt item as JSON: when open, when another showed what lies behind, when closed."""
     glimpse: Mapping[str, Any]
     """What other states' prompts show of this one."""
     model: ModelSettings

@@ -25,6 +25,8 @@ from llm_fsm.transition import Move
 _ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _GLIMPSE_CHARS = 160
+_ENDS = ".!?:…。！？"
+_NO_WORD = re.compile(r"[\W_]+")
 _TAGS = 6
 """Tokens of the markup around a section."""
 _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
@@ -117,23 +119,46 @@ def _short(text: str) -> str:
 def glimpse(definition: Definition, state_id: str, seen_from: str | None = None) -> dict[str, Any]:
     """What another state's prompt shows of this one: what it is there for, asks and says.
 
-    Instructions that the state `seen_from` has word for word are not said again.
+    Instructions that the state `seen_from` has word for word are not said again, nor keys
+    that the purpose names, nor a purpose that the fixed reply says.
     """
     state = definition.states[state_id]
     shown: dict[str, Any] = {}
     if state.purpose or state.description:
         shown["purpose"] = _short(state.purpose or state.description)
-    if state.required_context_keys:
+    if not _names_all(shown.get("purpose", ""), state.required_context_keys):
         shown["collects"] = list(state.required_context_keys)
     words = state.response_instructions or state.instructions
     here = None if seen_from is None else definition.states[seen_from]
     if state.reply is not None:
         shown["adds_after_your_message"] = _short(state.reply)
+        if "purpose" in shown and _names_all(state.reply, [shown["purpose"]]):
+            del shown["purpose"]
     elif words and (here is None or words not in (here.response_instructions, here.instructions)):
         shown["instructions"] = _short(words)
     if definition.kind_of(state_id) == "final":
         shown["final"] = True
     return shown
+
+
+def _names_all(text: str, words: Iterable[str]) -> bool:
+    """True when each of the words stands in the text, as a whole and whatever its case."""
+    said = f" {_NO_WORD.sub(' ', text.casefold())} "
+    return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in said for word in words)
+
+
+def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """A glimpse as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
+    if not shown.keys() <= {"purpose", "instructions", "collects"}:
+        return shown
+    collected = shown.get("collects")
+    parts = (
+        shown.get("purpose"),
+        f"Collects {', '.join(collected)}" if collected else None,
+        shown.get("instructions"),
+    )
+    said = [part for part in parts if part]
+    return " ".join(part if part[-1] in _ENDS else f"{part}." for part in said)
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
@@ -161,7 +186,7 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
     if not is_open:
         item["open"] = False
     if there:
-        item["there"] = there
+        item["there"] = in_words(there)
     return escaped(item)
 
 

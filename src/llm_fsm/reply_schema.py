@@ -1,6 +1,6 @@
 """The JSON Schema of a state's reply, inside what every provider's strict mode accepts.
 
-Every object is closed, every property is required and may be null where it is optional; there are no
+Every object is closed, every property is required, and null or an empty list where it is optional; there are no
 bounds, patterns, descriptions or references: the prompt's key list says those, and values are checked locally.
 The schema of a state is the same in every turn of that state, byte for byte, because providers key their caches
 by it; a machine that is small has one for all its states (see `llm_fsm.vicinity`).
@@ -128,8 +128,8 @@ def reply_schema(
     `targets`: every state that it may name; `reasoning`: none, first, last.
     """
     update = {key: strict(schema) for key, schema in keys.items()}
-    update["_extra"] = {"type": ["array", "null"], "items": _PAIRS}
-    update["_clear"] = {"type": ["array", "null"], "items": {"type": "string"}}
+    update["_extra"] = {"type": "array", "items": _PAIRS}
+    update["_clear"] = {"type": "array", "items": {"type": "string"}}
     transition = {
         "type": "object",
         "properties": {
