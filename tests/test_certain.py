@@ -64,6 +64,13 @@ ANY = "for the model"
         ({"type": "string", "format": "email"}, "ada@example.org", "ada@example.org"),
         ({"type": "string", "format": "email"}, "it is ada@example.org", None),
         ({"type": "string", "format": "date"}, "2030-02-30", None),
+        (SIZES, "small...", None),
+        (SIZES, "small!?", None),
+        ({"type": "boolean"}, "no...", None),
+        ({"type": "boolean"}, "no, thanks", None),
+        ({"enum": ["yes", "no", "maybe"]}, "No.", "no"),
+        ({"type": "string", "pattern": "^[A-Z][a-z]+$"}, "Stop", ANY),
+        ({"type": "string", "pattern": "^[A-Z]{2}$"}, "OK", ANY),
         ({"type": "string"}, "Ada", ANY),
         ({"type": "string", "pattern": "^[A-Z][a-z ]+"}, "Ada", ANY),
         ({"type": "string", "minLength": 2}, "Ada", ANY),
@@ -83,14 +90,35 @@ def test_a_message_is_a_value_only_as_a_whole(schema: dict[str, Any], text: str,
         ("3", MENU, None),
         ("0", MENU, None),
         ("1", "1. small?", None),
+        ("1...", MENU, None),
     ],
 )
 def test_a_number_means_the_choice_that_was_shown_with_it(text: str, asked: str, found: Any) -> None:
     assert value(SIZES, text, asked=asked) == found
 
 
-def test_yes_means_yes_only_to_the_states_first_question() -> None:
-    assert value({"type": "boolean"}, "yes", first=False) is None
+def test_a_number_that_is_both_a_choice_and_the_place_of_another_is_for_the_model() -> None:
+    assert value({"enum": [2, 1, 3]}, "2", asked="1. 2, 2. 1, 3. 3") is None
+    assert value({"enum": [2, 1, 3]}, "3", asked="1. 2, 2. 1, 3. 3") == 3
+    assert value({"type": "integer"}, "2", asked="1. by day 2. by night. How many?") is None
+    assert value({"type": "integer"}, "2", asked="From 1 to 10: how many?") == 2
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "found"),
+    [
+        ({"type": "boolean"}, "yes", None),
+        ({"enum": ["yes", "no", "maybe"]}, "no", None),
+        ({"enum": ["yes", "no", "maybe"]}, "maybe", "maybe"),
+        ({"type": "integer"}, "3", None),
+        ({"type": "string", "pattern": "^[0-9]{1,2}$"}, "3", None),
+        (ZIP, "24103", "24103"),
+    ],
+)
+def test_a_short_answer_is_certain_only_to_the_states_first_question(
+    schema: dict[str, Any], text: str, found: Any
+) -> None:
+    assert value(schema, text, first=False) == found
 
 
 def shop(*, reply: str | None = "Thank you!", fast: bool = True, **more: Any) -> Any:

@@ -1,8 +1,9 @@
 """Values that a whole message is for certain, without a model: of keys with `x-fast`.
 
 It is never a guess: a choice of an `enum` by its words, or by its number where the numbered choices were what was
-said last; yes or no, in answer to a state's first question; a number; a text that the key's own pattern or format
-recognises, where that refuses what people say otherwise.
+said last; a text that the key's own pattern or format recognises, where that refuses what people say otherwise; yes,
+no, a number or a very short text only in answer to a state's first question, since a later one may be about
+something else.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from llm_fsm.context import Keys
 _YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是"))
 _NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否"))
 _OTHERWISE = (
-    "Hello!",
+    *("Hello!", "Hello", "HELLO", "Help", "help", "Stop", "OK", "Ok", "NO", "No", "YES", "Yes"),
     "What do you mean?",
     "yes",
-    "no",
     "cancel",
     "I do not know",
     "not now",
     "Ada Lovelace",
 )
 """What people say instead of an answer; a key that takes one of these is for the model."""
+_SHORT = 3
 _WHOLE = re.compile(r"[+-]?\d{1,15}")
+_END = re.compile(r"([^.!])[.!]$")
 _NUMBER = re.compile(r"[+-]?\d{1,15}(\.\d{1,2})?")
 
 
@@ -66,13 +68,25 @@ def _recogniser(schema: Mapping[str, Any], keys: Keys, key: str) -> Recogniser |
         form = _WHOLE if kind == "integer" else _NUMBER
 
         def number(heard: Heard) -> Any:
+            if not heard.first or _listed(heard):
+                return None
             value = json.loads(heard.text.lstrip("+")) if _plain(form, heard.text) else None
             return value if value is not None and fits(value) else None
 
         return number
     if kind != "string" or any(fits(text) for text in _OTHERWISE):
         return None
-    return lambda heard: heard.text if heard.text and fits(heard.text) else None
+
+    def text(heard: Heard) -> Any:
+        certain = bool(heard.text) and (heard.first or len(heard.text) > _SHORT)
+        return heard.text if certain and fits(heard.text) else None
+
+    return text
+
+
+def _listed(heard: Heard) -> bool:
+    """True when the number may be one of a list that was said last."""
+    return re.search(rf"(?<!\d){re.escape(heard.text)}[.):]\s", heard.asked) is not None
 
 
 def _plain(form: re.Pattern[str], text: str) -> bool:
@@ -81,7 +95,8 @@ def _plain(form: re.Pattern[str], text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.casefold().split()).rstrip(".!")
+    """A word as it is compared; one full stop is an end, three are a doubt."""
+    return _END.sub(r"\1", " ".join(text.casefold().split()))
 
 
 def _of_choices(choices: list[Any]) -> Recogniser | None:
@@ -96,13 +111,13 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
 
     def choice(heard: Heard) -> Any:
         word = _folded(heard.text)
-        if word in by_words:
-            return by_words[word]
-        number = word.rstrip(").")
+        named = by_words.get(word)
+        number = word.removesuffix(")")
         if number.isascii() and number.isdecimal() and all(one.search(heard.asked) for one in listed):
             place = int(number[:4])
-            return choices[place - 1] if 1 <= place <= len(choices) else None
-        return None
+            counted = choices[place - 1] if 1 <= place <= len(choices) else None
+            return counted if named is None or named == counted else None
+        return named if heard.first or word not in _YES | _NO else None
 
     return choice
 
