@@ -123,7 +123,53 @@ def test_open_states_are_resumed_in_the_order_that_the_user_chooses() -> None:
     assert (first.session.state, open_states(first), first.text) == ("name", ["help"], "Sure: your name?")
     assert first.of(fe.FlowReturned)[0].how == "resumed"
     done = say(SHOP, first.session, "now the help", reply("help", "About what?"))
-    assert (done.session.state, open_states(done)) == ("help", [])
+    assert (done.session.state, open_states(done)) == ("help", ["name"])
+    done = say(SHOP, done.session, "that", reply("answered", "So it is."))
+    assert (done.session.state, done.session.ended, done.text) == ("name", False, "So it is.\n\nSure: your name?")
+
+
+def test_a_digression_that_waits_for_another_is_come_back_to_first() -> None:
+    both = asked(reply("help", "What about?"), reply("other", "Which other thing?"))
+    first = say(SHOP, both.session, "the help first", reply("help", "Sure: about what?"))
+    assert (first.session.state, open_states(first)) == ("help", ["name", "other"])
+    done = say(SHOP, first.session, "that", reply("answered", "So it is."))
+    assert (done.session.state, open_states(done), done.text) == (
+        "other",
+        ["name"],
+        "So it is.\n\nWhich other thing?",
+    )
+
+
+def test_a_digression_that_is_left_for_the_way_itself_is_done_with() -> None:
+    done = asked(reply("help", "What about?"), reply("name", "Your name?"), reply("size", "Ok.", name="Ada"))
+    done = say(SHOP, done.session, "L", reply("done", "Ok."))
+    assert (done.session.state, done.session.ended) == ("done", True)
+
+
+def test_an_answer_is_corrected_on_the_way_while_a_digression_is_open() -> None:
+    kinds = {
+        "kind": {
+            "purpose": "Which kind?",
+            "required_context_keys": ["kind"],
+            "transitions": [
+                {"target_state": kind, "conditions": [{"logic": {"==": [{"var": "kind"}, kind]}}]} for kind in "ab"
+            ],
+        },
+        "a": {"purpose": "What of a?", "transitions": [{"target_state": "done"}]},
+        "b": {"purpose": "What of b?", "transitions": [{"target_state": "done"}]},
+    }
+    program = machine({**STATES, **kinds}, "kind", global_transitions=ASIDE, patterns=["correct"])
+    done = talk(program, "a", reply("a", "What of a?", kind="a"))
+    for one in (reply("help", "What about?"), reply("other", "Which?"), reply("a", "What of a?")):
+        done = say(program, done.session, "…", one)
+    assert open_states(done) == ["help"]
+    done = say(program, done.session, "b, rather", reply("correct", "Then b.", kind="b"))
+    assert (done.session.state, done.text) == ("b", "Then b.\n\nWhat of b?")
+
+
+def test_what_a_digression_said_is_not_said_again_with_the_open_question() -> None:
+    done = asked(reply("sign", ""), reply("sign", ""))
+    assert done.text == "We never sleep.\n\nWhat is your name?"
 
 
 def test_what_is_still_open_is_come_back_to_before_the_end() -> None:

@@ -242,7 +242,7 @@ async def test_silence_is_kept_in_the_due_table_and_ended_by_a_message() -> None
         chat = await machine.start()
         assert await machine.run_due(now[0] + 299) == ()
         [turn] = await machine.run_due(now[0] + 301)
-        assert (turn.text, turn.ended) == ("Are you still there? What would you like?", False)
+        assert (turn.text, turn.ended) == ("Are you still there?\n\nWhat would you like?", False)
         now[0] += 5000  # nobody has looked; the message comes first
         turn = await chat.send("here")
         assert (turn.ended, turn.text) == (False, "Hm?\n\nWhat would you like?")

@@ -301,7 +301,7 @@ def test_conversation_pauses_for_an_approval_and_goes_on_in_the_same_loop() -> N
 def test_conversation_that_runs_out_of_calls_says_its_own_words_and_stays_open() -> None:
     host = worker(CHAT, tools={"look": lambda: "42"}, limits={"llm_calls": 1})
     done = host.say(_begin(host), "go", calls(("look", {})))
-    assert (done.session.ended, done.text) == (False, "Sorry, I did not get that. Help.")
+    assert (done.session.ended, done.text) == (False, "Sorry, I did not get that.\n\nHelp.")
 
 
 def test_conversation_that_moves_to_a_wait_state_speaks_for_it() -> None:

@@ -183,6 +183,12 @@ def test_restart_goes_back_to_the_beginning_and_keeps_what_the_host_gave() -> No
     assert silent.text == "All right, from the beginning.\n\nAsk for the name. Still needed: name."
 
 
+def test_what_is_said_with_a_restart_is_kept() -> None:
+    half = at("mail")
+    done = say(FORM, half, "again, and I am Bob", reply("restart", "From the start.", name="Bob"))
+    assert done.session.context == {"name": "Bob"}
+
+
 def test_restart_in_a_subflow_begins_the_whole_again() -> None:
     program = booking({"target_state": "booked"})
     begun = say(
@@ -262,7 +268,7 @@ def test_what_was_skipped_is_not_asked_for_again_until_it_comes_by_itself() -> N
 def test_what_everything_needs_cannot_be_skipped_and_no_words_say_otherwise() -> None:
     done = say(FORM, at("name"), "no", reply("skip", "We leave your name out!"))
     assert (done.session.state, done.session.skipped) == ("name", ())
-    assert done.text == "I am sorry, I cannot go on without that. What now?"
+    assert done.text == "I am sorry, I cannot go on without that.\n\nWhat now?"
 
 
 def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way() -> None:
@@ -295,7 +301,7 @@ def test_misses_in_a_row_rephrase_then_offer_then_hand_over() -> None:
         done = say(FORM, session, "xyzzy", "nonsense", "nonsense")
         session = done.session
         texts.append(done.text)
-    assert texts[0] == "Sorry, I did not get that. Ask for the address. Still needed: mail."
+    assert texts[0] == "Sorry, I did not get that.\n\nAsk for the address. Still needed: mail."
     assert texts[1].startswith(
         "Sorry, I still do not understand. This is possible here: There is no address."
     )
@@ -312,6 +318,12 @@ def test_without_handover_the_third_miss_is_an_apology() -> None:
         )
         session = done.session
     assert (session.outcome, done.text) == ("given_up", "I am sorry, I cannot help you with this.")
+
+
+def test_a_second_miss_asks_once() -> None:
+    session = say(FORM, at("mail"), "xyzzy", reply("cannot_handle", "")).session
+    done = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon, which address?"))
+    assert done.text == "Pardon, which address? This is possible here: There is no address."
 
 
 def test_what_is_understood_in_between_begins_the_count_again() -> None:
@@ -339,7 +351,7 @@ def test_silence_reminds_and_closes_at_last() -> None:
     now = session.time
     assert due_rows(session) == ((now + 1800, "expire"), (now + 300, "remind"), (now + 900, "remind"))
     first = due(FORM, session, now + 301)
-    assert first.text == "Are you still there? What now?"
+    assert first.text == "Are you still there?\n\nWhat now?"
     assert due_rows(first.session) == ((now + 1800, "expire"), (now + 900, "remind"))
     last = due(FORM, first.session, now + 2000)
     assert (last.session.ended, last.session.outcome) == (True, "silent")

@@ -108,7 +108,7 @@ def test_closed_pick_names_what_is_missing() -> None:
 def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(first: str, second: str) -> None:
     done = talk(GREET, "hi", first, second)
     assert (done.session.state, done.usage.calls) == ("hello", 2)
-    assert done.text == "Sorry, I did not get that. Greet the user and learn their name. Still needed: name."
+    assert done.text == "Sorry, I did not get that.\n\nGreet the user and learn their name. Still needed: name."
     assert done.of(ev.BotSaid)[0].fallback
 
 

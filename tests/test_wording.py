@@ -77,6 +77,8 @@ def test_sentences_end() -> None:
          "Which day would you like to come, and at what time?"),
         ("Your name, please.", ""),
         ("What? And where?", "What? And where?"),
+        ("Your balance is 100 euros.\n\nHow much?", "How much?"),
+        ("Are you still there?\n\nHow much? In euros.\n\nWe are open.", "How much?"),
     ],
 )  # fmt: skip
 def test_a_short_question_takes_along_what_it_leans_on(said: str, question: str) -> None:

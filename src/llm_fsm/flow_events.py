@@ -82,7 +82,7 @@ class Missed(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restarted(Event):
-    """Everything begins again in `state`, with `context`: what the caller and the host had given."""
+    """Everything begins again in `state`, with `context`: what the caller and the host gave, and what came with it."""
 
     state: str
     context: Mapping[str, Any] = field(default_factory=dict)

@@ -217,8 +217,11 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
 def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
     if event.kind == "digression":
         kept = {name: getattr(session, name) for name in OF_PLACE}
-        before = {} if session.open_places() else session.context
-        frame = Frame(kind="digression", kept=kept, asked=event.asked, wanted=event.wanted, before=before)
+        main = not session.aside()
+        before = session.context if main else {}
+        frame = Frame(
+            kind="digression", kept=kept, asked=event.asked, wanted=event.wanted, main=main, before=before
+        )
         return changed(session, stack=(*session.stack, frame))
     kept = {name: getattr(session, name) for name in OF_FLOW}
     return changed(

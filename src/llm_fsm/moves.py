@@ -102,8 +102,7 @@ class Moving(Nested):
                 return
         else:
             if move.returns:
-                here, asked, wanted = self.session.state, self.last_words(), self.asked_for()
-                self.note(fe.FlowPushed(kind="digression", state=here, asked=asked, wanted=wanted))
+                self.leave_open()
             exhausted = move.pointer.endswith("/on_exhausted")
             self.note(
                 ev.StateEntered(
@@ -111,7 +110,7 @@ class Moving(Nested):
                     previous=self.session.state,
                     by="exhausted" if exhausted else by,
                     transition=move.pointer,
-                    on_path=self.has("correct") and not move.returns and not self.session.open_places(),
+                    on_path=self.has("correct") and not move.returns and not self.session.aside(),
                 )
             )
         yield from self.run(Point.POST_TRANSITION)
@@ -149,14 +148,21 @@ class Moving(Nested):
         yield from self.run(Point.POST_TRANSITION)
 
     def resume(self, state: str, place: int) -> Frame:
-        """Come back to an open state that was named; what is left for it is done with."""
+        """Come back to an open state that was named. A digression that is left for the way itself is done with."""
         frame = self.reopened = self.session.stack[place]
+        if not frame.main:
+            self.leave_open()
         self.note(
             fe.FlowReturned(
                 kind="digression", state=state, ended=self.session.state, how="resumed", frame=place
             )
         )
         return frame
+
+    def leave_open(self) -> None:
+        """Put the current state on the stack, to come back to."""
+        here, asked, wanted = self.session.state, self.last_words(), self.asked_for()
+        self.note(fe.FlowPushed(kind="digression", state=here, asked=asked, wanted=wanted))
 
     def last_words(self) -> str:
         """What was said last in the current flow, as far as the history keeps it."""

@@ -20,6 +20,7 @@ from llm_fsm.reply import Reply
 from llm_fsm.session import TRUNCATED, Session
 from llm_fsm.speech import Speaking
 from llm_fsm.transition import Move, verdict
+from llm_fsm.wording import asks
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
@@ -120,11 +121,14 @@ class Repairing(Speaking):
         return plan is not None and plan.kind == "converse"
 
     def restart(self, message: str) -> Run:
-        """Begin again, with what the caller and the host have given."""
+        """Begin again, with what the caller and the host have given, and what the same message says."""
         session = self.session
         left, origins = session.state, _root_origins(session)
-        context = session.root_context()
-        kept = {key: value for key, value in context.items() if origins.get(key, (0, ""))[1] == "host"}
+        kept = {
+            key: value
+            for key, value in session.root_context().items()
+            if (origin := origins.get(key, (0, "")))[1] == "host" or origin == (session.turn, "model")
+        }
         flow, initial = session.flow, self.root.definition.initial_state
         piece = self.program.patterns["restart"]
         self.conceal()
@@ -190,7 +194,8 @@ class Repairing(Speaking):
             else:
                 self.last_resort()
             return
-        data = {"misses": count, "choices": self.choices(), "question": self.open_question(self.last_words())}
+        question = "" if asks(message) else self.open_question(self.last_words())
+        data = {"misses": count, "choices": self.choices(), "question": question}
         end = end_of(self.program.patterns["cannot_handle"], data)
         self.note(fe.Repaired(pattern="cannot_handle", how=end))
         if end == "give_up":
@@ -242,7 +247,7 @@ class Repairing(Speaking):
         if not changed or reply.target in _ENDS or not self.has("correct"):
             return False
         found = None
-        if not session.open_places():
+        if not session.aside():
             found = correction(self.program, before, session, changed)
         if found is None or reply.target in found.past:
             self.note(fe.Corrected(keys=changed, named=named))

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
+from itertools import takewhile
 from typing import Any, Literal
 
 from llm_fsm.errors import UnreadableError
@@ -61,14 +62,15 @@ class Work:
 class Frame:
     """A place to come back to. `kind`: subflow or digression; `kept`: the session's fields as they were left.
 
-    `asked`: what the user was asked last there, to be asked again; `wanted`: the keys that were asked for; `before`:
-    the answers so far, where the way of the conversation was left and not another digression.
+    `asked`: what the user was asked last there, to be asked again; `wanted`: the keys that were asked for; `main`:
+    the way of the conversation was left and not another digression; `before`: the answers so far, where it was.
     """
 
     kind: Literal["subflow", "digression"]
     kept: Mapping[str, Any]
     asked: str = ""
     wanted: tuple[str, ...] = ()
+    main: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
 
 
@@ -129,14 +131,21 @@ class Session:
         called = next((frame for frame in self.stack if frame.kind == "subflow"), None)
         return self.context if called is None else dict(called.kept["context"])
 
+    def open_frames(self) -> tuple[int, ...]:
+        """The places on the stack that the definition at work left open, topmost first."""
+        numbers = range(len(self.stack) - 1, -1, -1)
+        return tuple(takewhile(lambda number: self.stack[number].kind == "digression", numbers))
+
     def open_places(self) -> dict[str, int]:
         """The states that open digressions of the definition at work come back to, with their frames, topmost first."""
         found: dict[str, int] = {}
-        for number in range(len(self.stack) - 1, -1, -1):
-            if self.stack[number].kind == "subflow":
-                break
+        for number in self.open_frames():
             found.setdefault(self.stack[number].kept["state"], number)
         return found
+
+    def aside(self) -> bool:
+        """True in a digression, false on the way of the definition at work, whatever else is open."""
+        return any(self.stack[number].main for number in self.open_frames())
 
     def system_names(self) -> dict[str, Any]:
         """The read-only names that conditions, prompts, handlers and fixed replies may use."""

@@ -145,7 +145,7 @@ class Speaking(Moving):
         state = self.plan.state
         wanted = {key: self.program.keys.offered.get(key, {}) for key in self.lacking()}
         question = own_question(state.purpose or state.description, wanted)
-        return f"Sorry, I did not get that. {question}" if sorry else question
+        return f"Sorry, I did not get that.\n\n{question}" if sorry else question
 
     def open_question(self, asked: str = "") -> str:
         """What is asked here: the fixed reply, the question in what was said last, else a plain sentence."""

@@ -114,13 +114,18 @@ def asks(text: str) -> bool:
 
 
 def question_in(text: str) -> str:
-    """The sentences of a text that ask; "" where there are none, or where the text was cut off.
+    """The sentences that ask in the last paragraph of a text that asks; "" where none does, or the text was cut off.
 
-    A question that is shorter than the sentence before it leans on that one: "… a deposit. Is that all right?"
+    A question that is shorter than the sentence before it in its paragraph leans on that one: "… a deposit. Is that
+    all right?"
     """
     if text.endswith(TRUNCATED):
         return ""
-    parts = [part.strip() for part in _SENTENCE_END.split(text)]
+    return next(filter(None, map(_asking, reversed(text.split("\n\n")))), "")
+
+
+def _asking(paragraph: str) -> str:
+    parts = [part.strip() for part in _SENTENCE_END.split(paragraph)]
     asking = [number for number, part in enumerate(parts) if asks(part)]
     if asking and asking[0] > 0 and len(parts[asking[0]]) < min(_LEANING, len(parts[asking[0] - 1])):
         asking.insert(0, asking[0] - 1)
