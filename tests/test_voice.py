@@ -160,6 +160,22 @@ async def test_words_are_shown_before_the_reply_is_whole() -> None:
     assert before_the_reply(events) == "Welcome in, come in."
 
 
+async def test_a_greeting_is_heard_while_it_arrives() -> None:
+    events: list[ev.Event] = []
+    model = ScriptedLLM([f"```json\n{reply('ask', 'Good morning!')}\n```"])
+    async with AsyncMachine.from_dict(DESK, model=model, store="memory") as machine:
+        chat = await machine.start(hear=lambda _, event: events.append(event))
+    assert chat.greeting == shown(events)[-1] == "Good morning!"
+    assert before_the_reply(events) == "Good morning!"
+
+
+def test_a_greeting_is_heard_without_asyncio() -> None:
+    events: list[ev.Event] = []
+    with Machine.from_dict(DESK, model=ScriptedLLM([reply("ask", "Hello!")])) as machine:
+        chat = machine.start(hear=lambda _, event: events.append(event))
+    assert chat.greeting == before_the_reply(events) == "Hello!"
+
+
 async def test_a_refused_move_shows_no_word() -> None:
     turn, events = await streamed(
         ScriptedLLM([reply("adult", "Welcome!", age=7), reply("ask", "Too young.")])

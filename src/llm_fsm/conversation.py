@@ -96,7 +96,8 @@ def _request_id(events: Sequence[Event]) -> str | None:
 class TurnStream:
     """The events of one turn as they happen; after the last one the turn is saved and `turn` is set.
 
-    Words come as `MessageDelta` and are provisional until then. Leaving the loop early cancels the turn.
+    Words come as `MessageDelta` and are provisional until then. Leaving the loop early cancels the
+    turn, unless it is saved already: `refresh` tells.
     """
 
     def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:

@@ -76,14 +76,14 @@ class Engine:
 
     # -- what callers ask for
 
-    async def start(self, opening: Opening) -> Outcome:
+    async def start(self, opening: Opening, sink: Observer | None = None) -> Outcome:
         """Begin a conversation. Raises ConversationConflict for an id that exists."""
         edition = await self.prepare()
         checked_id(opening.conversation_id, "conversation id")
         if opening.state is not None and opening.state not in self.program.states:
             known = ", ".join(self.program.states)
             raise ValueError(f"there is no state {opening.state!r} to start in; the states are {known}")
-        turn = Running(edition, opening.conversation_id)
+        turn = Running(edition, opening.conversation_id, sink)
         async with turn.lock():
             if await self.store.load(opening.conversation_id) is not None:
                 raise ConversationConflict(

@@ -152,8 +152,12 @@ class AsyncMachine:
         greet: bool = True,
         state: str | None = None,
         background: Mapping[str, Any] | None = None,
+        *,
+        hear: Observer | None = None,
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
+
+        `hear` is told the greeting's events as they happen, its words as `MessageDelta`: (conversation id, event).
 
         Raises ConversationConflict for an id that exists, ValueError for a context or state that does not fit,
         DefinitionError for a machine that this version cannot run, ModelError; nothing is kept after any of them.
@@ -167,7 +171,7 @@ class AsyncMachine:
             background=background,
         )
         await self._engine.look()
-        outcome = await self._engine.start(opening)
+        outcome = await self._engine.start(opening, hear)
         return AsyncConversation(self._engine, outcome.session, outcome.record.text)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:

@@ -22,6 +22,7 @@ from llm_fsm.events import Event, Migrated
 from llm_fsm.handlers import Function, Handler
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import Message, Paused
+from llm_fsm.observers import Observer
 from llm_fsm.stores.base import Listed
 
 T = TypeVar("T")
@@ -227,9 +228,11 @@ class Machine:
         greet: bool = True,
         state: str | None = None,
         background: Mapping[str, Any] | None = None,
+        *,
+        hear: Observer | None = None,
     ) -> Conversation:
-        """Begin a conversation and greet (unless `greet` is False); errors as of AsyncMachine.start."""
-        started = self._machine.start(context, conversation_id, greet, state, background)
+        """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `hear` on another thread."""
+        started = self._machine.start(context, conversation_id, greet, state, background, hear=hear)
         return Conversation(self, self._loop.run(started))
 
     def resume(self, conversation_id: str) -> Conversation:

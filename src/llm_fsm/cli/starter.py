@@ -22,7 +22,7 @@ _DEFINITION: dict[str, Any] = {
     },
     "states": {
         "collect": {
-            "purpose": "Learn who wants to come, and on which day",
+            "purpose": "Who would like to come, and on which day?",
             "required_context_keys": ["name", "day"],
             "instructions": "Ask only for what is still missing.",
             "transitions": [
@@ -37,9 +37,9 @@ _DEFINITION: dict[str, Any] = {
             ],
         },
         "confirm": {
-            "purpose": "Read name and day back and ask whether they are right",
+            "purpose": "Shall I book it like this?",
             "required_context_keys": ["agreed"],
-            "instructions": "If the user corrects something, store the correction and read it back again.",
+            "instructions": "Read name and day back. If the user corrects something, store that and read back again.",
             "transitions": [
                 {
                     "target_state": "booked",
@@ -51,8 +51,8 @@ _DEFINITION: dict[str, Any] = {
                 {"target_state": "cancelled", "description": "The user does not want to book any more"},
             ],
         },
-        "booked": {"purpose": "Say that it is booked, with name and day"},
-        "cancelled": {"purpose": "Say that nothing was booked"},
+        "booked": {"purpose": "It is booked. See you then!"},
+        "cancelled": {"purpose": "All right, nothing was booked."},
     },
 }
 
