@@ -435,6 +435,17 @@ def test_it_works_over_http(work: Desk) -> None:
     assert (done.code, lines(done)[-1]["output"]) == (0, "done")
 
 
+def test_a_limit_of_money_that_nothing_counts_towards_is_said_in_one_line(work: Desk) -> None:
+    work.write("dear.json", {**PAYER, "tools": {"pay": {"registered": "pay"}}, "limits": {"money": 1}})
+    with serve_scripted([calls(("pay", {"amount": 5})), "done"]) as server:
+        options = ("--tools", "tools.py", "--model", "any", "--base-url", server.base_url)
+        done = work.process("run", "dear.json", *options)
+    assert done.returncode == 0
+    said = [line for line in done.stderr.decode().splitlines() if "limits.money" in line]
+    assert len(said) == 1
+    assert said[0].startswith("llm-fsm: warning: limits.money cannot stop a run: model ")
+
+
 # -- on a terminal
 
 ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]")

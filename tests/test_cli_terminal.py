@@ -19,6 +19,8 @@ from pathlib import Path
 import pytest
 
 from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
+from test_cli_answers import REFUNDS, TOOLS
+from test_cli_answers import model as refund_model
 
 __all__ = ["desk"]
 
@@ -272,3 +274,30 @@ def test_silence_is_broken_while_the_user_has_begun_to_type(terminals: list[Term
     terminal.wait_for("I hang up.")
     assert terminal.code() == 0
     assert "The conversation has ended." in terminal.screen
+
+
+def test_a_pause_is_asked_about_and_answered(desk: Desk, terminals: list[Terminal]) -> None:
+    desk.write("tools.py", TOOLS)
+    desk.write("refunds.json", REFUNDS)
+    terminal = opened(terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--id", "x")
+    terminal.wait_for("Hello!")
+    terminal.type(f"my money back{ENTER}")
+    terminal.wait_for("Allow refund(amount=5)? [y, or n and why]")
+    terminal.wait_for_prompt()
+    terminal.type(f"perhaps{ENTER}")
+    terminal.wait_for("please begin with yes or no")
+    terminal.wait_for_prompt()
+    terminal.type(f"y{ENTER}")
+    terminal.wait_for("It is paid.")
+    terminal.wait_for("waits for signature")
+    terminal.wait_for_prompt()
+    terminal.type('/answer {"name": "Ada"}' + ENTER)
+    terminal.wait_for('"by" is a required property')
+    assert terminal.leave() == 5
+    assert terminal.screen.count("waits for signature") == 2
+    again = opened(terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--resume", "x")
+    again.wait_for("waits for signature")
+    again.wait_for_prompt()
+    again.type('{"by": "Ada"}' + ENTER)
+    again.wait_for("Bye Ada.")
+    assert again.code() == 0

@@ -641,6 +641,33 @@ async def test_function_that_hangs_is_given_up_at_the_limit_of_seconds() -> None
     assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["seconds"]
 
 
+async def test_time_of_handlers_counts_towards_the_limit_of_seconds() -> None:
+    states = {"first": task(transitions=[{"target_state": "second"}]), "second": task()}
+    machine = made(states, "one", "two", limits={"seconds": 0.05})
+
+    @machine.on("post_transition")
+    async def slow(occasion: Any) -> None:
+        await asyncio.sleep(0.06)
+
+    turn = await machine.run()
+    assert (turn.outcome, turn.state) == ("limited", "second")
+    assert [event.limit for event in turn.events if isinstance(event, ev.LimitReached)] == ["seconds"]
+
+
+async def test_limits_that_the_model_does_not_report_are_warned_about_once() -> None:
+    machine = made({"work": task()}, "one", "two", limits={"money": 1, "tokens": 100})
+    says = r"^limits.money and limits.tokens cannot stop a run: model .* reports no cost and no tokens;"
+    with pytest.warns(RuntimeWarning, match=says):
+        await machine.run()
+    assert (await machine.run()).outcome == "passed"  # where a second warning would be an error
+
+
+async def test_limits_that_the_model_reports_are_not_warned_about() -> None:
+    paid = ModelReply(text="one", cost=0.1, input_tokens=3)
+    machine = made({"work": task()}, paid, limits={"money": 1, "tokens": 100})
+    assert (await machine.run()).outcome == "passed"
+
+
 async def test_run_as_a_stream_tells_its_events_as_they_happen() -> None:
     machine = made({"work": task()}, "out")
     stream = machine.run_stream(1)

@@ -11,12 +11,15 @@ from functools import partial
 from typing import Any
 
 from llm_fsm.copies import changed
+from llm_fsm.definition import Limits
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError
 from llm_fsm.functions import called
 from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.messages import ModelReply
 from llm_fsm.tool_results import result_value
+
+_UNPAID = frozenset({"offline", "scripted", "function"})
 
 
 async def ask(
@@ -61,6 +64,22 @@ async def summarised(function: Callable[..., Any], effect: AskModel, left: float
         raise ModelError(f"the summarizer failed: {said:.500}") from error
     reply = {"summary": made} if isinstance(made, str) else made
     return ModelReply(text=json.dumps(reply), model="summarizer", mode="function")
+
+
+def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
+    """Which limits cannot stop a run, because a reply does not report what they count; None: all can."""
+    if reply.mode in _UNPAID:
+        return None
+    lacking = {
+        "money": limits.money is not None and not reply.cost and "cost",
+        "tokens": limits.tokens is not None and not (reply.input_tokens or reply.output_tokens) and "tokens",
+    }
+    found = {name: what for name, what in lacking.items() if what}
+    if not found:
+        return None
+    names = " and ".join(f"limits.{name}" for name in found)
+    what = " and no ".join(found.values())
+    return f"{names} cannot stop a run: model {reply.model!r:.100} reports no {what}; limits.llm_calls counts always"
 
 
 async def _checked(llm: LLM, waiting: Awaitable[object]) -> ModelReply:

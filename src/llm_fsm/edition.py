@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.asking import ask, summarised
+from llm_fsm.asking import ask, summarised, unmeasured
 from llm_fsm.courier import Courier, outgoing
 from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.execution import execute
@@ -47,11 +48,19 @@ class Services:
     summarizer: Callable[[Any], Any] | None = None
     handlers: tuple[Handler, ...] = ()
     points: frozenset[Point] = frozenset()
+    warned: bool = False
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler; it runs from the next turn on."""
         self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
         self.points = frozenset(point for item in self.handlers for point in item.points)
+
+    def say_unmeasured(self, program: Program, reply: ModelReply) -> None:
+        """Warn, once, of limits that cannot stop a run with this model."""
+        said = None if self.warned else unmeasured(program.limits, reply)
+        if said is not None:
+            self.warned = True
+            warnings.warn(said, RuntimeWarning, stacklevel=2)
 
 
 class Edition:
@@ -115,7 +124,9 @@ class Edition:
         summarizer = self._services.summarizer
         if effect.asked_for == "summary" and summarizer is not None:
             return await summarised(summarizer, effect, left)
-        return await ask(self._services.llm(), effect, left, self.timeout, listener)
+        reply = await ask(self._services.llm(), effect, left, self.timeout, listener)
+        self._services.say_unmeasured(self.program, reply)
+        return reply
 
     async def run_handlers(
         self,

@@ -140,13 +140,17 @@ class OutOfTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerResult:
-    """What one handler gave back. `changes` to the context, new `text`, a `veto` with its reason, or an `error`."""
+    """What one handler gave back. `changes` to the context, new `text`, a `veto` with its reason, or an `error`.
+
+    `seconds`: how long it took.
+    """
 
     handler: str
     changes: Mapping[str, Any] = field(default_factory=dict)
     text: str | None = None
     veto: str | None = None
     error: str | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

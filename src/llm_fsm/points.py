@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
@@ -37,7 +38,9 @@ async def run_point(
 
         async def perform(handler: Handler = handler, occasion: Any = occasion) -> Mapping[str, Any]:
             timeout = None if left is None else left()
-            return result_entry(_plain(await run(handler, occasion, mode=mode, timeout=timeout)))
+            began = time.monotonic()
+            found = _plain(await run(handler, occasion, mode=mode, timeout=timeout))
+            return result_entry(replace(found, seconds=time.monotonic() - began))
 
         kind = f"{effect.point.value}:{handler.name}"
         if journal is None:

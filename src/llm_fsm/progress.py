@@ -222,6 +222,7 @@ class Progress:
         if not isinstance(found, HandlerResults):
             raise TypeError(f"{point} wants HandlerResults, got {type(found).__name__}")
         for result in found.results:
+            self.elapsed += result.seconds
             if result.error is not None:
                 self.note(ev.HandlerFailed(handler=result.handler, point=point.value, error=result.error))
             for event in accept_host(self.program.keys, self.session.context, result.changes):

@@ -16,7 +16,7 @@ from typing import Any, TextIO
 import click
 
 from llm_fsm import source
-from llm_fsm.cli import choice, exits, lines, printing, saved_test
+from llm_fsm.cli import choice, exits, host, lines, printing, report, saved_test
 from llm_fsm.cli.conversations import unknown
 from llm_fsm.cli.options import data_folder, db_option, open_existing, open_store
 from llm_fsm.cli.output import own_output
@@ -47,6 +47,8 @@ class Wanted:
     terminal: bool
     show_prompt: bool
     save_test: str | None
+    tools: tuple[str, ...] = ()
+    mcp: str | None = None
 
 
 @click.command()
@@ -58,6 +60,10 @@ class Wanted:
 @click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
 @click.option("--resume", metavar="ID", help="Go on with a stored conversation.")
+@click.option(
+    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
+)
+@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
 @click.option(
     "--save-test", metavar="FILE", help="At the end, write the conversation as a test: FILE.test.json."
 )
@@ -76,6 +82,8 @@ def chat(
     context: str | None,
     conversation_id: str | None,
     resume: str | None,
+    tools: tuple[str, ...],
+    mcp: str | None,
     save_test: str | None,
     plain: bool,
     show_prompt: bool,
@@ -83,10 +91,12 @@ def chat(
     """Talk to a machine in the terminal or through a pipe.
 
     FILE is a definition file, or the name of a shipped definition; without it you can choose. Piped input is
-    one message a line; replies go to standard output, separated by blank lines, and nothing else does.
+    one message a line; replies go to standard output, separated by blank lines, and nothing else does. Where the
+    conversation waits for an answer (an approval, say), you are asked; a piped line must be the answer as JSON.
+    --tools runs the Python file that it names: name only your own.
 
     Exit codes: 0 the input or the conversation ended, 1 the definition is at fault, 2 usage, 3 model or provider,
-    4 store, 130 interrupted.
+    4 store, 5 paused: it waits for an answer, 130 interrupted.
     """
     if file is not None and fsm is not None:
         raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
@@ -108,6 +118,8 @@ def chat(
         terminal=not plain and is_terminal(),
         show_prompt=show_prompt,
         save_test=save_test,
+        tools=tools,
+        mcp=mcp,
     )
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
@@ -144,8 +156,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         if all(definition.kind_of(state_id) not in ("converse", "subflow") for state_id in definition.states):
             name = shlex.quote(choice.called(path, definition_paths()))
             raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
-        llm = _model(wanted, definition)
-        machine = AsyncMachine(definition, model=llm, store=store, file=path)
+        machine = _machine(wanted, definition, store, path)
         stack.callback(lambda: runner.run(machine.close()))
         if machine.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
@@ -154,11 +165,14 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         talk = Talk(runner, machine, conversation, path)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id)
         try:
-            return _converse(talk, wanted, again, out)
+            code = _converse(talk, wanted, again, out)
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
             printing.note(f"to go on: {again}")
+            return code
+        else:
+            _say_waiting(talk, again)
             return code
         finally:
             if wanted.save_test is not None:
@@ -207,6 +221,16 @@ async def _listed(store: Store, conversation_id: str) -> Listed:
     raise unknown(conversation_id)
 
 
+def _machine(wanted: Wanted, definition: Definition, store: Store, path: Path) -> AsyncMachine:
+    """The machine with what the host brings. Raises Failure, ConfigurationError."""
+    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
+    llm = _model(wanted, definition)
+    machine = AsyncMachine(definition, model=llm, store=store, tools=brought.tools, mcp=servers, file=path)
+    for name, function in brought.functions.items():
+        machine.function(function, name=name)
+    return machine
+
+
 def _model(wanted: Wanted, definition: Definition) -> LLM:
     """The model of --model, LLM_FSM_MODEL or the definition. Raises ConfigurationError."""
     name = wanted.model
@@ -237,10 +261,20 @@ def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
     """The command that goes on with the conversation. An address with a password is left out."""
     parts = ["llm-fsm", "chat", file, "--resume", conversation_id]
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
-    for name, value in (("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)):
+    options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
+    for name, value in (*options, *(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)):
         if value is not None:
             parts += [name, value]
     return printing.one_line(shlex.join(parts))
+
+
+def _say_waiting(talk: Talk, again: str) -> None:
+    """Say what the conversation is left waiting for, if for anything, and how it is answered."""
+    if talk.paused is None or talk.ended:
+        return
+    for line in report.waiting(talk.paused):
+        printing.note(line)
+    printing.note(f"to go on, with the answer as a line of JSON: {again}")
 
 
 def _converse(talk: Talk, wanted: Wanted, again: str, out: TextIO | None) -> int:

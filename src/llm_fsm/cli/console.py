@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.text import Text
 
-from llm_fsm.cli import exits, printing, slash
+from llm_fsm.cli import answers, exits, printing, slash
 from llm_fsm.cli.talk import Talk
 from llm_fsm.conversation import Turn
 from llm_fsm.errors import ConversationConflict, ConversationEnded, ModelError, StoreError
@@ -143,26 +143,64 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
     """
     if opening:
         screen.reply(opening)
+    asked = ""
     while not talk.ended:
+        asked = _asked(talk, screen, asked)
         try:
             line = _typed(talk, screen, editor)
         except EOFError:
-            return exits.OK
+            return _left(talk)
         if line is None:
             continue
         message = slash.message_of(line)
         if message is None:
             answer = slash.obey(talk, line)
             if answer.leave:
-                return exits.OK
-            if answer.text:
-                screen.note(answer.text)
-            if answer.again and (words := talk.last_words()):
-                screen.reply(words)
+                return _left(talk)
+            _answered(talk, screen, answer)
         elif message.strip():
-            _send(talk, screen, message)
+            _take(talk, screen, message)
     screen.note("The conversation has ended.")
     return exits.OK
+
+
+def _left(talk: Talk) -> int:
+    return exits.OK if talk.paused is None else exits.PAUSED
+
+
+def _asked(talk: Talk, screen: Screen, before: str) -> str:
+    """Show once what is waited for; gives the id of the pause that was shown, "" where there is none."""
+    pause = talk.paused
+    if pause is None:
+        return ""
+    if pause.id != before:
+        for line in answers.shown(pause):
+            screen.note(line)
+    return pause.id
+
+
+def _answered(talk: Talk, screen: Screen, answer: slash.Answer) -> None:
+    """Do what is left of a command."""
+    if answer.text:
+        screen.note(answer.text)
+    if answer.again and (words := talk.last_words()):
+        screen.reply(words)
+    for value in answer.value:
+        _turn(talk, screen, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
+
+
+def _take(talk: Talk, screen: Screen, message: str) -> None:
+    """A line that is no command: a message, or the answer that is waited for."""
+    pause = talk.paused
+    if pause is None:
+        _turn(talk, screen, lambda hear: talk.send(message, hear))
+        return
+    try:
+        value = answers.typed(pause, message.strip())
+    except ValueError as error:
+        screen.fault(str(error))
+        return
+    _turn(talk, screen, lambda hear: talk.answer(value, hear))
 
 
 class _Due(Exception):
@@ -195,10 +233,10 @@ def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None
     return None
 
 
-def _send(talk: Talk, screen: Screen, message: str) -> None:
+def _turn(talk: Talk, screen: Screen, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
     """One turn; what failed is said, and the user may go on."""
     try:
-        screen.hear_out(lambda hear: talk.send(message, hear))
+        screen.hear_out(work)
     except (ModelError, ConversationConflict) as error:
         screen.fault(str(error))
         screen.note(_UNCHANGED)

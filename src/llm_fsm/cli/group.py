@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
@@ -106,12 +107,18 @@ def group(context: click.Context) -> None:
         context.exit(exits.USAGE)
 
 
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    printing.note(f"warning: {printing.one_line(str(message))}")
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; `arguments` are those of the process by default."""
     printing.prepare_streams()
     settings = Settings()
     try:
-        given = group.main(arguments, prog_name=printing.PROGRAM, standalone_mode=False, obj=settings)
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            given = group.main(arguments, prog_name=printing.PROGRAM, standalone_mode=False, obj=settings)
         sys.stdout.flush()
     except (Exception, KeyboardInterrupt) as error:
         return exits.end(error, verbose=settings.verbose > 0)

@@ -14,6 +14,7 @@ from typing import Any
 from llm_fsm import source
 from llm_fsm.cli.exits import Failure
 from llm_fsm.definition import Definition
+from llm_fsm.flows import gather
 from llm_fsm.tools import ToolRegistry
 
 MAX_INPUT_BYTES = 4_000_000
@@ -95,6 +96,18 @@ def _named(given: object) -> Mapping[str, Callable[..., Any]]:
     if len({key for key, _ in pairs}) < len(pairs):
         raise ValueError("FUNCTIONS holds two functions of one name")
     return dict(pairs)
+
+
+def equipment(
+    definition: Definition, path: Path, tools: Iterable[str], mcp: str | None
+) -> tuple[Host, dict[str, Any]]:
+    """What `--tools` and `--mcp` bring: functions, and servers by alias. Raises Failure where something is lacking."""
+    host, servers = host_of(tools), servers_of(mcp)
+    called = gather(definition, file=path).called.values()
+    lacking = missing(definition, (flow.definition for flow in called), host, servers)
+    if lacking is not None:
+        raise Failure(lacking)
+    return host, servers
 
 
 def missing(

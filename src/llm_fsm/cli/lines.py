@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import IO, TextIO
 
 from llm_fsm.admission import checked_message
-from llm_fsm.cli import exits, printing
+from llm_fsm.cli import answers, exits, printing
 from llm_fsm.cli.talk import Talk
+from llm_fsm.conversation import Turn
 from llm_fsm.course import MAX_MESSAGE_CHARS
 
 _CHUNK = 65_536
@@ -119,6 +120,7 @@ class Replies:
 def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None = None) -> int:
     """Hold the conversation until the input or it ends; gives the exit code. Raises what `send` raises.
 
+    Where it waits for an answer, a line of JSON that fits is the answer; any other line is the end of it.
     `out`: where the replies go; None: to standard output.
     """
     replies = Replies(out)
@@ -133,15 +135,47 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
             printing.error(f"line {line.number} {line.fault}; it was not sent")
             code = exits.USAGE
             continue
-        turn = talk.send(line.text)
-        replies.say(turn.text)
-        if turn.ended:
+        for words in _overdue(talk):
+            replies.say(words)
+        try:
+            turn = _taken(talk, line.text)
+        except _NoAnswer as error:
+            printing.error(f"line {line.number} is no answer: {error}; it was not sent{_unread(lines)}")
+            return exits.PAUSED
+        if turn is not None:
+            replies.say(turn.text)
+        if talk.ended:
             _say_ended(lines)
             break
-    return code
+    return exits.PAUSED if talk.paused is not None else code
+
+
+class _NoAnswer(Exception):
+    """The conversation waits for an answer, and a line is none."""
+
+
+def _overdue(talk: Talk) -> list[str]:
+    """What is said because nobody answered in time."""
+    return talk.due() if talk.paused is not None and talk.patience() == 0 else []
+
+
+def _taken(talk: Talk, text: str) -> Turn | None:
+    """The turn that a line led to; None where the conversation is over. Raises _NoAnswer."""
+    if talk.ended:
+        return None
+    if talk.paused is None:
+        return talk.send(text)
+    try:
+        value = answers.piped(talk.paused, text)
+    except ValueError as error:
+        raise _NoAnswer(str(error)) from error
+    return talk.answer(value)
+
+
+def _unread(lines: Lines) -> str:
+    unread = lines.unread()
+    return f"; {printing.plural(unread, 'further line was', 'further lines were')} not read" if unread else ""
 
 
 def _say_ended(lines: Lines) -> None:
-    unread = lines.unread()
-    rest = f"; {printing.plural(unread, 'further line was', 'further lines were')} not read" if unread else ""
-    printing.note(f"the conversation has ended{rest}")
+    printing.note(f"the conversation has ended{_unread(lines)}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Callable, Mapping
 from time import monotonic
@@ -14,7 +13,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from llm_fsm import events as ev
-from llm_fsm.cli import printing, report
+from llm_fsm.cli import answers, printing, report
 from llm_fsm.conversation import Turn
 from llm_fsm.definition import Definition
 from llm_fsm.messages import Paused
@@ -22,7 +21,6 @@ from llm_fsm.messages import Paused
 T = TypeVar("T")
 
 STYLES: Mapping[str, str] = {"head": "bold", "good": "green", "bad": "red", "plain": "", "dim": "dim"}
-_YES = {"y": True, "yes": True, "n": False, "no": False}
 
 
 class Screen:
@@ -86,38 +84,12 @@ class Screen:
         for line in report.waiting(pause):
             self.note(line)
         while True:
-            sys.stderr.write(_question(pause))
+            sys.stderr.write(f"{answers.question(pause)} (empty: later): ")
             sys.stderr.flush()
             line = sys.stdin.readline()
             if not line.strip():
                 raise EOFError
             try:
-                return _answer(pause, line.strip())
+                return answers.typed(pause, line.strip())
             except ValueError as error:
                 self.note(str(error))
-
-
-def _question(pause: Paused) -> str:
-    if pause.kind == "approval":
-        return "yes, or no and why (empty: later): "
-    if pause.schema.get("type") == "string":
-        return "answer (empty: later): "
-    return "answer as JSON (empty: later): "
-
-
-def _answer(pause: Paused, line: str) -> Any:
-    """The answer that a line is. Raises ValueError that says what would be one."""
-    if pause.kind == "approval":
-        first, _, rest = line.partition(" ")
-        approved = _YES.get(first.lower().strip(",.:"))
-        if approved is None:
-            raise ValueError("please begin with yes or no")
-        return {"approved": approved, **({"reason": rest.strip()} if rest.strip() else {})}
-    if pause.schema.get("type") == "string":
-        return line
-    try:
-        return json.loads(line)
-    except ValueError as error:
-        if not pause.schema:
-            return line
-        raise ValueError(f'that is not JSON: {error}; an answer is such as {{"accepted": true}}') from error

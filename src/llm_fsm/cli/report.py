@@ -18,11 +18,10 @@ from llm_fsm.messages import Paused
 from llm_fsm.program import Program
 
 FAILED = 1
-PAUSED = 5
 CODES: Mapping[str, int] = {
     "passed": exits.OK,
-    "paused": PAUSED,
-    "": PAUSED,
+    "paused": exits.PAUSED,
+    "": exits.PAUSED,
     "exhausted": FAILED,
     "limited": FAILED,
     "failed": FAILED,

@@ -23,7 +23,6 @@ from llm_fsm.cli.options import db_option, open_existing, open_store
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition import Definition
-from llm_fsm.flows import gather
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.observers import observe
 from llm_fsm.shipped import definition_paths
@@ -135,11 +134,7 @@ def _perform(wanted: Wanted, out: TextIO | None) -> int:
         raise exits.Failure(
             f"{wanted.file} begins by talking to a user: llm-fsm chat {shlex.quote(wanted.file)}"
         )
-    brought, servers = host.host_of(wanted.tools), host.servers_of(wanted.mcp)
-    called = gather(definition, file=path).called.values()
-    lacking = host.missing(definition, (flow.definition for flow in called), brought, servers)
-    if lacking is not None:
-        raise exits.Failure(lacking)
+    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
     with ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner())
         store = _store(wanted)

@@ -11,8 +11,9 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from llm_fsm.cli import explained, printing, saved_test, transcript
+from llm_fsm.cli import answers, explained, printing, saved_test, transcript
 from llm_fsm.cli.talk import Talk
 from llm_fsm.context import has
 from llm_fsm.errors import ConversationConflict
@@ -24,11 +25,15 @@ from llm_fsm.why import SECRET, explain_last
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What a command says, for standard error. `again`: what was said last is shown again; `leave`: chat ends."""
+    """What a command says, for standard error. `again`: what was said last is shown again; `leave`: chat ends.
+
+    `value`: one JSON value that answers what the conversation waits for.
+    """
 
     text: str = ""
     again: bool = False
     leave: bool = False
+    value: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +148,17 @@ def _save(talk: Talk, argument: str) -> Answer:
     return Answer(f"saved to {shown}")
 
 
+def _answer(talk: Talk, argument: str) -> Answer:
+    if talk.paused is None:
+        return Answer("the conversation waits for no answer")
+    if not argument:
+        return Answer("\n".join(answers.shown(talk.paused)))
+    try:
+        return Answer(value=(answers.given(argument),))
+    except ValueError as error:
+        return Answer(str(error))
+
+
 def _test(talk: Talk, argument: str) -> Answer:
     stamp = time.strftime("%Y%m%d-%H%M%S")
     return Answer(saved_test.write(talk, os.path.expanduser(argument or f"conversation-{stamp}.test.json")))
@@ -157,6 +173,7 @@ COMMANDS: Mapping[str, Command] = {
     "/state": Command(_state, "", "where the conversation stands and where it can go"),
     "/context": Command(_context, "", "what has been collected"),
     "/why": Command(_why, "", "why the last turn went as it did"),
+    "/answer": Command(_answer, "JSON", "answer what the conversation waits for; alone: what that is"),
     "/undo": Command(_undo, "", "take the last turn back"),
     "/save": Command(_save, "[FILE]", "write the conversation to a file, JSON or Markdown (.md)"),
     "/test": Command(_test, "[FILE]", "write the conversation as a test that plays it again (.test.json)"),

@@ -11,10 +11,11 @@ from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
 
-from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition import Definition
 from llm_fsm.events import MessageDelta
 from llm_fsm.machine import AsyncMachine
+from llm_fsm.messages import Paused
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, parse, replay, standing
 from llm_fsm.session import Session
@@ -55,21 +56,22 @@ class Talk:
         """True when no further message can be sent."""
         return self._conversation.ended
 
+    @property
+    def paused(self) -> Paused | None:
+        """What the conversation waits for beside messages; None: for nothing else."""
+        return self._conversation.paused
+
     def send(self, text: str, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
         """Take one message; errors as of AsyncConversation.send. `hear` is told the words as they come."""
         if hear is None:
             return self._runner.run(self._conversation.send(text))
-        return self._runner.run(self._streamed(text, hear))
+        return self._runner.run(_streamed(self._conversation.stream(text), hear))
 
-    async def _streamed(self, text: str, hear: Callable[[MessageDelta], None]) -> Turn:
-        stream = self._conversation.stream(text)
-        async with aclosing(aiter(stream)) as events:
-            async for event in events:
-                if isinstance(event, MessageDelta):
-                    hear(event)
-        if stream.turn is None:
-            raise RuntimeError("the stream of a turn ended without the turn")
-        return stream.turn
+    def answer(self, value: object, hear: Callable[[MessageDelta], None] | None = None) -> Turn:
+        """Answer what the conversation waits for; errors as of AsyncConversation.answer."""
+        if hear is None:
+            return self._runner.run(self._conversation.answer(value))
+        return self._runner.run(_streamed(self._conversation.stream_answer(value), hear))
 
     def patience(self) -> float | None:
         """Seconds until something happens by itself; None: never."""
@@ -108,3 +110,13 @@ class Talk:
 
     async def _stored(self) -> Sequence[str]:
         return await self._machine.store.records(self.id)
+
+
+async def _streamed(stream: TurnStream, hear: Callable[[MessageDelta], None]) -> Turn:
+    async with aclosing(aiter(stream)) as events:
+        async for event in events:
+            if isinstance(event, MessageDelta):
+                hear(event)
+    if stream.turn is None:
+        raise RuntimeError("the stream of a turn ended without the turn")
+    return stream.turn
