@@ -18,6 +18,8 @@ def ends(subject: Subject) -> frozenset[str]:
 
 def ways(subject: Subject) -> Graph:
     """The graph without digressions: a transition that comes back ends no conversation."""
+    if not any(placed.value.get("return") is True for placed in subject.root.items("global_transitions")):
+        return subject.graph
     every = {(arc.source, arc.target) for arc in subject.arcs}
     plain = {(arc.source, arc.target) for arc in subject.arcs if not _returns(arc)}
     gone = every - plain

@@ -176,14 +176,19 @@ class Reasoning:
 
     def may_hold(self, arc: Arc) -> bool:
         """False only when it is proven that an arc can never be taken for its conditions."""
-        guard = self.guard(arc.placed)
-        return guard is None or not guard.never
+        return arc.placed.pointer not in self._never
+
+    @cached_property
+    def _never(self) -> frozenset[str]:
+        """The pointers of the transitions that no context opens."""
+        guards = [(placed.pointer, self.guard(placed)) for _, placed in self.subject.transitions()]
+        return frozenset(pointer for pointer, guard in guards if guard is not None and guard.never)
 
     @cached_property
     def live(self) -> Mapping[str, tuple[str, ...]]:
         """The machine's graph without arcs that can never be taken."""
         dead: dict[str, set[str]] = {}
-        for arc in self.subject.arcs:
+        for arc in self.subject.arcs if self._never else ():
             if not self.may_hold(arc):
                 dead.setdefault(arc.source, set()).add(arc.target)
         for state, pointers in self.shadowed.items():
@@ -204,6 +209,15 @@ class Reasoning:
 
     def decided(self, state: str) -> tuple[Arc, ...]:
         """The arcs of a state that conditions alone decide, in the order in which they are tried."""
+        if state not in self._decided:
+            self._decided[state] = self._decided_in(state)
+        return self._decided[state]
+
+    @cached_property
+    def _decided(self) -> dict[str, tuple[Arc, ...]]:
+        return {}
+
+    def _decided_in(self, state: str) -> tuple[Arc, ...]:
         kind = self.subject.kind_of(state)
         arcs = self.subject.arcs_from[state]
         if kind == "decide":
@@ -211,7 +225,7 @@ class Reasoning:
         if kind == "wait" and not any(arc.placed.value.get("on") is not None for arc in arcs):
             return arcs
         if kind == "converse":
-            return tuple(arc for arc in arcs if arc.auto and arc.target != state)
+            return tuple([arc for arc in arcs if arc.auto and arc.target != state])
         return ()
 
     @cached_property

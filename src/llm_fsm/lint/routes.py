@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from llm_fsm.lint.cases import ANY, Cases
 from llm_fsm.lint.flow import Flow, flow, mapped, root_of
+from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.subject import Arc, Placed, Subject
 from llm_fsm.lint.values import ValueSet
 
@@ -105,7 +106,7 @@ class Routes:
         subject = self.ways.subject
         found: dict[str, list[str]] = {}
         for name, targets in subject.graph.items():
-            told = {arc.target for arc in subject.arcs_from[name] if not self._comes_back(arc)}
+            told = {arc.target for arc in subject.arcs_from[name] if not (arc.is_global and self._comes_back(arc))}
             told.update(_other_targets(subject.states[name]))
             if aside := [target for target in targets if target not in told]:
                 found[name] = aside
@@ -129,23 +130,26 @@ class Routes:
         """State to the steps from it, and the cases in which each may be taken; None where it cannot be told."""
         subject, known = self.ways.subject, self.ways.known
         found: dict[str, list[tuple[Step, Cases | None]]] = {}
-        gained: dict[str, frozenset[str]] = {}
+        told: dict[str, tuple[Guard | None, frozenset[str], bool]] = {}
         for name, state in subject.states.items():
             ways = found[name] = []
             decided = known.decided(name)
             left: Cases | None = (ANY,)
+            covered = known.shadowed.get(name, ())
             for arc in subject.arcs_from[name]:
-                guard = known.guard(arc.placed)
+                pointer = arc.placed.pointer
+                if pointer not in told:
+                    guard = known.guard(arc.placed)
+                    told[pointer] = guard, self.ways.demands(arc), known.may_hold(arc) and not self._comes_back(arc)
+                guard, gained, goes = told[pointer]
                 cases = None if guard is None else guard.holds
-                pointer, certain = arc.placed.pointer, guard is not None and guard.holds is not None
-                if pointer not in gained:
-                    gained[pointer] = self.ways.demands(arc)
-                if arc in decided and guard is not None:
+                certain = cases is not None
+                if decided and guard is not None and arc in decided:
                     narrowed = known.both(left, cases)
                     cases = cases if narrowed is None else narrowed
                     left = known.both(left, guard.fails) or left
-                if arc.target in subject.states and known.takeable(arc) and not self._comes_back(arc):
-                    ways.append((Step(arc.target, gained[pointer], certain, arc), cases))
+                if goes and arc.target in subject.states and not (covered and arc in covered):
+                    ways.append((Step(arc.target, gained, certain, arc), cases))
             for target in _other_targets(state):
                 if target in subject.states:
                     ways.append((Step(target, frozenset(), certain=True, arc=None), None))

@@ -68,11 +68,12 @@ class Slips:
         self.known = known
 
     @cached_property
-    def _by_gap(self) -> Mapping[str, list[str]]:
-        found: dict[str, list[str]] = {}
+    def _by_gap(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
         for name in self.known:
+            alone = (name,)
             for gap in _gaps(name):
-                found.setdefault(gap, []).append(name)
+                found[gap] = found[gap] + alone if gap in found else alone
         return found
 
     def meant(self, name: str) -> str | None:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.codes import step, steps
@@ -53,9 +54,10 @@ class Placed(NamedTuple):
     def items(self, key: str) -> Iterator[Placed]:
         """The objects in the list that stands at `key`."""
         inner = self.value.get(key)
-        for index, item in enumerate(inner if isinstance(inner, list) else ()):
-            if isinstance(item, dict):
-                yield Placed(f"{self.pointer}{step(key)}/{index}", item)
+        if not inner or not isinstance(inner, list):
+            return iter(())
+        place = f"{self.pointer}{step(key)}/"
+        return iter([Placed(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, dict)])
 
     def members(self, key: str) -> Iterator[Placed]:
         """The objects that are members of the object at `key`."""
@@ -67,39 +69,34 @@ class Placed(NamedTuple):
     def texts(self, key: str) -> Iterator[tuple[str, str]]:
         """(pointer, text) of the texts in the list at `key`."""
         inner = self.value.get(key)
-        for index, item in enumerate(inner if isinstance(inner, list) else ()):
-            if isinstance(item, str):
-                yield f"{self.pointer}{step(key)}/{index}", item
+        if not inner or not isinstance(inner, list):
+            return iter(())
+        place = f"{self.pointer}{step(key)}/"
+        return iter([(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, str)])
 
     def text(self, key: str) -> str:
         """The text at `key`, lines joined; empty when there is none."""
         inner = self.value.get(key)
+        if isinstance(inner, str):
+            return inner
         if isinstance(inner, list) and all(isinstance(line, str) for line in inner):
             return "\n".join(inner)
-        return inner if isinstance(inner, str) else ""
+        return ""
 
 
 class Arc(NamedTuple):
     """One transition as it can be taken: global ones once for each state that offers them.
 
-    `conditions` are the placed condition objects; `is_global` tells where the transition stands.
+    `is_global` tells where the transition stands. `priority`: lower comes first; 100 where none, or none that is a
+    number, is given. `auto`: it is taken without asking.
     """
 
     source: str
     target: str
     placed: Placed
     is_global: bool
-
-    @property
-    def priority(self) -> int:
-        """Lower comes first; 100 where none, or none that is a number, is given."""
-        value = self.placed.value.get("priority", 100)
-        return value if isinstance(value, int) and not isinstance(value, bool) else 100
-
-    @property
-    def auto(self) -> bool:
-        """True when it is taken without asking."""
-        return self.placed.value.get("auto") is True
+    priority: int
+    auto: bool
 
     @property
     def conditions(self) -> tuple[Placed, ...]:
@@ -173,30 +170,25 @@ class Subject:
 
     def kind_of(self, state: str) -> str:
         """The effective kind: a converse state without transitions of its own is final."""
-        placed = self.states[state]
-        kind = placed.value.get("kind") or "converse"
-        if kind == "converse" and not placed.value.get("transitions"):
-            return "final"
-        return kind if isinstance(kind, str) else "converse"
+        return self._kinds[state]
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, str]:
+        return {name: _kind(placed.value) for name, placed in self.states.items()}
 
     @cached_property
     def arcs(self) -> tuple[Arc, ...]:
         """Every transition that can be taken, in order of the file; targets may be unknown."""
         found: list[Arc] = []
-        shared = list(self.root.items("global_transitions"))
+        shared = [arc for placed in self.root.items("global_transitions") for arc in _arcs("", placed, True)]
         for name, state in self.states.items():
             kind = self.kind_of(name)
             if kind == "final":
                 continue
             for placed in state.items("transitions"):
-                target = placed.value.get("target_state")
-                if isinstance(target, str):
-                    found.append(Arc(name, target, placed, False))
+                found.extend(_arcs(name, placed, False))
             if kind == "converse":
-                for placed in shared:
-                    target = placed.value.get("target_state")
-                    if isinstance(target, str) and target != name:
-                        found.append(Arc(name, target, placed, True))
+                found += [Arc(name, *arc[1:]) for arc in shared if arc.target != name]
         return tuple(found)
 
     @cached_property
@@ -205,7 +197,7 @@ class Subject:
         found: dict[str, list[Arc]] = {name: [] for name in self.states}
         for arc in self.arcs:
             found[arc.source].append(arc)
-        return {name: tuple(sorted(arcs, key=lambda arc: arc.priority)) for name, arcs in found.items()}
+        return {name: tuple(sorted(arcs, key=attrgetter("priority"))) for name, arcs in found.items()}
 
     @cached_property
     def graph(self) -> Mapping[str, tuple[str, ...]]:
@@ -227,9 +219,8 @@ class Subject:
             yield from (pattern for pattern in self.patterns if pattern != name)
             if "cancelled" in self.states and self._cancels:
                 yield "cancelled"
-        for arc in self.arcs_from[name]:
-            if arc.target in self.states:
-                yield arc.target
+        states = self.states
+        yield from [arc.target for arc in self.arcs_from[name] if arc.target in states]
         for key in ("on_timeout", "on_exhausted"):
             value = self.states[name].value.get(key)
             if isinstance(value, str) and value in self.states:
@@ -283,6 +274,22 @@ class Subject:
                 logic = condition.value.get("logic")
                 if logic is not None:
                     yield condition.pointer + "/logic", logic
+
+
+def _kind(state: Mapping[str, Any]) -> str:
+    kind = state.get("kind") or "converse"
+    if kind == "converse" and not state.get("transitions"):
+        return "final"
+    return kind if isinstance(kind, str) else "converse"
+
+
+def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
+    """The arc of a transition object; none without a target."""
+    target = placed.value.get("target_state")
+    if isinstance(target, str):
+        written = placed.value.get("priority", 100)
+        priority = written if isinstance(written, int) and not isinstance(written, bool) else 100
+        yield Arc(source, target, placed, is_global, priority, placed.value.get("auto") is True)
 
 
 def looks_like_key(name: str, schema: object) -> bool:

@@ -20,12 +20,12 @@ from llm_fsm.codes import listed
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
-from llm_fsm.lint.subject import Arc, Subject
+from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.lint.words import has_words
 
 
-def _says_when(arc: Arc) -> bool:
-    return bool(arc.placed.text("description").strip() or arc.placed.value.get("conditions"))
+def _says_when(placed: Placed) -> bool:
+    return bool(placed.text("description").strip() or placed.value.get("conditions"))
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -36,12 +36,13 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not any(has_words(state) for state in subject.states.values()):
         return
     told: set[str] = set()
+    wordless = {placed.pointer for _, placed in subject.transitions() if not _says_when(placed)}
     for name, arcs in subject.arcs_from.items():
         choices = [arc for arc in arcs if not arc.auto]
         if subject.kind_of(name) != "converse" or len({arc.target for arc in choices} - {name}) < 2:
             continue
-        silent = [arc for arc in choices if not _says_when(arc) and arc.target in subject.states]
-        if not any(arc.placed.text("description").strip() for arc in choices if not arc.is_global):
+        silent = [arc for arc in choices if arc.placed.pointer in wordless and arc.target in subject.states]
+        if not any(not arc.is_global and arc.placed.text("description").strip() for arc in choices):
             own = [arc for arc in silent if not arc.is_global]
             silent = [arc for arc in silent if arc.is_global]
             if own:

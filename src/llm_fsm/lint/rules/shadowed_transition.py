@@ -79,7 +79,11 @@ def _says_when(arc: Arc | None) -> bool:
 def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
     """Moves that the model picks: later ones to a target that demand more than an earlier one does."""
     seen: dict[str, list[Arc]] = {}
-    for arc in known.subject.arcs_from[state]:
+    arcs = known.subject.arcs_from[state]
+    own = {arc.target for arc in arcs if not arc.is_global}
+    for arc in arcs:
+        if arc.target not in own:
+            continue
         earlier = seen.setdefault(arc.target, [])
         guard = known.guard(arc.placed)
         if not arc.auto and guard is not None and not guard.judged and not guard.never and not arc.is_global:
