@@ -251,11 +251,14 @@ class Subject:
     def rules(self) -> Mapping[str, Rule]:
         """Pointer of a condition's `logic` to the compiled rule; faulty ones are left out."""
         found: dict[str, Rule] = {}
+        known: dict[str, Rule | None] = {}
         for pointer, logic in self.logics():
-            try:
-                found[pointer] = compile_rule(logic)
-            except ConditionError:
-                continue
+            text = repr(logic)
+            if text not in known:
+                known[text] = _compiled(logic)
+            rule = known[text]
+            if rule is not None:
+                found[pointer] = rule
         return found
 
     @cached_property
@@ -269,11 +272,24 @@ class Subject:
 
     def logics(self) -> Iterator[tuple[str, Any]]:
         """(pointer, rule as written) of every condition that has logic."""
+        return iter(self._logics)
+
+    @cached_property
+    def _logics(self) -> tuple[tuple[str, Any], ...]:
+        found = []
         for _, transition in self.transitions():
             for condition in transition.items("conditions"):
                 logic = condition.value.get("logic")
                 if logic is not None:
-                    yield condition.pointer + "/logic", logic
+                    found.append((condition.pointer + "/logic", logic))
+        return tuple(found)
+
+
+def _compiled(logic: Any) -> Rule | None:
+    try:
+        return compile_rule(logic)
+    except ConditionError:
+        return None
 
 
 def _kind(state: Mapping[str, Any]) -> str:

@@ -42,9 +42,9 @@ def _lowest_high(a: Position | None, b: Position | None) -> Position | None:
 def _common(first: Ranges, second: Ranges) -> Ranges:
     if not first or not second:
         return ()
-    if second == _EVERY:
+    if first is second or _covers(second, first):
         return first
-    if first == _EVERY:
+    if _covers(first, second):
         return second
     if len(first) + len(second) > _MANY and _are_points(first) and _are_points(second):
         kept = set(second)
@@ -53,7 +53,8 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
     here = there = 0
     while here < len(first) and there < len(second):
         a, b = first[here], second[there]
-        low, high = _highest_low(a[0], b[0]), _lowest_high(a[1], b[1])
+        low = b[0] if a[0] is None or (b[0] is not None and a[0] < b[0]) else a[0]
+        high = b[1] if a[1] is None or (b[1] is not None and a[1] > b[1]) else a[1]
         if low is None or high is None or low <= high:
             found.append((low, high))
         if a[1] is not None and (b[1] is None or a[1] <= b[1]):
@@ -63,8 +64,19 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
     return tuple(found)
 
 
+def _covers(wide: Ranges, ranges: Ranges) -> bool:
+    """True when ranges, of which there are some, lie within a single one."""
+    if len(wide) != 1:
+        return False
+    [(low, high)] = wide
+    first, last = ranges[0][0], ranges[-1][1]
+    return (low is None or (first is not None and low <= first)) and (
+        high is None or (last is not None and last <= high)
+    )
+
+
 def _are_points(ranges: Ranges) -> bool:
-    return all(low is not None and low == high for low, high in ranges)
+    return all(low is not None and (low is high or low == high) for low, high in ranges)
 
 
 def _holds(ranges: Ranges, position: Position) -> bool:
@@ -298,7 +310,7 @@ def points(values: Iterable[Any]) -> ValueSet:
 
 
 def _each(values: Iterable[Any]) -> Ranges:
-    return tuple(((value, 0), (value, 0)) for value in sorted(values))
+    return tuple([(place, place) for place in [(value, 0) for value in sorted(values)]])
 
 
 def ordered(low: Position | None, high: Position | None) -> Ranges:
