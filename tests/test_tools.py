@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import json
 import threading
@@ -152,7 +153,7 @@ async def test_results_become_json(value, taken):
         ("x" * 10_000_000, "too large"),
         ([0] * 3_000_000, "too large"),
         ({"a": ["y" * 600_000, "z" * 600_000]}, "too large"),
-        (circle(), "too large"),
+        (circle(), "it has more, or contains itself"),
         (exploding(lambda inner: Pair(inner, 0)), "too large"),
         (exploding(lambda inner: Box.model_construct(inside=inner)), "too large"),
         (deep(), "deeper than 32"),
@@ -269,6 +270,31 @@ async def test_a_tool_that_hangs_is_given_up():
         result = await outcome(function, timeout=0.05)
         assert result.error == "it did not finish within 0.05 seconds, and was given up"
     release.set()
+
+
+async def test_a_coroutine_that_will_not_be_cancelled_is_left_to_itself(monkeypatch):
+    monkeypatch.setattr("llm_fsm.tool_batch._GRACE", 0.02)
+    release = asyncio.Event()
+
+    async def stubborn() -> str:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+        return "never heard"
+
+    result = await outcome(stubborn, timeout=0.05)
+    release.set()
+    await asyncio.sleep(0.01)
+    assert result.error == "it did not finish within 0.05 seconds, and was given up"
+
+
+async def test_what_a_coroutine_gives_when_it_is_told_to_stop_counts():
+    async def finishes() -> str:
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        return "half of it"
+
+    assert (await outcome(finishes, timeout=0.05)).value == "half of it"
 
 
 async def test_who_cancels_the_run_cancels_the_tools():

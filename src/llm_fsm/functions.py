@@ -20,7 +20,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.findings import nearest
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.threads import in_thread
-from llm_fsm.tool_batch import readable, within
+from llm_fsm.tool_batch import bounded, readable, within
 from llm_fsm.verdicts import Verdict
 
 Function = Callable[..., Any]
@@ -129,6 +129,6 @@ async def called(function: Function, arguments: Mapping[str, Any], timeout: floa
     """Call a function within `timeout` seconds. Raises what it raises, and CallFault when the time is over."""
     call = partial(function, **arguments)
     if is_async(function):
-        return await within(timeout, call())
+        return await bounded(timeout, call())
     value = await within(timeout, in_thread(call, f"llm_fsm function {function!r:.60}"))
     return await within(timeout, value) if inspect.isawaitable(value) else value

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
@@ -18,6 +18,9 @@ TIMEOUT = 60.0
 
 MAX_ERROR = 2000
 """Characters of an error that a model is told."""
+
+_GRACE = 1.0
+"""Seconds that a coroutine has for stopping when it is cancelled."""
 
 Perform: TypeAlias = Callable[[], Awaitable[ToolResult]]
 Around: TypeAlias = Callable[[PlannedCall, Perform], Awaitable[ToolResult]]
@@ -163,6 +166,41 @@ async def within(limit: float, waiting: Awaitable[Any]) -> Any:
     except TimeoutError as error:
         if not timer.expired():
             raise
-        raise CallFault(
-            f"it did not finish within {limit:.3g} seconds, and was given up", lost=True
-        ) from error
+        raise _given_up(limit) from error
+
+
+async def bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
+    """Like `within`, for a coroutine of the host: one that does not stop when it is cancelled is left to itself.
+
+    What it gives in the moment that it has for stopping counts.
+    """
+    if limit == math.inf:
+        return await waiting
+    task = asyncio.create_task(_ended(waiting))
+    try:
+        await asyncio.wait({task}, timeout=limit)
+        in_time = task.done()
+    finally:
+        if not task.done():
+            task.cancel()
+            await asyncio.wait({task}, timeout=_GRACE)
+    if not task.done() or (task.cancelled() and not in_time):
+        raise _given_up(limit)
+    value, error = task.result()
+    if error is None:
+        return value
+    raise error if in_time else _given_up(limit) from error
+
+
+async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """What a coroutine gives or raises; a task that raises SystemExit would end the loop."""
+    try:
+        return await waiting, None
+    except asyncio.CancelledError:
+        raise
+    except BaseException as error:
+        return None, error
+
+
+def _given_up(limit: float) -> CallFault:
+    return CallFault(f"it did not finish within {limit:.3g} seconds, and was given up", lost=True)

@@ -15,6 +15,8 @@ MAX_RESULT = 1_000_000
 SHORT = 8000
 """Characters of a result, as JSON, that a model is shown."""
 
+_MORE = "more, or contains itself"
+
 _LEAST = 200
 """Characters below which nothing is shortened: the marks need room themselves."""
 
@@ -58,6 +60,8 @@ def _weigh(value: object) -> None:
     while waiting:
         item = waiting.pop()
         left -= 2
+        if left < 0:
+            raise ResultFault(_too_large(_MORE))
         if item is None or isinstance(item, bool | int | float):
             continue
         if isinstance(item, str):
@@ -67,14 +71,13 @@ def _weigh(value: object) -> None:
             waiting.extend(item.values())
         elif isinstance(item, list | tuple | set | frozenset):
             if len(item) > left:
-                raise ResultFault(_too_large(f"more than {len(item)} values"))
+                known = f"{len(item)} values or more" if 2 * len(item) > MAX_RESULT else _MORE
+                raise ResultFault(_too_large(known))
             waiting.extend(item)
         elif is_dataclass(item) and not isinstance(item, type):
             waiting.extend(getattr(item, part.name) for part in fields(item))
         elif hasattr(item, "model_dump"):
             waiting.extend(vars(item).values())
-        if left < 0:
-            raise ResultFault(_too_large("more, or contains itself"))
 
 
 def _too_large(size: str) -> str:

@@ -17,7 +17,16 @@ from llm_fsm.effects import PlannedCall, ToolResults
 from llm_fsm.messages import ToolSpec
 from llm_fsm.terms import Terms
 from llm_fsm.threads import in_thread
-from llm_fsm.tool_batch import TIMEOUT, Around, CallFault, out_of_scope, run_batch, unknown_tool, within
+from llm_fsm.tool_batch import (
+    TIMEOUT,
+    Around,
+    CallFault,
+    bounded,
+    out_of_scope,
+    run_batch,
+    unknown_tool,
+    within,
+)
 from llm_fsm.tool_formats import Format, formatted
 from llm_fsm.tool_results import result_value
 from llm_fsm.tool_schema import CallInfo, Parameters, name_of, read_parameters
@@ -210,7 +219,7 @@ class ToolRegistry:
         arguments, named = tool.parameters.bind(call.arguments, info)
         function = partial(tool.function, *arguments, **named)
         if _is_async(tool.function):
-            return result_value(await within(limit, function()))
+            return result_value(await bounded(limit, function()))
         value = await within(limit, in_thread(partial(_plain, function), f"llm_fsm tool {name}"))
         return result_value(await within(limit, value)) if inspect.isawaitable(value) else value
 
