@@ -147,3 +147,22 @@ async def test_id_of_a_message_is_none_for_an_answer_and_the_other_way_round() -
         await chat.answer({"by": "Eve"}, request_id="a")
     with pytest.raises(ConversationConflict, match="'a' was already used for an answer"):
         await chat.send("go", request_id="a")
+
+
+async def test_a_message_with_a_character_in_two_halves_is_the_same_message_when_it_comes_again(tmp_path: Path) -> None:
+    talks = {
+        "name": "talks",
+        "initial_state": "talk",
+        "states": {"talk": {"purpose": "Talk", "transitions": [{"target_state": "talk", "description": "Go on"}]}},
+    }
+    machine = AsyncMachine.from_dict(
+        talks, model=ScriptedLLM([reply("talk", "Yes.")]), store=f"sqlite:///{tmp_path / 'x.db'}"
+    )
+    chat = await machine.start(conversation_id="c", greet=False, context={"given": ["\ud83d\ude00", "\ude00\ud83d"]})
+    assert chat.context == {"given": ["\U0001f600", "\ude00\ud83d"]}
+    first = await chat.send("\ud83d\ude00", request_id="r")
+    again = await machine.resume("c")
+    assert (await again.send("\ud83d\ude00", request_id="r")).number == first.number
+    assert (await again.send("\U0001f600", request_id="r")).number == first.number
+    assert again.context == chat.context
+    await machine.close()

@@ -270,3 +270,13 @@ async def test_a_time_that_no_calendar_has_is_not_taken_in(created):
 async def test_a_text_that_is_nested_without_end_is_not_taken_in():
     with pytest.raises(ValueError, match="nested too deep"):
         await take_in(MemoryStore(), "[" * 100_000)
+
+
+async def test_records_that_do_not_fit_together_are_a_complaint(tmp_path):
+    store = await damaged(
+        tmp_path,
+        "UPDATE records SET record = json_set(record, '$.events[0].context', 5) WHERE rowid = 1",
+    )
+    (found,) = await examine(store)
+    assert (found.conversation_id, "its records do not" in found.what) == ("a", True)
+    await store.close()

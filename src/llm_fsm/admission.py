@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from llm_fsm.coercion import joined
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.course import MAX_MESSAGE_CHARS
 from llm_fsm.errors import ConversationConflict, ConversationEnded
@@ -41,14 +42,14 @@ def checked_id(text: object, what: str) -> str:
 
 
 def checked_message(text: object) -> str:
-    """A user's message. Raises ValueError when it is empty or too long."""
+    """A user's message as it is kept. Raises ValueError when it is empty or too long."""
     if not isinstance(text, str):
         raise ValueError(f"a message is text, not {type(text).__name__}")  # noqa: TRY004 - the documented error
     if not text.strip():
         raise ValueError("the message is empty")
     if len(text) > MAX_MESSAGE_CHARS:
         raise ValueError(f"the message is {len(text)} characters long; at most {MAX_MESSAGE_CHARS} are read")
-    return text
+    return joined(text)
 
 
 def admit(program: Program, session: Session) -> None:

@@ -22,6 +22,7 @@ Number = int | float
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WHOLE_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _LEADING_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})")
+_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
 _SPACE += "".join(map(chr, range(0x2000, 0x200B)))
 _RADIX = {"x": 16, "o": 8, "b": 2}
@@ -222,3 +223,10 @@ def leading_number(meter: Meter, value: Any) -> Number:
         return operand(value, value)
     found = _LEADING_NUMBER.match(text_of(meter, value).lstrip(_SPACE))
     return operand(_parsed(found[0]) if found else math.nan, value)
+
+
+def joined(text: str) -> str:
+    """The text with both halves of a surrogate pair as the one character that they are once they went through JSON."""
+    if text.isascii():
+        return str(text)
+    return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)

@@ -161,8 +161,11 @@ async def _complaints(store: Store, line: Listed) -> Sequence[str]:
     found = []
     if session.conversation_id != line.conversation_id:
         found.append(f"its session is one of conversation {session.conversation_id!r}")
-    again = replay(line.conversation_id, [record for _, record in standing(records)])
-    wrong = _differing(again, session)
+    try:
+        again = replay(line.conversation_id, [record for _, record in standing(records)])
+        wrong = _differing(again, session)
+    except (TypeError, ValueError, KeyError, AttributeError) as error:
+        return (f"its records do not fit together: {error}",)
     if wrong:
         found.append(f"its records do not lead to its session: {', '.join(wrong)} differ")
     if (session.state, session.ended) != (line.state, line.ended):
