@@ -446,15 +446,15 @@ def test_chat_fires_what_is_due_of_other_conversations(desk: Desk) -> None:
         "initial_state": "ask",
         "states": {
             "ask": {"transitions": [{"target_state": "parked"}]},
-            "parked": {"kind": "wait", "wait_for": "payment", "timeout": 0.01, "on_timeout": "late"},
+            "parked": {"kind": "wait", "wait_for": "payment", "timeout": 1, "on_timeout": "late"},
             "late": {"reply": "It took too long.", "transitions": [{"target_state": "ask"}]},
         },
     }
     Path("waits.json").write_text(json.dumps(waits), encoding="utf-8")
     parks = {"transition": {"target_state": "parked", "context_update": {}}, "message": "Wait."}
     first = desk.process("chat", "waits.json", "--id", "one", *desk.replies(HELLO, parks), stdin=b"pay\n")
-    assert first.returncode == 0, first.stderr
-    time.sleep(0.02)
+    assert first.returncode == 5, first.stderr
+    time.sleep(1.1)
     assert desk.process("chat", "waits.json", "--id", "two", *desk.replies(HELLO)).returncode == 0
     shown = desk.run("conversations", "show", "one", "--json")
     assert '"late"' in shown.out
