@@ -44,7 +44,7 @@ async def _run(edition: Edition, row: Posted) -> None:
         )
         try:
             await edition.run_handlers(effect, None)
-        except Exception:
+        except Exception:  # owed once: a handler that fails is not called for ever
             await edition.store.acknowledge(row)
             raise
     await edition.store.acknowledge(row)

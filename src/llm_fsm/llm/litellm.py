@@ -264,7 +264,7 @@ def _cost(litellm: Any, model: str, reply: ModelReply) -> float:
         prices = litellm.cost_per_token(
             model=model, prompt_tokens=reply.input_tokens, completion_tokens=reply.output_tokens
         )
-    except Exception:
+    except Exception:  # litellm raises a bare one for a model that is not in its list
         return 0.0
     return float(sum(prices))
 

@@ -109,7 +109,7 @@ class Line:
             path = f'"{self._schema}"'
             await self._bounded(db, db.execute(_SETTINGS, (milliseconds, path, milliseconds)))
             await self._bounded(db, self._welcome(db))
-        except BaseException:
+        except BaseException:  # a cancelled opening, too, must not leave a connection behind
             db.pgconn.finish()
             raise
         return db

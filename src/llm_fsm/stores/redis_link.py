@@ -45,7 +45,7 @@ class Link:
             self._looked = True
             try:
                 await self._look()
-            except BaseException:
+            except BaseException:  # a cancelled look is no look: the next call takes it
                 self._looked = False
                 raise
         try:
