@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
+from llm_fsm.testing import serve_scripted
 from test_cli_answers import REFUNDS, TOOLS
 from test_cli_answers import model as refund_model
 
@@ -210,6 +211,28 @@ def test_without_a_file_one_of_the_shipped_definitions_is_chosen(
     terminal.type("greeting\n")
     terminal.wait_for("Ctrl-D leaves")
     terminal.wait_for_prompt()
+    assert terminal.leave() == 0
+
+
+def test_nobody_chooses_a_definition_where_no_model_is_chosen(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", env={"LLM_FSM_MODEL": ""})
+    assert terminal.code() == 3
+    assert "no model is chosen" in terminal.screen
+    assert "Which definition?" not in terminal.screen
+
+
+def test_a_greeting_that_takes_its_time_is_waited_for_and_stands_below_the_head(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    with serve_scripted([HELLO], delay=1.0) as server:
+        key = {"LLM_FSM_API_KEY": "k"}
+        asked = ("--model", "compat/m", "--base-url", server.base_url)
+        terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *asked, env=key)
+        terminal.wait_for("thinking")
+        terminal.wait_for("Hello!")
+    shown = terminal.screen
+    assert shown.count("Hello!") == 1
+    assert shown.index("--resume x") < shown.index("Hello!")
     assert terminal.leave() == 0
 
 

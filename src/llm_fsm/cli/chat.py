@@ -6,7 +6,7 @@ import asyncio
 import os
 import shlex
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from importlib import import_module
@@ -29,6 +29,7 @@ from llm_fsm.errors import ConversationConflict, ConversationNotFound, Definitio
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine
+from llm_fsm.observers import Observer
 from llm_fsm.shipped import definition_paths
 from llm_fsm.stores.base import Listed, Store
 
@@ -161,11 +162,11 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         if machine.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
                 runner.run(machine.run_due())
-        conversation = _conversation(wanted, machine, runner, path)
-        talk = Talk(runner, machine, conversation, path)
+        opening = _opening(wanted, path, definition.name) if wanted.terminal else None
+        talk = Talk(runner, machine, _conversation(wanted, machine, runner, path, opening), path)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id)
         try:
-            code = _converse(talk, wanted, again, out)
+            code = _converse(talk, wanted, opening, out)
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
@@ -205,7 +206,13 @@ def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Conte
     if not wanted.terminal or not shipped:
         names = f", or the name of a shipped definition: {', '.join(shipped)}" if shipped else ""
         raise click.UsageError(f"name a definition FILE{names}", ctx)
+    _checked_model(wanted)
     return choice.chosen(shipped)
+
+
+def _checked_model(wanted: Wanted) -> None:
+    """Nobody picks a definition only to hear that there is no model. Raises ConfigurationError."""
+    resolve(wanted.model, base_url=wanted.base_url, environ=os.environ)
 
 
 async def _listed(store: Store, conversation_id: str) -> Listed:
@@ -240,13 +247,27 @@ def _model(wanted: Wanted, definition: Definition) -> LLM:
     return PromptPrinter(llm) if wanted.show_prompt else llm
 
 
+def _opening(wanted: Wanted, path: Path, name: str) -> Any:
+    def head(conversation_id: str) -> Sequence[str]:
+        again = resume_command(wanted, choice.called(path, definition_paths()), conversation_id)
+        whose = f"{printing.one_line(name)} · conversation {printing.one_line(conversation_id)}"
+        return [f"{whose} · /help lists the commands, Ctrl-D leaves", f"to go on another time: {again}"]
+
+    return import_module("llm_fsm.cli.console").Opening(head)
+
+
 def _conversation(
-    wanted: Wanted, machine: AsyncMachine, runner: asyncio.Runner, path: Path
+    wanted: Wanted, machine: AsyncMachine, runner: asyncio.Runner, path: Path, opening: Any
 ) -> AsyncConversation:
+    def start(hear: Observer | None = None) -> AsyncConversation:
+        return runner.run(machine.start(wanted.context, wanted.id, hear=hear))
+
     try:
         if wanted.resume is not None:
             return runner.run(machine.resume(wanted.resume))
-        return runner.run(machine.start(wanted.context, wanted.id))
+        if opening is None:
+            return start()
+        conversation: AsyncConversation = opening.begin(start)
     except DefinitionError as error:
         raise choice.placed(error, path) from error
     except ConversationNotFound as error:
@@ -255,6 +276,7 @@ def _conversation(
         raise exits.Failure(f"{error}; --resume {shlex.quote(wanted.id or '')} goes on with it") from error
     except ValueError as error:
         raise exits.Failure(str(error)) from error
+    return conversation
 
 
 def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
@@ -277,19 +299,14 @@ def _say_waiting(talk: Talk, again: str) -> None:
     printing.note(f"to go on, with the answer as a line of JSON: {again}")
 
 
-def _converse(talk: Talk, wanted: Wanted, again: str, out: TextIO | None) -> int:
+def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> int:
     resumed = wanted.resume is not None
     if talk.ended and resumed:
         raise exits.Failure(f"conversation {talk.id!r} has ended; start a new one without --resume")
-    if not wanted.terminal:
+    if opening is None:
         return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out)
+    opening.show_head(talk.id)
     console = import_module("llm_fsm.cli.console")
-    screen = console.Screen()
-    name = printing.one_line(talk.definition.name)
-    screen.note(
-        f"{name} · conversation {printing.one_line(talk.id)} · /help lists the commands, Ctrl-D leaves"
-    )
-    screen.note(f"to go on another time: {again}", to_copy=True)
-    opening = talk.last_words() if resumed else talk.greeting
-    code: int = console.converse(talk, screen, console.line_editor(data_folder()), opening=opening)
+    said = "" if opening.heard else talk.last_words()
+    code: int = console.converse(talk, opening.screen, console.line_editor(data_folder()), opening=said)
     return code

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 from prompt_toolkit import PromptSession
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
@@ -20,12 +21,14 @@ from rich.text import Text
 
 from llm_fsm.cli import answers, exits, printing, slash
 from llm_fsm.cli.talk import Talk
-from llm_fsm.conversation import Turn
+from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.errors import ConversationConflict, ConversationEnded, ModelError, StoreError
-from llm_fsm.events import MessageDelta
+from llm_fsm.events import Event, MessageDelta
+from llm_fsm.observers import Observer
 
 NOTE = "dim"
 FAULT = "red"
+_Done = TypeVar("_Done")
 _UNCHANGED = "Nothing has changed; ↑ brings the message back."
 
 
@@ -52,8 +55,8 @@ class Screen:
             Text(f"{printing.PROGRAM}: error: {printing.one_line(text)}", style=FAULT), soft_wrap=True
         )
 
-    def hear_out(self, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
-        """Show the words of a turn as they come; until then a spinner and the seconds that have passed."""
+    def hear_out(self, work: Callable[[Callable[[MessageDelta], None]], _Done]) -> _Done:
+        """Show the words of some work as they come; until then a spinner and the seconds that have passed."""
         columns = (SpinnerColumn(), TextColumn("thinking"), _Seconds())
         words = printing.Words()
         try:
@@ -67,9 +70,43 @@ class Screen:
                         self.note("That was not to be; this is:")
                     words.say(delta.text)
 
-                work(hear)
+                return work(hear)
         finally:
             words.end()
+
+
+class Opening:
+    """What a new conversation shows first: its head, the same for all, and its greeting as the words come.
+
+    `head`: the lines for a conversation id; they stand above the first word, and are shown once.
+    """
+
+    def __init__(self, head: Callable[[str], Sequence[str]]) -> None:
+        self.screen = Screen()
+        self.heard = False
+        self._head = head
+        self._shown = False
+
+    def show_head(self, conversation_id: str) -> None:
+        """Show the head, unless it stands there."""
+        if not self._shown:
+            self._shown = True
+            for line in self._head(conversation_id):
+                self.screen.note(line, to_copy=True)
+
+    def begin(self, start: Callable[[Observer], AsyncConversation]) -> AsyncConversation:
+        """The conversation that `start` begins; its greeting is shown meanwhile."""
+
+        def work(hear: Callable[[MessageDelta], None]) -> AsyncConversation:
+            def observe(conversation_id: str, event: Event) -> None:
+                if isinstance(event, MessageDelta):
+                    self.heard = True
+                    self.show_head(conversation_id)
+                    hear(event)
+
+            return start(observe)
+
+        return self.screen.hear_out(work)
 
 
 class _Seconds(ProgressColumn):
