@@ -47,6 +47,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "mcp",
         "mcp_session",
         "observers",
+        "patience",
         "sinks",
         "stores",
         "threads",
@@ -113,6 +114,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     ),
     "words": (
         "coercion",
+        "compact",
         "conditions",
         "context",
         "copies",

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from copy import deepcopy
 from functools import partial
 from typing import Any
@@ -16,7 +15,8 @@ from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError
 from llm_fsm.functions import called
 from llm_fsm.llm.base import LLM, Listener, listened
-from llm_fsm.messages import ModelReply
+from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.patience import OutOfPatience, in_time
 from llm_fsm.tool_results import result_value
 
 _UNPAID = frozenset({"offline", "scripted", "function"})
@@ -36,14 +36,13 @@ async def ask(
     if getattr(llm, "reads_view", False):
         request = changed(request, view=effect.view())
     try:
-        async with asyncio.timeout(left) as timer:
-            waiting = llm.complete(request) if listener is None else listened(llm, request, listener)
-            reply = await _checked(llm, waiting)
-    except TimeoutError as error:
-        if not timer.expired():
-            raise _fault(llm, error, retryable=True) from error
+        asked = _asked(llm, request, listener)
+        reply = await (asked if left is None else in_time(asked, left))
+    except OutOfPatience as error:
         seconds = left if whole is None else whole
         raise ModelError(f"the model did not answer within {seconds:g} seconds", retryable=True) from error
+    except TimeoutError as error:
+        raise _fault(llm, error, retryable=True) from error
     except LLMFSMError:
         raise
     except Exception as error:
@@ -82,8 +81,8 @@ def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
     return f"{names} cannot stop a run: model {reply.model!r:.100} reports no {what}; limits.llm_calls counts always"
 
 
-async def _checked(llm: LLM, waiting: Awaitable[object]) -> ModelReply:
-    reply = await waiting
+async def _asked(llm: LLM, request: LLMRequest, listener: Listener | None) -> ModelReply:
+    reply: object = await (llm.complete(request) if listener is None else listened(llm, request, listener))
     if not isinstance(reply, ModelReply):
         kind = type(reply).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")

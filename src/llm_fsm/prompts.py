@@ -8,21 +8,21 @@ character can close the markup around it; nothing is rewritten or filtered.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from llm_fsm.compact import in_unicode
 from llm_fsm.context import Keys
 from llm_fsm.definition import Definition, State
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move
 
-_ENCODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _GLIMPSE_CHARS = 160
 _ENDS = ".!?:…。！？"
@@ -40,7 +40,7 @@ _FORM = '{"transition":{"target_state":"…","context_update":{"…":…,"_extra
 
 def escaped(value: object) -> str:
     """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
-    text = _ENCODE(value)
+    text = in_unicode(value)
     return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 
@@ -248,7 +248,12 @@ def _rendered(template: Template, values: dict[str, Any]) -> str:
 
 def _moment(time: float) -> str:
     """A time as <now> shows it, whatever the locale of the process."""
-    at = datetime.fromtimestamp(time, UTC)
+    return _minute(int(time // 60))
+
+
+@lru_cache(maxsize=16)
+def _minute(number: int) -> str:
+    at = datetime.fromtimestamp(number * 60, UTC)
     return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z {_DAYS[at.weekday()]}"
 
 

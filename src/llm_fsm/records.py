@@ -13,13 +13,13 @@ from typing import Literal
 from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm import session as se
+from llm_fsm.compact import in_ascii
 from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
 from llm_fsm.session import Session
 
 FORMAT = 1
-_ENCODE = json.JSONEncoder(separators=(",", ":")).encode
 _USAGE = tuple(field.name for field in fields(Usage))
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
@@ -54,7 +54,7 @@ def dump(record: TurnRecord) -> str:
         "usage": {name: getattr(record.usage, name) for name in _USAGE},
         "events": [event_json.to_dict(event) for event in record.events],
     }
-    return _ENCODE(document)
+    return in_ascii(document)
 
 
 def parse(text: str) -> TurnRecord:
@@ -77,7 +77,7 @@ def parse(text: str) -> TurnRecord:
 
 def dump_session(session: Session) -> str:
     """A session as canonical JSON text in ASCII."""
-    return _ENCODE(se.to_dict(session))
+    return in_ascii(se.to_dict(session))
 
 
 def parse_session(text: str) -> Session:

@@ -1,0 +1,104 @@
+"""A coroutine is waited for within its time, and needs no event loop where it does not wait."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from llm_fsm.patience import OutOfPatience, in_time
+
+pytestmark = pytest.mark.anyio
+
+
+async def at_once(value: str) -> str:
+    return value
+
+
+async def later(value: str, seconds: float = 0.0) -> str:
+    for _ in range(3):
+        await asyncio.sleep(seconds)
+    return value
+
+
+async def failing(seconds: float = 0.0) -> str:
+    await asyncio.sleep(seconds)
+    raise TimeoutError("its own")
+
+
+def test_what_is_there_at_once_needs_no_event_loop() -> None:
+    with pytest.raises(StopIteration) as done:
+        in_time(at_once("here"), 5).send(None)
+    assert done.value.value == "here"
+
+
+async def test_what_has_to_be_waited_for_comes_within_its_time() -> None:
+    assert await in_time(later("here"), 5) == "here"
+
+
+async def test_time_that_is_over_cancels_and_says_so() -> None:
+    seen: list[str] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("let go")
+
+    with pytest.raises(OutOfPatience):
+        await in_time(endless(), 0.01)
+    assert seen == ["let go"]
+
+
+async def test_a_timeout_of_the_coroutine_itself_stays_one() -> None:
+    with pytest.raises(TimeoutError, match="its own"):
+        await in_time(failing(), 5)
+
+
+async def test_a_cancelled_task_cancels_what_it_waits_for() -> None:
+    begun, seen = asyncio.Event(), []
+
+    async def endless() -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            seen.append("cancelled")
+            raise
+
+    task = asyncio.create_task(in_time(endless(), 5))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == ["cancelled"]
+
+
+def test_a_coroutine_that_is_closed_closes_what_it_waits_for() -> None:
+    seen: list[str] = []
+
+    async def endless() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            seen.append("closed")
+
+    async def leave() -> None:
+        waiting = in_time(endless(), 5)
+        waiting.send(None)
+        waiting.close()
+
+    asyncio.run(asyncio.wait_for(leave(), 5))
+    assert seen == ["closed"]
+
+
+async def test_timers_within_hold_beside_it() -> None:
+    async def hasty() -> str:
+        try:
+            async with asyncio.timeout(0.001):
+                await asyncio.Event().wait()
+        except TimeoutError:
+            return "went on"
+        return "never"
+
+    assert await in_time(hasty(), 5) == "went on"
