@@ -104,6 +104,24 @@ def test_an_end_ends_the_digression_and_not_the_conversation() -> None:
     assert say(program, done.session, "L", reply("done", "ok")).session.outcome == "final"
 
 
+def test_a_digression_named_again_begins_anew_and_does_not_stack() -> None:
+    states = {**STATES, "help": {"purpose": "Help", "transitions": [{"target_state": "more"}]},
+              "more": {"purpose": "More", "transitions": [{"target_state": "answered"}]}}  # fmt: skip
+    program = machine(states, global_transitions=ASIDE)
+    done = talk(program, "hello", reply("name", "Welcome! What is your name?"))
+    for one in (reply("help", "What?"), reply("more", "And?"), reply("help", "Anew: what?")):
+        done = say(program, done.session, "…", one)
+    assert (done.session.state, open_states(done)) == ("help", ["name"])
+    done = say(program, done.session, "…", reply("other", "Which other?"))
+    done = say(program, done.session, "…", reply("help", "What?"))
+    assert (done.session.state, open_states(done)) == ("help", ["name", "other"])
+
+
+def test_a_digression_that_is_left_open_can_begin_again_from_the_way() -> None:
+    done = asked(reply("help", "What?"), reply("name", "Your name?"), reply("help", "What?"))
+    assert (done.session.state, open_states(done)) == ("help", ["name"])
+
+
 def test_a_second_digression_stacks_and_both_come_back_in_turn() -> None:
     done = asked(reply("help", "What about?"), reply("other", "Which other thing?"))
     assert (done.session.state, open_states(done)) == ("other", ["name", "help"])

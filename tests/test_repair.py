@@ -271,6 +271,20 @@ def test_what_everything_needs_cannot_be_skipped_and_no_words_say_otherwise() ->
     assert done.text == "I am sorry, I cannot go on without that.\n\nWhat now?"
 
 
+def test_leaving_out_is_not_saying_what_a_transition_waits_for() -> None:
+    states = {
+        "ask": {"purpose": "Shall I book it?", "transitions": [
+            {"target_state": "done", "description": "The user says yes"},
+            {"target_state": "ask_all", "description": "The user wants a change"}]},
+        "ask_all": {"purpose": "What to change?", "transitions": [{"target_state": "ask"}]},
+        "done": {"reply": "Booked."},
+    }  # fmt: skip
+    program = machine(states, patterns=["skip"])
+    done = say(program, at("ask", program), "skip", reply("skip", "Booked!"))
+    assert (done.session.state, done.text) == ("ask", "I am sorry, I cannot go on without that.\n\nWhat now?")
+    assert say(program, at("ask_all", program), "skip", reply("skip", "ok")).session.state == "ask"
+
+
 def test_leaving_an_answer_out_does_not_end_a_conversation_that_has_another_way() -> None:
     states = {**STATES, "name": {**STATES["name"], "transitions": [*STATES["name"]["transitions"],
               {"target_state": "done", "description": "The user wants to leave"}]}}  # fmt: skip

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.reply_schema import from_strict, pairs, reply_schema, strict
+from llm_fsm.reply_schema import from_strict, meant_by, pairs, reply_schema, strict
 from llm_fsm.shapes import compile_shape
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
@@ -106,6 +106,26 @@ def test_key_schemas_become_nullable_and_leave_words_and_bounds_to_the_prompt(
 )
 def test_strict_forms_are_read_back(schema: dict[str, Any], sent: Any, meant: Any) -> None:
     assert from_strict(schema, sent) == meant
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "meant"),
+    [
+        ({"type": "integer"}, "3", 3),
+        ({"type": "number"}, " 2.5 ", 2.5),
+        ({"type": "boolean"}, "True", True),
+        ({"type": "array"}, '["a", 1]', ["a", 1]),
+        ({"enum": ["single", "double"]}, "Double ", "double"),
+        ({"enum": ["a", "A"]}, "a ", None),
+        ({"type": "integer"}, "three", None),
+        ({"type": "boolean"}, "yes", None),
+        ({"type": "string"}, 12, None),
+        ({"type": "integer"}, True, None),
+    ],
+)
+def test_what_a_text_says_in_another_form(schema: dict[str, Any], sent: Any, meant: Any) -> None:
+    assert meant_by(schema, sent) == meant
+    assert type(meant_by(schema, sent)) is type(meant)
 
 
 def test_pairs_are_lists_of_key_and_value_only() -> None:

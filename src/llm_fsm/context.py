@@ -23,7 +23,7 @@ from llm_fsm.conditions import look_up
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.names import KEY_PATTERN
-from llm_fsm.reply_schema import from_strict, pairs
+from llm_fsm.reply_schema import from_strict, meant_by, pairs
 from llm_fsm.shapes import Shape, compile_shape
 
 EXTRA = "_extra"
@@ -204,12 +204,22 @@ class _Update:
             self.refuse(key, str(fault), told=True)
             return
         reason = self.keys.fault(key, plain)
+        if reason is not None and (meant := self.meant(key, plain)) is not None:
+            reason, plain = None, meant
         if reason is not None:
             self.refuse(key, reason, told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
             self.values[key] = plain
+
+    def meant(self, key: str, value: object) -> Any:
+        """What a refused value says in the form that its schema asks for; None where it says nothing that fits."""
+        try:
+            found = _bounded(meant_by(self.keys.schema(key), value))
+        except ValueFault:
+            return None
+        return found if found is not None and self.keys.fault(key, found) is None else None
 
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
         """Put a value under `_extra`; `named` when the reply itself put it there."""
@@ -268,19 +278,9 @@ def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:
         if value is None:
             continue
         if keys.declared and keys.writable(key) and update.get(key) is None:
-            sorted_.take(key, _meant(keys.schema(key), value))
+            sorted_.take(key, value)
         else:
             sorted_.keep_aside(key, value, named=True)
-
-
-def _meant(schema: Mapping[str, Any], value: object) -> object:
-    """A value of a key that stood under `_extra`, where strict modes allow text alone."""
-    if not isinstance(value, str) or schema.get("type", "string") == "string" or "enum" in schema:
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
 
 
 def _cleared(update: _Update, names: object) -> tuple[str, ...]:

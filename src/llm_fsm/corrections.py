@@ -55,7 +55,7 @@ def correction(
                 state=state,
                 past=past,
                 dropped=_dropped(program, past, left, starts, changed),
-                on=_onward(plan, starts, new),
+                on=onward(plan, starts, new),
             )
     return None
 
@@ -86,7 +86,7 @@ def own_moves(plan: StatePlan) -> tuple[Move, ...]:
     )
 
 
-def _onward(plan: StatePlan, starts: Sequence[Move], new: Mapping[str, Any]) -> Move | None:
+def onward(plan: StatePlan, starts: Sequence[Move], new: Mapping[str, Any]) -> Move | None:
     """The move that is left where all is known that the state collects, and it is said by conditions."""
     guarded = [move for move in starts if not move.judged]
     if plan.kind != "converse" or missing(new, plan.collects) or len({move.target for move in guarded}) != 1:

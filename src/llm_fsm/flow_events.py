@@ -14,8 +14,8 @@ class FlowPushed(Event):
     """The state was put on the stack, to come back to. `kind`: subflow or digression.
 
     A subflow begins the definition `flow` in its state `entered`, with a `context` of its own; `sources`: key to
-    who once wrote its value. A digression stays in its definition; `asked`: what the user was asked last, `wanted`: for
-    which keys.
+    who once wrote its value. A digression stays in its definition and begins in `entered`; `asked`: what the user was
+    asked last, `wanted`: for which keys.
     """
 
     kind: str

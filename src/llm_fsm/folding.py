@@ -220,8 +220,9 @@ def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
         main = not session.aside()
         before = session.context if main else {}
         frame = Frame(
-            kind="digression", kept=kept, asked=event.asked, wanted=event.wanted, main=main, before=before
-        )
+            kind="digression", kept=kept, asked=event.asked, wanted=event.wanted, main=main, before=before,
+            entered=event.entered,
+        )  # fmt: skip
         return changed(session, stack=(*session.stack, frame))
     kept = {name: getattr(session, name) for name in OF_FLOW}
     return changed(

@@ -101,8 +101,8 @@ class Moving(Nested):
             if (yield from self.reconsider(self.resume(move.target, place))):
                 return
         else:
-            if move.returns:
-                self.leave_open()
+            if move.returns and not self.session.is_in(move.target):
+                self.leave_open(move.target)
             exhausted = move.pointer.endswith("/on_exhausted")
             self.note(
                 ev.StateEntered(
@@ -159,14 +159,18 @@ class Moving(Nested):
         )
         return frame
 
-    def leave_open(self) -> None:
-        """Put the current state on the stack, to come back to."""
+    def leave_open(self, entered: str = "") -> None:
+        """Put the current state on the stack, to come back to. `entered`: the digression that begins."""
         here, asked, wanted = self.session.state, self.last_words(), self.asked_for()
-        self.note(fe.FlowPushed(kind="digression", state=here, asked=asked, wanted=wanted))
+        self.note(fe.FlowPushed(kind="digression", state=here, entered=entered, asked=asked, wanted=wanted))
 
     def last_words(self) -> str:
-        """What was said last in the current flow, as far as the history keeps it."""
-        return self.session.window[-1][1] if self.session.window else ""
+        """What was said last in the current flow, before any misses, as far as the history keeps it."""
+        session = self.session
+        back = 1
+        if session.misses is not None and session.misses[1] >= session.turn - 1:
+            back += session.misses[0] - (session.misses[1] == session.turn)
+        return session.window[-back][1] if back <= len(session.window) else ""
 
     def asked_for(self) -> tuple[str, ...]:
         """The keys that the user was asked for here, before this turn."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.corrections import Correction, correction, own_moves
+from llm_fsm.corrections import Correction, correction, onward, own_moves
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.foresight import Outlook
 from llm_fsm.patterns import end_of, words_of
@@ -150,6 +150,8 @@ class Repairing(Speaking):
         """Leave out what is asked here, and go on where one way is open without it."""
         keys, data, flow = self.lacking(), self.session.data(), self.session.flow
         moves = [move for move in own_moves(self.plan) if not move.returns and verdict(move, data).holds]
+        if not keys:  # then what is asked is for words to tell, and leaving it out is not saying them
+            moves = [move for move in moves if not (move.judged and (move.description or move.guards))]
         past = {state for state, _ in self.session.path}
         targets = list(dict.fromkeys(move.target for move in moves if move.target not in past))
         going_on = [name for name in targets if self.program.states[name].kind != "final"]
@@ -233,7 +235,10 @@ class Repairing(Speaking):
     # -- corrections
 
     def corrected(self, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
-        """Note which earlier answers a reply changed, and go back where the way depends on them; True when it did."""
+        """Note which earlier answers a reply changed, and go back where the way depends on them.
+
+        True when that was all; False where what the reply picks is to be looked at still.
+        """
         session = self.session
         changed = tuple(
             key
@@ -252,28 +257,47 @@ class Repairing(Speaking):
         if found is None or reply.target in found.past:
             self.note(fe.Corrected(keys=changed, named=named))
             return False
-        yield from self.go_back(found, reply, changed)
-        return True
+        return (yield from self.go_back(found, reply, changed))
 
-    def go_back(self, found: Correction, reply: Reply, changed: tuple[str, ...]) -> Run:
-        """Turn back in the midst of a reply: say what of it still holds, and ask what is open there."""
-        named, here = reply.target == "correct", self.session.state
+    def go_back(
+        self, found: Correction, reply: Reply, changed: tuple[str, ...]
+    ) -> Generator[Effect, Result, bool]:
+        """Turn back in the midst of a reply: say what of it still holds, and ask what is open there.
+
+        False, and nothing said, where the new way leads to the same place, and the reply picks a way on from there.
+        """
+        named, here, first = reply.target == "correct", self.session.state, len(self.said)
         yield from self.turn_back(found, changed, named=named)
-        spoken = reply.message if named or reply.target == here else ""
-        piece = self.program.patterns.get("correct")
-        self.said.append(spoken if piece is None else words_of(piece, "correct", {"words": spoken}))
         flow = self.session.flow
         if found.on is not None:
             yield from self.enter(found.on, "correct")
         yield from self.settle()
+        while (move := self.answered_now()) is not None and (yield from self.step(move, "correct")):
+            yield from self.settle()
+        if not (named or self.stopped or self.paused) and self.here == (flow, here) != (flow, reply.target):
+            del self.said[first:]
+            return False
+        spoken = reply.message if named or reply.target in (here, self.plan.id) else ""
+        piece = self.program.patterns.get("correct")
+        self.said.insert(first, spoken if piece is None else words_of(piece, "correct", {"words": spoken}))
         if self.plan.id == found.state:
             self.say_fixed()
         if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":
             yield from self.complete_words(frozenset())
         elif named:
             self.ask_again("")
-        elif self.plan.fixed is None:
+        elif self.plan.fixed is None and not (reply.target == self.plan.id and reply.message):
             self.said.append(self.own_question(sorry=False))
+        return True
+
+
+    def answered_now(self) -> Move | None:
+        """The way on from a state whose questions this very message has answered, where conditions leave one."""
+        session, plan = self.session, self.plan
+        if not plan.collects or any(session.origins.get(key, (0, ""))[0] != session.turn for key in plan.collects):
+            return None
+        data = session.data()
+        return onward(plan, [move for move in own_moves(plan) if verdict(move, data).holds], data)
 
 
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:

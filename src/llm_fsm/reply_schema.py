@@ -110,6 +110,24 @@ def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any
     return value
 
 
+def meant_by(schema: Mapping[str, Any], value: object) -> Any:
+    """What a text says in another form: as JSON, or as a word of an enum in other letters.
+
+    None where it says nothing else. Whether it fits is for the schema to tell.
+    """
+    if not isinstance(value, str):
+        return None
+    text, enum = value.strip(), schema.get("enum")
+    words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
+    same = [word for word in words if word.casefold() == text.casefold()]
+    if same:
+        return same[0] if len(same) == 1 else None
+    try:
+        return json.loads(text.lower() if text in ("True", "False") else text)
+    except (ValueError, RecursionError):
+        return None
+
+
 def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
     found = properties.get(name)
     return found if isinstance(found, Mapping) else {}

@@ -64,6 +64,7 @@ class Frame:
 
     `asked`: what the user was asked last there, to be asked again; `wanted`: the keys that were asked for; `main`:
     the way of the conversation was left and not another digression; `before`: the answers so far, where it was.
+    `entered`: where a digression began.
     """
 
     kind: Literal["subflow", "digression"]
@@ -72,6 +73,7 @@ class Frame:
     wanted: tuple[str, ...] = ()
     main: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
+    entered: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -146,6 +148,10 @@ class Session:
     def aside(self) -> bool:
         """True in a digression, false on the way of the definition at work, whatever else is open."""
         return any(self.stack[number].main for number in self.open_frames())
+
+    def is_in(self, digression: str) -> bool:
+        """True in the digression that began in this state, with no other begun in it."""
+        return self.aside() and self.stack[-1].entered == digression
 
     def system_names(self) -> dict[str, Any]:
         """The read-only names that conditions, prompts, handlers and fixed replies may use."""
