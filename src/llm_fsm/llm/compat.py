@@ -7,7 +7,6 @@ followed, and nothing about the conversation but its messages is sent.
 from __future__ import annotations
 
 import asyncio
-import io
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
@@ -24,6 +23,7 @@ from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.chunks import Chunks, EventLines
 from llm_fsm.llm.completion import error_line, no_completion, parse_completion, parse_payload, read_completion
 from llm_fsm.llm.modes import FORM_STATUS, NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
+from llm_fsm.llm.post import Answer, Post, checked_headers
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
@@ -40,8 +40,6 @@ MAX_ERROR = 2**16
 _PATH = "/chat/completions"
 _PARTING = 0.05
 """Seconds that an answer may take to end after its last chunk."""
-_LARGE = 2**20  # aiohttp warns about larger bodies that are given as bytes
-_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=None)
 _ENCODE = json.JSONEncoder(ensure_ascii=True).encode
 
 
@@ -56,7 +54,7 @@ class _Asked(NamedTuple):
 class _Arriving:
     """An answer that arrives in chunks, or, from a server that does not stream, as a whole."""
 
-    def __init__(self, response: aiohttp.ClientResponse, asked: _Asked) -> None:
+    def __init__(self, response: Answer, asked: _Asked) -> None:
         self.asked = asked
         self._response = response
         self._events = EventLines()
@@ -69,7 +67,7 @@ class _Arriving:
     async def begin(self) -> None:
         """Wait for the first piece of the reply's text. Raises ModelError where the answer is none."""
         if self._response.content_type != "text/event-stream":
-            self._whole = parse_payload(await _read(self._response, MAX_ANSWER))
+            self._whole = parse_payload(await self._response.read(MAX_ANSWER))
             self.reply(attempts=0, seconds=0.0)
             return
         while not self._first and not self._over:
@@ -121,10 +119,7 @@ class _Arriving:
 
     def close(self) -> None:
         """Give the connection back, or close it where the answer was not read to its end."""
-        if self._response.content.at_eof():
-            self._response.release()
-        else:
-            self._response.close()
+        self._response.close()
 
 
 class CompatLLM:
@@ -150,16 +145,14 @@ class CompatLLM:
         self._model = model
         self._url, self._where = _endpoint(base_url)
         self._key = _checked_key(api_key)
-        self._headers = _headers(self._key, headers or {})
+        self._headers = checked_headers(_headers(self._key, headers or {}))
         policy = retry or RetryPolicy()
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
         self._pacing = pacing or Pacing()
         self._counts = True
         """Whether the server takes the wish for token counts in a stream, as far as is known."""
         self._modes = ReplyModes(both=self._url.host == "api.openai.com")
-        self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
-            WeakKeyDictionary()
-        )
+        self._posts: WeakKeyDictionary[asyncio.AbstractEventLoop, Post] = WeakKeyDictionary()
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the server: again where that may help, in a plainer form where it rejects the form."""
@@ -206,11 +199,10 @@ class CompatLLM:
 
     async def _open(self, body: bytes, asked: _Asked, seconds: float) -> _Arriving:
         """A reply of which the first piece has come."""
-        data = body if len(body) < _LARGE else io.BytesIO(body)
         arriving: _Arriving | None = None
         try:
             async with asyncio.timeout(seconds):
-                response = await self._session().post(self._url, data=data, allow_redirects=False)
+                response = await self._post().send(body)
                 arriving = _Arriving(response, asked)
                 failure = None if response.status == 200 else await self._failure(response, asked)
                 if failure is None:
@@ -231,23 +223,22 @@ class CompatLLM:
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop."""
-        session = self._sessions.pop(asyncio.get_running_loop(), None)
-        if session is not None:
-            await session.close()
+        post = self._posts.pop(asyncio.get_running_loop(), None)
+        if post is not None:
+            await post.close()
 
     async def _send(self, body: bytes, asked: _Asked, retries: Retries, seconds: float) -> ModelReply:
-        data = body if len(body) < _LARGE else io.BytesIO(body)
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self._session().post(self._url, data=data, allow_redirects=False) as response,
-            ):
-                if response.status != 200:
-                    raise await self._failure(response, asked)
-                answer = await _read(response, MAX_ANSWER + 1)
-                if len(answer) > MAX_ANSWER:
+            async with asyncio.timeout(seconds):
+                response = await self._post().send(body)
+                try:
+                    if response.status != 200:
+                        raise await self._failure(response, asked)
+                    answer = await response.read(MAX_ANSWER + 1)
+                finally:
                     response.close()
-                    raise no_completion(f"more than {MAX_ANSWER} bytes")
+            if len(answer) > MAX_ANSWER:
+                raise no_completion(f"more than {MAX_ANSWER} bytes")
         except TimeoutError as error:
             raise ModelError(
                 f"{self._where} gave no answer within {seconds:.3g} s", retryable=True
@@ -263,23 +254,16 @@ class CompatLLM:
             tools=asked.tools,
         )
 
-    def _session(self) -> aiohttp.ClientSession:
+    def _post(self) -> Post:
         loop = asyncio.get_running_loop()
-        session = self._sessions.get(loop)
-        if session is None:
-            session = self._sessions[loop] = aiohttp.ClientSession(
-                connector=aiohttp.TCPConnector(limit=0),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                headers=self._headers,
-                timeout=_NO_TIMEOUT,
-            )
-        return session
+        post = self._posts.get(loop)
+        if post is None:
+            post = self._posts[loop] = Post(self._url, self._headers)
+        return post
 
-    async def _failure(self, response: aiohttp.ClientResponse, asked: _Asked) -> ModelError:
+    async def _failure(self, response: Answer, asked: _Asked) -> ModelError:
         status = response.status
-        body = (await _read(response, MAX_ERROR)).decode("utf-8", "replace")
-        if len(body) >= MAX_ERROR:
-            response.close()
+        body = (await response.read(MAX_ERROR)).decode("utf-8", "replace")
         said = self._hide(error_line(body))
         if status in {401, 403}:
             asks = "refuses the key" if self._key else "asks for a key"
@@ -333,15 +317,6 @@ def _message(message: LLMMessage) -> str:
     if message.tool_calls or message.tool_call_id:
         return _ENCODE(message_json(message))
     return f'{{"role":"{message.role}","content":{_ENCODE(message.content)}}}'
-
-
-async def _read(response: aiohttp.ClientResponse, limit: int) -> bytes:
-    """The body, or its beginning of at least `limit` bytes when it is longer."""
-    parts, size = [], 0
-    while size < limit and not response.content.at_eof():
-        parts.append(await response.content.readany())
-        size += len(parts[-1])
-    return b"".join(parts)
 
 
 def _endpoint(base_url: str) -> tuple[URL, str]:
