@@ -136,6 +136,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "reply_schema",
         "session",
         "shapes",
+        "soundness",
         "tokens",
         "tool_calls",
         "tool_formats",

@@ -156,6 +156,17 @@ async def test_a_text_is_read_with_suspicion():
         await take_in(store, changed(definition_document={}), "d")
     with pytest.raises(ValueError, match="no records"):
         await take_in(store, changed(records=[]), "d")
+    whole = json.loads(text)
+    with pytest.raises(ValueError, match="changed since: its records do not lead to its session: state differ"):
+        await take_in(store, changed(session={**whole["session"], "state": "ask"}), "d")
+    with pytest.raises(ValueError, match=r"changed since: its session cannot be used: session.window\[0\] is not text"):
+        await take_in(store, changed(session={**whole["session"], "window": [[1, 2]]}), "d")
+    with pytest.raises(ValueError, match=r"its 'turn' is \[\]"):
+        await take_in(store, changed(session={**whole["session"], "turn": []}), "d")
+    with pytest.raises(ValueError, match="Infinity is no number"):
+        await take_in(store, changed(session={**whole["session"], "time": float("inf")}), "d")
+    with pytest.raises(ValueError, match="1e400 is no number"):
+        await take_in(store, text.replace('"time":', '"time":1e400,"was":'), "d")
     assert await store.load("d") is None
 
 
@@ -258,7 +269,33 @@ async def test_the_doctor_does_not_take_a_turn_in_between_for_damage():
     assert (await store.load("c")).version == 3
 
 
-@pytest.mark.parametrize("created", [1e300, float("nan"), -1, True, "1"])
+async def test_a_session_that_was_damaged_in_the_store_is_not_played(tmp_path):
+    store = await damaged(
+        tmp_path, "UPDATE conversations SET session = json_set(session, '$.turn', 'x') WHERE id = 'a'"
+    )
+    with pytest.raises(UnreadableError, match="its 'turn' is 'x'"):
+        await machine(store).resume("a")
+    assert [(found.conversation_id, "its 'turn' is 'x'" in found.what) for found in await examine(store)] == [
+        ("a", True)
+    ]
+    await store.close()
+
+
+async def test_an_answer_to_a_conversation_in_a_state_that_its_definition_lacks_is_refused():
+    waiting = {"kind": "wait", "purpose": "Wait.", "transitions": [{"target_state": "end"}]}
+    document = {"name": "w", "initial_state": "here", "states": {"here": waiting, "end": {"kind": "final"}}}
+    made = AsyncMachine.from_dict(document, model=ScriptedLLM([]))
+    await made.run(conversation_id="c")
+    document = json.loads(await export(made.store, "c"))
+    for part in (document["session"], document["session"]["pause"], document["records"][0]["events"][0]):
+        part["state"] = "gone"
+    document["records"][1]["events"][-1]["state"] = "gone"
+    await take_in(made.store, json.dumps(document), "d")
+    with pytest.raises(ConversationConflict, match="in state 'gone', which the definition 'w' does not have"):
+        await made.answer("d", 1)
+
+
+@pytest.mark.parametrize("created", [1e300, -1, True, "1"])
 async def test_a_time_that_no_calendar_has_is_not_taken_in(created):
     store = MemoryStore()
     await talked(store)
@@ -278,5 +315,8 @@ async def test_records_that_do_not_fit_together_are_a_complaint(tmp_path):
         "UPDATE records SET record = json_set(record, '$.events[0].context', 5) WHERE rowid = 1",
     )
     (found,) = await examine(store)
-    assert (found.conversation_id, "its records do not" in found.what) == ("a", True)
+    assert (found.conversation_id, found.what) == (
+        "a",
+        "record 1 cannot be used: record.events[0].context is not an object",
+    )
     await store.close()

@@ -56,15 +56,20 @@ def admit(program: Program, session: Session) -> None:
     """Raise where a conversation cannot take a message on this machine."""
     if session.ended:
         raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
-    if not program.knows(session):
-        raise ConversationConflict(
-            f"conversation {session.conversation_id!r} is in state {session.state!r}, which the definition "
-            f"{program.definition.name!r} does not have; open it with the definition it was started with"
-        )
+    check_known(program, session)
     if session.pause is not None:
         raise ConversationConflict(
             f"conversation {session.conversation_id!r} waits for {session.pause.what!r} "
             f"({session.pause.kind}) and takes no message until it is answered"
+        )
+
+
+def check_known(program: Program, session: Session) -> None:
+    """Raise ConversationConflict where a conversation is in a state that a machine does not have."""
+    if not program.knows(session):
+        raise ConversationConflict(
+            f"conversation {session.conversation_id!r} is in state {session.state!r}, which the definition "
+            f"{program.definition.name!r} does not have; open it with the definition it was started with"
         )
 
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.admission import admit, checked_id, checked_message, expected, fitting
+from llm_fsm.admission import admit, check_known, checked_id, checked_message, expected, fitting
 from llm_fsm.closing import close_conversation, close_forgotten
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
@@ -190,6 +190,7 @@ class Engine:
             session = held.session
             turn.host = edition
             pause = expected(session, pause_id)
+            check_known(edition.program, session)
             plain = fitting(pause, value)
             identity = {"kind": "answer", "id": pause.id, "value": plain, "request_id": request_id}
             given = Answer(value=plain, time=await turn.open(identity, now), request_id=request_id)

@@ -33,6 +33,16 @@ _OF_WORK: Mapping[str, Any] = {
     "silence": None,
 }
 """Fields that stand in the JSON form only where they differ from these."""
+_TEXT, _TEXT_OR_NULL, _WHOLE, _OBJECT = (str,), (str, type(None)), (int,), (dict,)
+_TYPES: Mapping[str, tuple[type, ...]] = {
+    **dict.fromkeys(("conversation_id", "definition", "state", "summary", "flow"), _TEXT),
+    **dict.fromkeys(("previous_state", "user_input", "outcome"), _TEXT_OR_NULL),
+    **dict.fromkeys(("turn", "turns_in_state"), _WHOLE),
+    **dict.fromkeys(("context", "memory", "shared", "spent"), _OBJECT),
+    "time": (float, int),
+    "ended": (bool,),
+}
+"""What plain fields are in the JSON form. Looked at in every turn, so no deeper; `soundness` looks at everything."""
 OF_PLACE = ("state", "previous_state", "turns_in_state")
 OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path")
 """What a digression comes back to, and what a subflow does: what each definition has of its own."""
@@ -211,6 +221,9 @@ def from_dict(document: Mapping[str, Any]) -> Session:
             "use the version that wrote it, or a newer one"
         )
     values = _fields({key: value for key, value in document.items() if key != "format"})
+    for name, types in _TYPES.items():
+        if name in values and type(values[name]) not in types:
+            raise UnreadableError(f"a stored conversation is damaged: its {name!r} is {values[name]!r:.50}")
     if (work := values.get("work")) is not None:
         values["work"] = _work(work)
     if (pause := values.get("pause")) is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -19,6 +20,7 @@ from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
 from llm_fsm.running import due_rows
 from llm_fsm.session import Session
+from llm_fsm.soundness import record_fault, session_fault
 from llm_fsm.stores.base import Commit, Listed, Loaded, Store, kept_definition
 
 FORMAT = 1
@@ -67,7 +69,7 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
     id that exists.
     """
     try:
-        document = json.loads(text)
+        document = json.loads(text, parse_float=_finite, parse_constant=_finite)
         name = checked_id(conversation_id or document["conversation"], "conversation id")
         if document["format"] != FORMAT:
             raise StoreError(
@@ -91,10 +93,13 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
         raise ValueError("this is no exported conversation: it is nested too deep") from error
     except (KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"this is no exported conversation: {error!r}") from error
-    except ValueError as error:
+    except (ValueError, UnreadableError) as error:
         raise ValueError(f"this is no exported conversation: {error}") from error
     if not records:
         raise ValueError("this is no exported conversation: it has no records")
+    fault = next(iter(_unsound(session, records)), None)
+    if fault is not None:
+        raise ValueError(f"this is no exported conversation, or was changed since: {fault}")
     definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
     if definition is not None and hashlib.sha256(definition.encode()).hexdigest() != pin:
         raise ValueError(
@@ -161,18 +166,29 @@ async def _complaints(store: Store, line: Listed) -> Sequence[str]:
     found = []
     if session.conversation_id != line.conversation_id:
         found.append(f"its session is one of conversation {session.conversation_id!r}")
-    try:
-        again = replay(line.conversation_id, [record for _, record in standing(records)])
-        wrong = _differing(again, session)
-    except (TypeError, ValueError, KeyError, AttributeError) as error:
-        return (f"its records do not fit together: {error}",)
-    if wrong:
-        found.append(f"its records do not lead to its session: {', '.join(wrong)} differ")
+    found += _unsound(session, records)
     if (session.state, session.ended) != (line.state, line.ended):
         found.append("the listing shows another state than the session has")
     if loaded.definition_sha is not None and pinned is None:
         found.append(f"the definition that it is pinned to, {loaded.definition_sha}, is missing")
     return [*found, *await _inbox_complaints(store, line.conversation_id, list(zip(texts, records, strict=True)))]
+
+
+def _unsound(session: Session, records: Sequence[TurnRecord]) -> Sequence[str]:
+    """Why a session and its records cannot be what this package wrote; nothing where they may be."""
+    for number, record in enumerate(records, 1):
+        fault = record_fault(record)
+        if fault is not None:
+            return (f"record {number} cannot be used: {fault}",)
+    fault = session_fault(session)
+    if fault is not None:
+        return (f"its session cannot be used: {fault}",)
+    try:
+        again = replay(session.conversation_id, [record for _, record in standing(records)])
+    except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
+        return (f"its records do not fit together: {error}",)
+    wrong = _differing(again, session)
+    return (f"its records do not lead to its session: {', '.join(wrong)} differ",) if wrong else ()
 
 
 def _differing(one: Session, other: Session) -> Sequence[str]:
@@ -253,6 +269,14 @@ async def _keep(
                 definition_text=pinned,
             )
         )
+
+
+def _finite(given: str) -> float:
+    """A number of a JSON text. Raises ValueError for NaN and for what is no finite number."""
+    number = float(given)
+    if not math.isfinite(number):
+        raise ValueError(f"{given:.20} is no number that JSON can hold")
+    return number
 
 
 def _moment(given: object) -> float:
