@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,8 +14,7 @@ from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.messages import Message, Paused, Usage
 from llm_fsm.names import Kind
 from llm_fsm.records import transcript
-from llm_fsm.running import Outcome, due_rows
-from llm_fsm.session import Session
+from llm_fsm.running import Outcome, Seen, due_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +68,7 @@ def turn_of(outcome: Outcome) -> Turn:
         state=session.state,
         previous_state=_left(entered[0]) if entered else session.state,
         moved=bool(entered),
-        context=session.root_context(),
+        context=dict(session.root_context()),
         ended=session.ended,
         paused=session.pause,
         request_id=_request_id(record.events),
@@ -128,9 +127,9 @@ class TurnStream:
 class AsyncConversation:
     """One conversation. `state`, `context`, `ended` are as of the last turn made here, or of `refresh`."""
 
-    def __init__(self, engine: Engine, session: Session, greeting: str) -> None:
+    def __init__(self, engine: Engine, seen: Seen, greeting: str) -> None:
         self._engine = engine
-        self._session = session
+        self._session, self._text = seen
         self.greeting = greeting
 
     @property
@@ -192,7 +191,7 @@ class AsyncConversation:
 
     async def refresh(self) -> None:
         """Read what other processes may have done."""
-        self._session = await self._engine.load(self.id)
+        self._session, self._text = await self._engine.load(self.id), ""
 
     async def send(self, text: str, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it.
@@ -200,20 +199,28 @@ class AsyncConversation:
         Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
         StoreError; after any of them nothing has changed and the same message may be sent again.
         """
-        return await self._taken(await self._engine.send(self.id, text, request_id, None))
+        return await self._taken(await self._send(text, request_id, None))
+
+    def _send(
+        self, text: str, request_id: str | None, sink: Callable[[str, Event], None] | None
+    ) -> Coroutine[Any, Any, Outcome]:
+        return self._engine.send(self.id, text, request_id, sink, Seen(self._session, self._text))
+
+    def _saw(self, outcome: Outcome) -> None:
+        self._session, self._text = outcome.session, outcome.text
 
     async def _taken(self, outcome: Outcome) -> Turn:
         if outcome.again:  # an old turn tells nothing of where the conversation is now
             await self.refresh()
         else:
-            self._session = outcome.session
+            self._saw(outcome)
         return turn_of(outcome)
 
     def stream(self, text: str, *, request_id: str | None = None) -> TurnStream:
         """Like `send`, as a stream of events."""
 
         async def run(sink: Callable[[str, Event], None]) -> Turn:
-            return await self._taken(await self._engine.send(self.id, text, request_id, sink))
+            return await self._taken(await self._send(text, request_id, sink))
 
         return TurnStream(run)
 
@@ -250,8 +257,8 @@ class AsyncConversation:
 
     async def end(self) -> None:
         """Close the conversation for good."""
-        self._session = (await self._engine.end(self.id)).session
+        self._saw(await self._engine.end(self.id))
 
     async def undo(self) -> None:
         """Take the last turn back, as an event on record. Raises ConversationConflict when there is none."""
-        self._session = (await self._engine.undo(self.id)).session
+        self._saw(await self._engine.undo(self.id))

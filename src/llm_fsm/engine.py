@@ -34,7 +34,7 @@ from llm_fsm.observers import Observer
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
-from llm_fsm.running import Held, Outcome, Running, is_due
+from llm_fsm.running import Held, Outcome, Running, Seen, is_due
 from llm_fsm.session import Session, to_dict
 from llm_fsm.stores.base import Loaded
 from llm_fsm.turn import apologise, begin, begin_answer, begin_due, begin_run, begin_start
@@ -100,15 +100,20 @@ class Engine:
         return outcome
 
     async def send(
-        self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None
+        self,
+        conversation_id: str,
+        text: str,
+        request_id: str | None,
+        sink: Observer | None,
+        seen: Seen | None = None,
     ) -> Outcome:
-        """Take one message. The same request id gives the recorded turn."""
+        """Take one message. The same request id gives the recorded turn. `seen` is not read again if it still holds."""
         heard = Heard(text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
         turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink)
         async with turn.lock():
-            held, recorded = await self._held(conversation_id, request_id)
+            held, recorded = await self._held(conversation_id, request_id, seen)
             if recorded is not None:
                 again = await message_again(self.store, held.session, heard, recorded)
                 turn.tell_again(again.record.events)
@@ -280,12 +285,14 @@ class Engine:
 
     # -- behind them
 
-    async def _held(self, conversation_id: str, request_id: str | None = None) -> tuple[Held, str | None]:
+    async def _held(
+        self, conversation_id: str, request_id: str | None = None, seen: Seen | None = None
+    ) -> tuple[Held, str | None]:
         """A conversation as loaded, and the record that answers the request id already."""
         loaded = await self.store.load(conversation_id, request_id)
         if loaded is None:
             raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-        return _held(loaded), loaded.recorded
+        return _held(loaded, seen), loaded.recorded
 
     async def _last(self, conversation_id: str) -> TurnRecord:
         """The last record of a turn; carrying a conversation over is none."""
@@ -358,8 +365,10 @@ class Engine:
         return outcome
 
 
-def _held(loaded: Loaded) -> Held:
-    return Held(session=parse_session(loaded.session), version=loaded.version, pinned=loaded.definition_sha)
+def _held(loaded: Loaded, seen: Seen | None = None) -> Held:
+    text = loaded.session
+    session = seen.session if seen is not None and seen.text == text else parse_session(text)
+    return Held(session=session, version=loaded.version, pinned=loaded.definition_sha)
 
 
 def _after_turn(held: Held, outcome: Outcome | None) -> Held:

@@ -36,6 +36,7 @@ from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, publish
 from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import parse
+from llm_fsm.running import Seen
 from llm_fsm.shipped import pattern_piece, prompt_sources
 from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
@@ -172,7 +173,7 @@ class AsyncMachine:
         )
         await self._engine.look()
         outcome = await self._engine.start(opening, hear)
-        return AsyncConversation(self._engine, outcome.session, outcome.record.text)
+        return AsyncConversation(self._engine, Seen(outcome.session, outcome.text), outcome.record.text)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
         """Go on with a conversation of any process, any day. Raises ConversationNotFound.
@@ -185,7 +186,7 @@ class AsyncMachine:
             session = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
-        return AsyncConversation(self._engine, session, greeting)
+        return AsyncConversation(self._engine, Seen(session), greeting)
 
     # -- runs without a user
 

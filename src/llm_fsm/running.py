@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from llm_fsm import events as ev
 from llm_fsm.effects import (
@@ -44,7 +44,7 @@ from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.observers import Observer
 from llm_fsm.progress import TICK
 from llm_fsm.records import Kind, TurnRecord, dump, dump_session
-from llm_fsm.session import Session
+from llm_fsm.session import Session, is_closed
 from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tool_batch import Perform
 from llm_fsm.toolbox import Toolbox
@@ -62,6 +62,8 @@ class Outcome:
     session: Session
     again: bool = False
     """Given out before: the answer to a request id that is known already."""
+    text: str = ""
+    """What was written of the session; "" where reading it again is the only safe way to have it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,13 @@ class Held:
     session: Session
     version: int
     pinned: str | None = None
+
+
+class Seen(NamedTuple):
+    """A session as a caller had it last, and what was stored of it then; "" where that is not known."""
+
+    session: Session
+    text: str = ""
 
 
 class Host(Protocol):
@@ -329,13 +338,14 @@ class Running:
     ) -> Outcome:
         """Write the turn that took a conversation from where it was held to `session`."""
         own = session.definition == self.host.identity
+        text = dump_session(session)
         record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         posted = self.host.outgoing(record, session, held.version + 1)
         await self.host.store.save(
             Commit(
                 conversation_id=self.id,
                 expected=held.version,
-                session=dump_session(session),
+                session=text,
                 record=dump(record),
                 request_id=request_id,
                 definition=self.host.name,
@@ -350,7 +360,7 @@ class Running:
         )
         if posted:
             self.host.committed(self.id)
-        return Outcome(record=record, session=session)
+        return Outcome(record=record, session=session, text=text if is_closed(session) else "")
 
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:

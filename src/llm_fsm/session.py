@@ -180,6 +180,19 @@ class Session:
         return {**self.context, **self.system_names()}
 
 
+_SCALARS = frozenset((str, int, float, bool, type(None)))
+
+
+def is_closed(session: Session) -> bool:
+    """True where nobody who was given a part of a session can change it: no part of it holds lists or objects.
+
+    Of work only the summary and what was used stand in such a session.
+    """
+    if session.memory or session.shared or session.work or session.pause or session.stack:
+        return False
+    return all(type(value) in _SCALARS for value in (session.input, *session.context.values()))
+
+
 def to_dict(session: Session) -> dict[str, Any]:
     """The JSON form of a session, with the number of its format. What belongs to work only where it is set."""
     document: dict[str, Any] = {
