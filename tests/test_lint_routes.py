@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
+from llm_fsm.lint.routes import routes
+from llm_fsm.lint.subject import Placed, Subject
 
 TOPIC = {"t": {"type": "string", "enum": ["x", "y", "z"]}}
 ANSWER = {"t": {"type": "string", "enum": ["x", "y", "z"], "x-source": "answer"}}
@@ -119,7 +121,8 @@ def test_statements_about_the_end_know_the_way_as_well() -> None:
     assert found_by("property-violated", document) == []
 
 
-def test_too_many_ways_are_judged_without_their_conditions() -> None:
+def fourteen_choices(last: Document) -> Document:
+    """Fourteen decisions in a row, each by a key of its own, and a last one."""
     keys = {f"k{n}": {"type": "string", "enum": ["a", "b"]} for n in range(14)}
     states: dict[str, Any] = {"start": {"purpose": "Ask", "transitions": [to("d0")]}}
     for n in range(14):
@@ -127,7 +130,23 @@ def test_too_many_ways_are_judged_without_their_conditions() -> None:
             to(f"d{n + 1}" if n < 13 else "last", when({"==": [{"var": f"k{n}"}, value]})) for value in "ab"
         ]
         states[f"d{n}"] = {"kind": "decide", "transitions": choice}
-    states["last"] = {"kind": "decide", "transitions": [to("bad", when({"==": [{"var": "k0"}, "c"]})), to("bye")]}
-    document = machine(states, keys, properties=[{"never": "bye"}])
+    states["last"] = {"kind": "decide", "transitions": [to("bad", last), to("bye")]}
+    return machine(states, keys, properties=[{"never": "bye"}])
+
+
+def stops(document: Document) -> int:
+    return len(routes(Subject(Placed("", document))).travelled.known)
+
+
+def test_too_many_ways_are_judged_without_their_conditions() -> None:
+    document = fourteen_choices(when({"and": [{"==": [{"var": f"k{n}"}, "a"]} for n in range(14)]}))
+    assert stops(document) == 0
     assert len(found_by("property-violated", document)) == 1
     assert found_by("closed-on-every-way", document) == []
+
+
+def test_ways_are_told_apart_only_by_what_is_asked_again() -> None:
+    places = 1 + 14 + 1 + 2
+    assert stops(fourteen_choices(when({"has_context": "other"}))) == places
+    behind_the_ninth = ["d10", "d11", "d12", "d13", "last"]
+    assert stops(fourteen_choices(when({"==": [{"var": "k9"}, "a"]}))) == places + len(behind_the_ninth)

@@ -15,8 +15,9 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import NamedTuple
 
+from llm_fsm.graph import reversed_graph
 from llm_fsm.lint.cases import ANY, Cases
-from llm_fsm.lint.flow import Flow, flow, mapped, root_of
+from llm_fsm.lint.flow import Flow, flow, root_of
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.subject import Arc, Placed, Subject
 from llm_fsm.lint.values import ValueSet
@@ -25,6 +26,8 @@ Known = Mapping[str, ValueSet]
 
 _MOST_STOPS = 3000
 _MOST_STEPS = 20_000
+_MOST_WEIGHT = 300_000
+"""So many values of keys are carried over steps."""
 _PARTED = "\x00"
 
 
@@ -171,7 +174,8 @@ class Routes:
         queue: deque[tuple[str, str, Known]] = deque([(initial, initial, {})])
         steps: dict[str, list[Step]] = {}
         told: dict[str, Known] = {}
-        total = 0
+        bits, worth = self._bits, self._worth_keeping
+        total = weight = 0
         while queue:
             stop, state, known = queue.popleft()
             steps[stop], told[stop] = [], known
@@ -179,7 +183,8 @@ class Routes:
                 narrowed = _narrowed(known, cases)
                 if narrowed is None:
                     continue
-                kept = {name: values for name, values in narrowed.items() if self._keeps(way.target, name)}
+                wanted = worth[way.target]
+                kept = {name: values for name, values in narrowed.items() if wanted & bits[name]} if wanted else {}
                 mark = (way.target, frozenset(kept.items()))
                 if mark not in names:
                     number = count[way.target]
@@ -188,41 +193,79 @@ class Routes:
                     queue.append((names[mark], way.target, kept))
                 steps[stop].append(way._replace(target=names[mark]))
                 total += 1
-            if len(names) > _MOST_STOPS + len(count) or total > _MOST_STEPS + len(count):
+                weight += len(narrowed)
+            if weight > _MOST_WEIGHT or len(names) > _MOST_STOPS + len(count) or total > _MOST_STEPS + len(count):
                 return None
         return Travelled(steps, told)
 
     @cached_property
-    def _changing(self) -> dict[tuple[str, str], bool]:
-        return {}
+    def _bits(self) -> Mapping[str, int]:
+        """Names that conditions tell something of, to their bits in the sets below."""
+        names: dict[str, int] = {}
+        for ways in self._ways.values():
+            for _, cases in ways:
+                for case in cases or ():
+                    for name in case.sets:
+                        names.setdefault(name, 1 << len(names))
+        return names
 
-    def _keeps(self, state: str, name: str) -> bool:
-        """True when nobody may write a key between the arrival in a state and the next transition."""
-        mark = (state, name)
-        if mark not in self._changing:
-            self._changing[mark] = self._may_change(state, name)
-        return not self._changing[mark]
+    @cached_property
+    def _worth_keeping(self) -> Mapping[str, int]:
+        """State to the names of which it matters, on some way from it, what is known when it is entered."""
+        sources = reversed_graph({name: [way.target for way, _ in ways] for name, ways in self._ways.items()})
+        kept = self._kept
+        found: dict[str, int] = {}
+        for name, ways in self._ways.items():
+            named = {key for _, cases in ways for case in cases or () for key in case.sets}
+            found[name] = kept[name] & sum(self._bits[key] for key in named)
+        queue = list(found)
+        waiting = set(queue)
+        while queue:
+            name = queue.pop()
+            waiting.discard(name)
+            for source in sources[name]:
+                more = found[source] | (kept[source] & found[name])
+                if more != found[source]:
+                    found[source] = more
+                    if source not in waiting:
+                        waiting.add(source)
+                        queue.append(source)
+        return found
 
-    def _may_change(self, state: str, name: str) -> bool:
+    @cached_property
+    def _kept(self) -> Mapping[str, int]:
+        """State to the names that nobody may write between the arrival in it and the next transition."""
         subject = self.ways.subject
-        key = self.ways.declared(name)
-        source = "model" if key is None else subject.source_of(key)
-        if name.startswith("_") or source == "host" or (key is None and subject.keys is not None):
-            return True
-        kind = subject.kind_of(state)
-        if kind == "decide":
-            return False
-        if kind in ("wait", "converse", "task") and not subject.states[state].value.get("execute"):
-            written = {made for made, _ in self._outputs(state)}
-            return (kind == "converse" and source == "model") or bool({name, root_of(name)} & written)
-        return True
+        steady = told = 0
+        parts: dict[str, int] = {}
+        for name, bit in self._bits.items():
+            key = self.ways.declared(name)
+            source = "model" if key is None else subject.source_of(key)
+            if not (name.startswith("_") or source == "host" or (key is None and subject.keys is not None)):
+                steady |= bit
+                told |= bit if source == "model" else 0
+            for part in {name, root_of(name)}:
+                parts[part] = parts.get(part, 0) | bit
+        found: dict[str, int] = {}
+        for state, placed in subject.states.items():
+            kind = subject.kind_of(state)
+            if kind in ("wait", "converse", "task") and not placed.value.get("execute"):
+                changed = told if kind == "converse" else 0
+                for key in self._written.get(state, ()):
+                    changed |= parts.get(key, 0)
+                found[state] = steady & ~changed
+            else:
+                found[state] = steady if kind == "decide" else 0
+        return found
 
-    def _outputs(self, state: str) -> Iterator[tuple[str, str]]:
-        placed = self.ways.subject.states[state]
-        yield from mapped(placed)
-        tools = {tool.name: tool for tool in self.ways.subject.root.members("tools")}
-        for _, name in placed.texts("tools"):
-            yield from mapped(tools[name]) if name in tools else ()
+    @cached_property
+    def _written(self) -> Mapping[str, list[str]]:
+        """State to the keys that its output and its tools set."""
+        found: dict[str, list[str]] = {}
+        for key, setters in self.ways.outputs.items():
+            for state, _ in setters:
+                found.setdefault(state, []).append(key)
+        return found
 
 
 def _other_targets(state: Placed) -> list[str]:
