@@ -90,7 +90,7 @@ def test_a_longer_digression_keeps_its_place_until_it_ends() -> None:
 def test_the_prompt_says_what_a_digression_comes_back_to() -> None:
     begun = asked(reply("help", "What?"))
     done = say(SHOP, begun.session, "prices", reply("help", "Which?"))
-    assert '"then_back_to":{"state":"name","purpose":"Ask for the name"' in done.prompt
+    assert '"then_back_to":{"state":"name","ask_its_question_again":true' in done.prompt
     assert '{"to":"name","desc":"back to what was left open"' in done.prompt
 
 

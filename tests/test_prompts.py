@@ -54,7 +54,7 @@ def test_system_message_is_the_same_in_every_turn_of_every_state() -> None:
     second = say(made, first.session, "n", reply("ask", time="19:30"))
     assert first.requests[0].messages[0] == second.requests[0].messages[0]
     names = [section.name for section in sections(first.requests[0].messages[0].content)]
-    assert names == ["task", "fsm", "persona", "context_keys", "response", "guidelines", "format_rules"]
+    assert names == ["task", "fsm", "persona", "context_keys", "response", "states"]
 
 
 def test_types_formats_and_descriptions_of_keys_are_passed_on_and_host_keys_are_not() -> None:
@@ -73,33 +73,65 @@ def test_user_message_ends_with_the_input_and_has_no_empty_section() -> None:
         "transitions",
         "user_input",
     ]
-    assert prompt.index("<id>ask</id>") < prompt.index("<purpose>Ask for the time</purpose>")
-    assert "One.\nTwo.\nRound to quarters." in prompt
+    assert prompt.startswith("<current_state>\n<id>ask</id>\n")
     assert '[{"user":"half seven"},{"system":"19:30?"}]' in prompt
     assert "<now>1970-01-01T00:33Z Thu</now>" in prompt
     assert "<information_to_collect>time</information_to_collect>" in prompt
     assert prompt.endswith('<user_input>\n"half seven"\n</user_input>\n')
 
 
-def test_transitions_show_conditions_and_what_lies_behind_them() -> None:
+def test_transitions_show_their_conditions_and_what_is_closed() -> None:
     prompt = talk(program(RICH), "m", reply("ask")).prompt
     items = json.loads(prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
     assert items == [
         {
             "to": "done",
             "desc": "Time known",
-            "priority": 5,
-            "conditions": [{"desc": "has a time", "keys": ["time"]}],
-            "there": {"purpose": "Confirm", "instructions": "Repeat the time.", "final": True},
+            "conditions": [{"keys": ["time"]}],
         },
         {"to": "done", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}], "open": False},
     ]
 
 
+def states_shown(states: dict[str, Any], **options: Any) -> str:
+    """What <states> says in the first state."""
+    system: str = talk(machine(states, **options), "m", reply(next(iter(states)))).requests[0].messages[0].content
+    return system.partition("<states>\n")[2].partition("\n</states>")[0]
+
+
+def test_all_states_of_a_small_machine_stand_in_the_system_message() -> None:
+    assert states_shown(RICH["states"]) == (
+        "ask: Asking. Ask for the time. Collects time, vip. One.\n  Two.\n  Round to quarters.\n"
+        "done (final): Confirm. Repeat the time."
+    )
+
+
+def test_instructions_that_states_share_are_said_once() -> None:
+    kind = {"instructions": "Be kind.", "transitions": [{"target_state": "c"}]}
+    states = {"a": {"purpose": "Ask A", **kind}, "b": {"purpose": "Ask B", **kind}, "c": {}}
+    assert states_shown(states) == "a: Ask A.\nb: Ask B.\nc (final)\na, b: Be kind."
+
+
+@pytest.mark.parametrize(
+    ("state", "line"),
+    [
+        ({"purpose": "Go on.", "reply": "Well, go on."}, 'x (final): Added after your message: "Well, go on."'),
+        ({"purpose": "Help", "reply": "One."}, 'x (final): Help. Added after your message: "One."'),
+        ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"}, "x: Work."),
+        ({"kind": "decide", "transitions": [{"target_state": "a"}]}, None),
+    ],
+)
+def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], line: str | None) -> None:
+    lines = states_shown({"a": {"purpose": "Ask", "transitions": [{"target_state": "x"}]}, "x": state}).splitlines()
+    assert lines == ["a: Ask.", *([line] if line else [])]
+
+
 def state_shown(target: dict[str, Any], *more: dict[str, Any]) -> list[dict[str, Any]]:
-    """What the prompt shows of the transitions to `target` and of further ones."""
+    """What the prompt shows of the transitions to `target` and of further ones, from far away in a large machine."""
     transitions = [{"target_state": "to", "description": "First"}, *more]
-    done = talk(machine({"here": {"purpose": "Ask", "transitions": transitions}, "to": target}), "m", reply("here"))
+    between = {f"s{number}": {"purpose": "Wait", "transitions": [{"target_state": "to"}]} for number in range(20)}
+    states = {"here": {"purpose": "Ask", "transitions": transitions}, **between, "to": target}
+    done = talk(machine(states), "m", reply("here"))
     items: list[dict[str, Any]] = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
     return items
 

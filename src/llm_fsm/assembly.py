@@ -24,6 +24,7 @@ from llm_fsm.prompts import (
     key_line,
     state_line,
     state_words,
+    states_text,
     system_prompt,
     transition_item,
 )
@@ -32,7 +33,7 @@ from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
-from llm_fsm.vicinity import Vicinity
+from llm_fsm.vicinity import Vicinity, regions
 from llm_fsm.wording import WordingError, compile_reply
 
 
@@ -123,7 +124,7 @@ def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Mo
 
 def _plan(
     flow: Flow, state_id: str, keys: Keys, shared: Sequence[Move], *, vicinity: Vicinity, caller: ModelSettings,
-    patterns: tuple[str, ...],
+    patterns: tuple[str, ...], around: frozenset[str],
 ) -> StatePlan:
     definition = flow.definition
     state = definition.states[state_id]
@@ -146,10 +147,15 @@ def _plan(
         words=state_words(state_id, state),
         schema=schema,
         schema_tokens=estimate(schema.text),
+        around=around,
         near=vicinity.near(state_id),
         items={
             move.pointer: (
-                transition_item(move, glimpse(definition, move.target, state_id), is_open=True),
+                transition_item(
+                    move,
+                    None if move.target in around else glimpse(definition, move.target, state_id),
+                    is_open=True,
+                ),
                 transition_item(move, None, is_open=True),
                 transition_item(move, None, is_open=False),
             )
@@ -323,20 +329,29 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     shown = ("\n" if keys.declared else ", ").join(lines.values()) if vicinity.few_keys else ""
     spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
     on_here = [name for name in PATTERNS if name in on]
+    grouped = regions(definition, whole=prompts.whole)
+    around = {state_id: frozenset(ids) for ids in grouped for state_id in ids}
     states = {
         state_id: _plan(
-            flow, state_id, keys, shared, vicinity=vicinity, caller=above.model, patterns=named(on_here)
+            flow, state_id, keys, shared, vicinity=vicinity, caller=above.model, patterns=named(on_here),
+            around=around[state_id],
         )
         for state_id in definition.states
     }
-    system = system_prompt(
-        prompts,
-        spoken,
-        keys,
-        shown,
-        patterns=pattern_lines(patterns),
-        states=_all_states(states) if prompts.whole else "",
-    )
+    judged = any(guard.judged for plan in states.values() for move in plan.moves for guard in move.guards)
+    systems: dict[str, tuple[str, int]] = {}
+    for ids in grouped:
+        system = system_prompt(
+            prompts,
+            spoken,
+            keys,
+            shown,
+            patterns=pattern_lines(patterns),
+            states=_all_states(states) if prompts.whole else states_text(definition, ids),
+            parts=len(grouped) > 1,
+            judged=judged,
+        )
+        systems |= dict.fromkeys(ids, (system, estimate(system)))
     return Program(
         definition=definition,
         patterns=patterns,
@@ -346,8 +361,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         fast=recognisers(keys, definition.key_schemas),
         prompts=prompts,
         key_lines={} if vicinity.few_keys else lines,
-        system=system,
-        system_tokens=estimate(system),
+        systems=systems,
         limits=definition.limits,
         bounds=(),
         alone=False,

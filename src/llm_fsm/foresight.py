@@ -65,23 +65,28 @@ def _arrivals(
     return found
 
 
-def _item(program: Program, move: Move, data: Mapping[str, Any], back: str | None) -> str:
+def _glimpse(program: Program, here: StatePlan, state_id: str) -> Mapping[str, Any]:
+    """What a prompt in `here` still has to show of a state."""
+    return {} if state_id in here.around else program.states[state_id].glimpse
+
+
+def _item(program: Program, here: StatePlan, move: Move, data: Mapping[str, Any], back: str | None) -> str:
     """The prompt's entry of an open move whose target does not simply wait."""
     plan = program.states[move.target]
     then = [
         {
             "to": after.target,
             **({"if": after.description} if after.description else {}),
-            **program.states[after.target].glimpse,
+            **_glimpse(program, here, after.target),
         }
         for after in _following(program, plan, data)
     ]
-    there = dict(plan.glimpse)
+    there = dict(_glimpse(program, here, plan.id))
     if then:
         there["leads_on_to"] = then
     if back is not None and plan.kind == "final":
-        del there["final"]
-        there["then_back_to"] = {"state": back, **program.states[back].glimpse, "ask_its_question_again": True}
+        there.pop("final", None)
+        there["then_back_to"] = {"state": back, **_glimpse(program, here, back), "ask_its_question_again": True}
     return transition_item(move, there, is_open=True)
 
 
@@ -109,7 +114,7 @@ def outlook(program: Program, session: Session) -> Outlook:
         simple = target.kind in _STOPS and not target.autos and (back is None or target.kind != "final")
         if not whole or (back is not None and not simple):
             seen = (move.target, back) in told
-            items.append(again if seen else shown if simple else _item(program, move, data, back))
+            items.append(again if seen else shown if simple else _item(program, plan, move, data, back))
             told.add((move.target, back))
         open_.add(move.pointer)
         valid[move.target] = None
@@ -118,8 +123,9 @@ def outlook(program: Program, session: Session) -> Outlook:
             arrivals[move.target] = frozenset(found)
     further = tuple(state for state in session.open_places() if state not in valid and state != plan.id)
     for state in further:
-        there = in_words(program.states[state].glimpse)
-        items.append(escaped({"to": state, "desc": "back to what was left open", "there": there}))
+        there = _glimpse(program, plan, state)
+        behind = {"there": in_words(there)} if there else {}
+        items.append(escaped({"to": state, "desc": "back to what was left open", **behind}))
         arrivals[state] = frozenset((state,))
     valid.update(dict.fromkeys(further))
     valid[plan.id] = None

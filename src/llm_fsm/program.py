@@ -51,12 +51,14 @@ class StatePlan:
     words: StateWords
     schema: ReplySchema
     schema_tokens: int
+    around: frozenset[str]
+    """The states whose words stand in the system message of its prompts, itself included."""
     near: tuple[str, ...]
     """The keys that its prompt lists, beside those with values, where the machine has too many for all."""
     items: Mapping[str, tuple[str, str, str]]
     """Move pointer to its prompt item as JSON: when open, when another showed what lies behind, when closed."""
     glimpse: Mapping[str, Any]
-    """What other states' prompts show of this one."""
+    """What prompts show of this one whose system message does not have its words."""
     model: ModelSettings
     checks: tuple[Check, ...] = ()
     """The key results of a task."""
@@ -76,8 +78,8 @@ class Program:
     key_lines: Mapping[str, str]
     """Key to its line in <context_keys>, where each state lists its own; {} where the system message lists all."""
     prompts: Prompts
-    system: str
-    system_tokens: int
+    systems: Mapping[str, tuple[str, int]]
+    """State id to the system message of its prompts, and the estimated tokens of that."""
     bounds: tuple[tuple[str, float], ...]
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool

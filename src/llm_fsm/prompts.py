@@ -26,6 +26,8 @@ from llm_fsm.transition import Move
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _GLIMPSE_CHARS = 160
 _ENDS = ".!?:…。！？"
+_WORKS = ("task", "subflow")
+"""Kinds of states whose instructions are for their work and not for words."""
 _NO_WORD = re.compile(r"[\W_]+")
 _TAGS = 6
 """Tokens of the markup around a section."""
@@ -35,7 +37,7 @@ _KEY_WORDS = (
     *("format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
     *("const", "items", "properties"),
 )
-_FORM = '{"transition":{"target_state":"…","context_update":{"…":…,"_extra":{…},"_clear":[…]}},"message":"…"}'
+_FORM = '{"transition":{"target_state":"","context_update":{"…":…,"_extra":{},"_clear":[]}},"message":""}'
 
 
 def escaped(value: object) -> str:
@@ -96,7 +98,7 @@ def state_words(state_id: str, state: State) -> StateWords:
         "instructions": clean("\n".join(text for text in instructions if text)),
         "example": escaped(state.example_dialogue) if state.example_dialogue else "",
     }
-    tokens = sum(estimate(text) + _TAGS for text in texts.values() if text) + _TAGS
+    tokens = sum(estimate(texts[name]) + _TAGS for name in ("id", "example") if texts[name]) + _TAGS
     return StateWords(**texts, tokens=tokens)
 
 
@@ -107,6 +109,49 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
     menu = ",".join(items)
     example = f',"example_dialogue":{words.example}' if words.example else ""
     return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
+
+
+def states_text(definition: Definition, state_ids: Iterable[str]) -> str:
+    """What <states> says of some states: a line for each that has words.
+
+    Instructions that several states have word for word get one line, with the ids of all of them.
+    """
+    words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
+    sharing: dict[str, list[str]] = {}
+    for state_id, found in words.items():
+        if definition.kind_of(state_id) not in _WORKS:
+            sharing.setdefault(found.instructions, []).append(state_id)
+    lines = [
+        _state_line(definition, found, found.instructions if sharing.get(found.instructions) == [state_id] else "")
+        for state_id, found in words.items()
+    ]
+    lines += [f"{', '.join(ids)}: {_indented(text)}" for text, ids in sharing.items() if text and len(ids) > 1]
+    return "\n".join(line for line in lines if line)
+
+
+def _state_line(definition: Definition, words: StateWords, instructions: str) -> str:
+    state = definition.states[words.id]
+    keys = state.required_context_keys
+    final = " (final)" if definition.kind_of(words.id) == "final" else ""
+    purpose = "" if state.reply is not None and _names_all(state.reply, [words.purpose]) else words.purpose
+    parts = (
+        words.description,
+        purpose,
+        "" if _names_all(words.purpose or words.description, keys) else f"Collects {', '.join(keys)}.",
+        instructions,
+    )
+    said = _indented(" ".join(_ended(part) for part in parts if part))
+    if state.reply is not None:
+        said = f"{said} Added after your message: {escaped(_short(state.reply))}".lstrip()
+    return f"{words.id}{final}: {said}" if said else words.id + final if final else ""
+
+
+def _ended(text: str) -> str:
+    return text if text[-1] in _ENDS else f"{text}."
+
+
+def _indented(text: str) -> str:
+    return "\n  ".join(line.strip() for line in text.splitlines() if line.strip())
 
 
 def _short(text: str) -> str:
@@ -158,7 +203,7 @@ def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
         shown.get("instructions"),
     )
     said = [part for part in parts if part]
-    return " ".join(part if part[-1] in _ENDS else f"{part}." for part in said)
+    return " ".join(map(_ended, said))
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
@@ -166,12 +211,10 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
     item: dict[str, Any] = {"to": move.target}
     if move.description:
         item["desc"] = clean(move.description)
-    if move.priority != 100:
-        item["priority"] = move.priority
     conditions = []
     for guard in move.guards:
         condition: dict[str, Any] = {}
-        if guard.description:
+        if guard.description and not (move.description and guard.keys and guard.rule is None):
             condition["desc"] = clean(guard.description)
         if guard.keys:
             condition["keys"] = list(guard.keys)
@@ -207,20 +250,31 @@ def _plain(value: object) -> str:
 
 
 def system_prompt(
-    prompts: Prompts, definition: Definition, keys: Keys, shown: str, *, patterns: str = "", states: str = ""
+    prompts: Prompts,
+    definition: Definition,
+    keys: Keys,
+    shown: str,
+    *,
+    states: str,
+    parts: bool,
+    judged: bool,
+    patterns: str = "",
 ) -> str:
-    """The system message of a machine. `shown`: its key list; "" where states show their own. `patterns`: one line.
+    """The system message of some states. `shown`: the key list; "" where states show their own. `patterns`: one line.
 
-    `states`: all states, one a line; "" where turns show theirs.
+    `states`: what <states> says; `parts`: the machine has further ones. `judged`: some condition is for the model
+    to judge.
     """
     reasoning = definition.model.reasoning or "none"
     form = _FORM
     if reasoning == "first":
-        form = '{"reasoning":"…",' + form[1:]
+        form = '{"reasoning":"",' + form[1:]
     elif reasoning == "last":
-        form = form[:-1] + ',"reasoning":"…"}'
+        form = form[:-1] + ',"reasoning":""}'
     return prompts.system.render(
         states=states,
+        parts=parts,
+        judged=judged,
         name=clean(definition.name),
         description=clean(definition.description),
         persona=clean(definition.persona),
@@ -287,7 +341,7 @@ def turn_prompt(
         "current_context": escaped(context) if context else "",
         "memory": escaped(memory) if memory else "",
         "refused": escaped([{"key": key, "reason": reason} for key, reason in notes]) if notes else "",
-        "transitions": "" if words_only or not items else "[" + ",\n".join(items) + "]",
+        "transitions": "" if words_only or not items else f"[{','.join(items)}]",
         "user_input": "" if user is None else escaped(user),
     }
     text = _rendered(

@@ -32,6 +32,7 @@ class Speaking(Moving):
     def request(self, look: Outlook, *, words_only: bool, greeting: bool = False) -> LLMRequest:
         program, session, plan = self.program, self.session, self.plan
         scope = plan.state.context_scope
+        system, system_tokens = program.systems[plan.id]
         user, sizes = turn_prompt(
             program.prompts,
             words=StateWords(id=plan.id) if program.prompts.whole else plan.words,
@@ -50,7 +51,7 @@ class Speaking(Moving):
             memory=buckets_of(session) if plan.state.memory else None,
         )
         return LLMRequest(
-            messages=(LLMMessage("system", program.system), LLMMessage("user", user)),
+            messages=(LLMMessage("system", system), LLMMessage("user", user)),
             schema=program.schema_of(plan, look.further),
             model=plan.model.name,
             temperature=plan.model.temperature,
@@ -58,7 +59,7 @@ class Speaking(Moving):
             conversation_id=session.conversation_id,
             state=plan.id,
             tools=() if words_only else self.offered(),
-            sizes={"system": program.system_tokens, "schema": plan.schema_tokens, **sizes},
+            sizes={"system": system_tokens, "schema": plan.schema_tokens, **sizes},
         )
 
     def heard(self, *, words_only: bool) -> str | None:

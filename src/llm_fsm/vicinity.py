@@ -10,10 +10,18 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Iterator
 
-from llm_fsm.definition import Definition, Transition
+from llm_fsm.definition import Definition, State, Transition
+from llm_fsm.tokens import estimate
 
 MOST_KEYS = 10
 MOST_STATES = 16
+_MOST_TOGETHER = 12
+"""States whose words stand in one system message, where a machine has no more."""
+_REGION = 10
+"""States of a region, about, in a machine that has more."""
+_REGION_TOKENS = 500
+_LINE = 4
+"""Tokens of a state's line beside its words."""
 _LOOKED_AT = 32
 """States that are looked at for keys nearby."""
 
@@ -54,6 +62,34 @@ class Vicinity:
                     seen.add(transition.target_state)
                     waiting.append(transition.target_state)
         return tuple(found)
+
+
+def regions(definition: Definition, *, whole: bool = False) -> list[tuple[str, ...]]:
+    """The states of a machine in groups whose words stand in one system message, in the definition's order.
+
+    A small machine is one region, as is every machine if `whole`. A larger one has several of about the same size.
+    """
+    sizes = {state_id: _tokens(state) for state_id, state in definition.states.items()}
+    total = sum(sizes.values())
+    count = -(-total // _REGION_TOKENS)
+    if len(sizes) > _MOST_TOGETHER:
+        count = max(count, -(-len(sizes) // _REGION))
+    if whole or count == 1:
+        return [tuple(sizes)]
+    found: list[list[str]] = [[] for _ in range(count)]
+    before = 0
+    for state_id, size in sizes.items():
+        found[before * count // total].append(state_id)
+        before += size
+    return [tuple(ids) for ids in found if ids]
+
+
+def _tokens(state: State) -> int:
+    texts = (
+        *(state.description, state.purpose, state.instructions),
+        *(state.extraction_instructions, state.response_instructions),
+    )
+    return _LINE + sum(map(estimate, texts))
 
 
 def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
