@@ -49,15 +49,15 @@ def check_strict(schema: Any) -> None:
 
 @given(st.dictionaries(NAMES, SCHEMAS, max_size=4), st.sampled_from(["none", "first", "last"]))
 def test_any_context_schema_gives_a_strict_reply_schema(keys: dict[str, Any], reasoning: str) -> None:
-    made = reply_schema(state="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning)
+    made = reply_schema(name="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning)
     check_strict(json.loads(made.text))
-    assert made.text == reply_schema(state="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning).text
+    assert made.text == reply_schema(name="a", targets=["b", "a", "b"], keys=keys, reasoning=reasoning).text
     compile_shape(json.loads(made.text))
 
 
 def test_order_of_a_reply_names_the_move_before_the_words() -> None:
     def order(reasoning: str) -> list[str]:
-        schema = json.loads(reply_schema(state="a", targets=["a"], keys={}, reasoning=reasoning).text)
+        schema = json.loads(reply_schema(name="a", targets=["a"], keys={}, reasoning=reasoning).text)
         return list(schema["properties"])
 
     assert order("none") == ["transition", "message"]

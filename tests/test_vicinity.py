@@ -68,16 +68,41 @@ def test_a_small_machine_has_one_schema_and_one_system_message() -> None:
     assert "context_keys" not in names(played[0].prompt)
 
 
-def test_a_large_machine_shows_the_keys_around_a_state_and_those_that_have_values() -> None:
-    third = walked(40, 3)[2]
-    assert "context_keys" not in names(third.requests[0].messages[0].content)
-    listed = third.prompt.split("<context_keys>\n")[1].split("\n</context_keys>")[0].splitlines()
-    near = [f"answer_{number} (string)" for number in range(2, 12)]
-    assert listed == [*near, "answer_0 (string)", "answer_1 (string)"]
-    [schema] = schemas([third])
-    assert targets(schema) == ["step_3", "step_2"]
-    assert '"answer_11"' in schema
-    assert '"answer_12"' not in schema
+def lines(text: str, section: str) -> list[str]:
+    return text.partition(f"<{section}>\n")[2].partition(f"\n</{section}>")[0].splitlines()
+
+
+def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region() -> None:
+    played = walked(40, 12)
+    systems = [turn.requests[0].messages[0].content for turn in played]
+    assert [systems.index(system) for system in systems] == [0] * 8 + [8] * 4
+    assert [schemas(played).index(schema) for schema in schemas(played)] == [0] * 8 + [8] * 4
+    first, second = systems[0], systems[8]
+    assert lines(first, "context_keys") == [f"answer_{number} (string)" for number in range(9)]
+    assert [line.partition(":")[0] for line in lines(second, "states")] == [f"step_{n}" for n in range(8, 16)]
+    assert targets(schemas(played)[8]) == [f"step_{number}" for number in range(8, 17)]
+    assert "further_context_keys" not in names(played[0].prompt)
+    assert lines(played[9].prompt, "further_context_keys") == [f"answer_{number} (string)" for number in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("states", "options"), [(1, {}), (12, {}), (16, {}), (17, {}), (40, {"declared": False}), (300, {})]
+)
+def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, options: dict[str, Any]) -> None:
+    made = chain(states, **options)
+    for plan in made.states.values():
+        assert plan.id in plan.around
+        if plan.moves:
+            assert {plan.id, *(move.target for move in plan.moves)} <= set(targets(plan.schema.text))
+            assert set(plan.collects) <= plan.listed
+    assert len({plan.around for plan in made.states.values()}) == (1 if states <= 16 else -(-states // 9))
+
+
+def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() -> None:
+    long = {f"s{number}": {"purpose": "x " * 1200, "transitions": [{"target_state": "s0"}]} for number in range(4)}
+    made = machine(long)
+    assert sorted({tuple(plan.around) for plan in made.states.values()}) == [(f"s{number}",) for number in range(4)]
+    assert len({plan.schema.text for plan in made.states.values()}) == 1
 
 
 def test_a_key_that_the_schema_of_a_state_lacks_can_be_corrected_under_extra() -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import Any
 
 from llm_fsm.conditions import ConditionError, compile_rule
@@ -33,7 +34,7 @@ from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
-from llm_fsm.vicinity import Vicinity, regions
+from llm_fsm.vicinity import Region, regions
 from llm_fsm.wording import WordingError, compile_reply
 
 
@@ -123,15 +124,21 @@ def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Mo
 
 
 def _plan(
-    flow: Flow, state_id: str, keys: Keys, shared: Sequence[Move], *, vicinity: Vicinity, caller: ModelSettings,
-    patterns: tuple[str, ...], around: frozenset[str],
+    flow: Flow,
+    state_id: str,
+    keys: Keys,
+    shared: Sequence[Move],
+    *,
+    region: Region,
+    schema_of: Callable[[Region, str], ReplySchema],
+    caller: ModelSettings,
 ) -> StatePlan:
     definition = flow.definition
     state = definition.states[state_id]
     kind = definition.kind_of(state_id)
     moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
     model = merged_model(caller, definition.model, state.model)
-    schema = with_targets(_schema(state_id, moves, keys, vicinity, model), patterns)
+    schema = schema_of(region, model.reasoning or "none")
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
     except WordingError as error:
@@ -147,13 +154,13 @@ def _plan(
         words=state_words(state_id, state),
         schema=schema,
         schema_tokens=estimate(schema.text),
-        around=around,
-        near=vicinity.near(state_id),
+        around=frozenset(region.states),
+        listed=frozenset(region.keys),
         items={
             move.pointer: (
                 transition_item(
                     move,
-                    None if move.target in around else glimpse(definition, move.target, state_id),
+                    None if move.target in region.states else glimpse(definition, move.target, state_id),
                     is_open=True,
                 ),
                 transition_item(move, None, is_open=True),
@@ -182,18 +189,6 @@ def _all_states(states: Mapping[str, StatePlan]) -> str:
         )
         for plan in states.values()
     )
-
-
-def _schema(
-    state_id: str, moves: Sequence[Move], keys: Keys, vicinity: Vicinity, model: ModelSettings
-) -> ReplySchema:
-    """The schema of replies: the same in all states as far as the machine is small."""
-    shown = {key: keys.offered[key] for key in vicinity.near(state_id)}
-    if vicinity.few_states:
-        named, name = vicinity.nameable, "" if vicinity.few_keys else state_id
-    else:
-        named, name = (*(move.target for move in moves), state_id), state_id
-    return reply_schema(state=name, targets=named, keys=shown, reasoning=model.reasoning or "none")
 
 
 def _check(result: KeyResult, pointer: str) -> Check:
@@ -324,34 +319,36 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         for number, transition in enumerate(definition.global_transitions)
     )
     shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
-    vicinity = Vicinity(definition, tuple(keys.offered), whole=prompts.whole)
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
-    shown = ("\n" if keys.declared else ", ").join(lines.values()) if vicinity.few_keys else ""
     spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
     on_here = [name for name in PATTERNS if name in on]
-    grouped = regions(definition, whole=prompts.whole)
-    around = {state_id: frozenset(ids) for ids in grouped for state_id in ids}
+
+    @cache
+    def schema_of(region: Region, reasoning: str) -> ReplySchema:
+        listed = {key: keys.offered[key] for key in region.keys}
+        schema = reply_schema(name=region.name, targets=region.named, keys=listed, reasoning=reasoning)
+        return with_targets(schema, named(on_here))
+
+    found = regions(definition, tuple(keys.offered), whole=prompts.whole)
     states = {
-        state_id: _plan(
-            flow, state_id, keys, shared, vicinity=vicinity, caller=above.model, patterns=named(on_here),
-            around=around[state_id],
-        )
-        for state_id in definition.states
+        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, caller=above.model)
+        for region in found
+        for state_id in region.states
     }
     judged = any(guard.judged for plan in states.values() for move in plan.moves for guard in move.guards)
     systems: dict[str, tuple[str, int]] = {}
-    for ids in grouped:
+    for region in found:
         system = system_prompt(
             prompts,
             spoken,
             keys,
-            shown,
+            ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
             patterns=pattern_lines(patterns),
-            states=_all_states(states) if prompts.whole else states_text(definition, ids),
-            parts=len(grouped) > 1,
+            states=_all_states(states) if prompts.whole else states_text(definition, region.states),
+            parts=len(found) > 1,
             judged=judged,
         )
-        systems |= dict.fromkeys(ids, (system, estimate(system)))
+        systems |= dict.fromkeys(region.states, (system, estimate(system)))
     return Program(
         definition=definition,
         patterns=patterns,
@@ -360,7 +357,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         keys=keys,
         fast=recognisers(keys, definition.key_schemas),
         prompts=prompts,
-        key_lines={} if vicinity.few_keys else lines,
+        key_lines=lines,
         systems=systems,
         limits=definition.limits,
         bounds=(),

@@ -53,8 +53,8 @@ class StatePlan:
     schema_tokens: int
     around: frozenset[str]
     """The states whose words stand in the system message of its prompts, itself included."""
-    near: tuple[str, ...]
-    """The keys that its prompt lists, beside those with values, where the machine has too many for all."""
+    listed: frozenset[str]
+    """The keys that this system message lists: all, where the machine has not too many."""
     items: Mapping[str, tuple[str, str, str]]
     """Move pointer to its prompt item as JSON: when open, when another showed what lies behind, when closed."""
     glimpse: Mapping[str, Any]
@@ -76,7 +76,7 @@ class Program:
     states: Mapping[str, StatePlan]
     keys: Keys
     key_lines: Mapping[str, str]
-    """Key to its line in <context_keys>, where each state lists its own; {} where the system message lists all."""
+    """Key to its line in <context_keys>."""
     prompts: Prompts
     systems: Mapping[str, tuple[str, int]]
     """State id to the system message of its prompts, and the estimated tokens of that."""

@@ -260,7 +260,7 @@ def system_prompt(
     judged: bool,
     patterns: str = "",
 ) -> str:
-    """The system message of some states. `shown`: the key list; "" where states show their own. `patterns`: one line.
+    """The system message of some states. `shown`: the key list. `patterns`: one line.
 
     `states`: what <states> says; `parts`: the machine has further ones. `judged`: some condition is for the model
     to judge.
@@ -331,13 +331,13 @@ def turn_prompt(
 ) -> tuple[str, dict[str, int]]:
     """The user message of one call, and the estimated tokens of each of its larger sections.
 
-    `items` are entries of <transitions>; `valid` the states that may be named; `keys` the key list, where the
-    system message has none. `time`: seconds since the epoch of the turn.
+    `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
+    of keys that the system message does not list. `time`: seconds since the epoch of the turn.
     """
     shown = {
         "history_summary": escaped(summary) if summary else "",
         "conversation_history": _history(window),
-        "context_keys": keys,
+        "further_context_keys": keys,
         "current_context": escaped(context) if context else "",
         "memory": escaped(memory) if memory else "",
         "refused": escaped([{"key": key, "reason": reason} for key, reason in notes]) if notes else "",

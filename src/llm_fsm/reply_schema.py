@@ -3,7 +3,7 @@
 Every object is closed, every property is required, and null or an empty list where it is optional; there are no
 bounds, patterns, descriptions or references: the prompt's key list says those, and values are checked locally.
 The schema of a state is the same in every turn of that state, byte for byte, because providers key their caches
-by it; a machine that is small has one for all its states (see `llm_fsm.vicinity`).
+by it; all states of a region have the same one (see `llm_fsm.vicinity`).
 """
 
 from __future__ import annotations
@@ -139,9 +139,9 @@ def _takes_null(schema: Mapping[str, Any]) -> bool:
 
 
 def reply_schema(
-    *, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str, state: str = ""
+    *, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str, name: str = ""
 ) -> ReplySchema:
-    """The schema of a reply in `state`, or in every state.
+    """The schema of a reply; `name` is part of its own name.
 
     `targets`: every state that it may name; `reasoning`: none, first, last.
     """
@@ -173,8 +173,8 @@ def reply_schema(
         "required": list(properties),
         "additionalProperties": False,
     }
-    name = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{state}" if state else "reply")[:64]
-    return ReplySchema(name=name, schema=schema, text=json.dumps(schema, separators=(",", ":")))
+    own = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{name}" if name else "reply")[:64]
+    return ReplySchema(name=own, schema=schema, text=json.dumps(schema, separators=(",", ":")))
 
 
 def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:

@@ -37,7 +37,7 @@ class Speaking(Moving):
             program.prompts,
             words=StateWords(id=plan.id) if program.prompts.whole else plan.words,
             window=session.window,
-            keys=self.keys_here() if program.key_lines else "",
+            keys=self.further_keys(),
             context=program.keys.visible(session.context, None if scope is None else scope.read),
             missing=self.lacking(),
             notes=session.notes,
@@ -68,11 +68,12 @@ class Speaking(Moving):
         hidden = self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True)
         return user if user is None else blotted(hidden, user)
 
-    def keys_here(self) -> str:
-        """The key list of this state in a large machine: the keys nearby, and those that have values."""
-        lines = self.program.key_lines
-        names = dict.fromkeys((*self.plan.near, *self.session.context))
-        return "\n".join(lines[name] for name in names if name in lines)
+    def further_keys(self) -> str:
+        """The lines of keys that have values and are not listed in the system message: in a large machine only."""
+        lines, listed = self.program.key_lines, self.plan.listed
+        if len(listed) == len(lines):
+            return ""
+        return "\n".join(lines[key] for key in self.session.context if key in lines and key not in listed)
 
     def again(self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None) -> LLMRequest:
         """The same question with the refused reply and a line that says why."""

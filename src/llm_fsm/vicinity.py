@@ -1,87 +1,77 @@
-"""What of a machine stands in the prompt and the schema of one state.
+"""What of a machine stands in the system message and the schema of the prompts of one state.
 
-A small machine shows all its keys in every state, and one schema serves all its states: what a provider has
-cached of one turn then serves the next, in whatever state that is. In a larger machine a state shows the keys
-around it, nearest first, so that a turn costs as much among a thousand states as among ten.
+What a provider has cached of one turn should serve the next, in whatever state that is. A small machine therefore
+has one system message with the words of all its states and all its keys, and one schema. A larger one is divided
+into regions, in the order of its definition, so that a turn costs as much among a thousand states as among ten; all
+states of a region have the same system message and the same schema.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from llm_fsm.definition import Definition, State, Transition
 from llm_fsm.tokens import estimate
 
-MOST_KEYS = 10
+MOST_KEYS = 16
+"""Keys that stand in every system message and schema, where a machine has no more."""
 MOST_STATES = 16
-_MOST_TOGETHER = 12
-"""States whose words stand in one system message, where a machine has no more."""
-_REGION = 10
-"""States of a region, about, in a machine that has more."""
-_REGION_TOKENS = 500
+"""States of a machine with one schema; if their words are few, with one system message, too."""
+_REGION_STATES = 9
+_REGION_TOKENS = 600
+"""Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
 _LINE = 4
 """Tokens of a state's line beside its words."""
-_LOOKED_AT = 32
-"""States that are looked at for keys nearby."""
+_KEY = 16
+"""Tokens of a key's line and schema, about."""
 
 
-class Vicinity:
-    """The surroundings of each state. `keys`: all that a reply may write; `whole`: as if the machine were small."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Region:
+    """States that have one system message.
 
-    def __init__(self, definition: Definition, keys: tuple[str, ...], *, whole: bool = False) -> None:
-        self.few_keys = whole or len(keys) <= MOST_KEYS
-        self.few_states = whole or len(definition.states) <= MOST_STATES
-        self.nameable = tuple(_nameable(definition)) if self.few_states else ()
-        self._definition = definition
-        self._keys = keys
-        self._known = frozenset(keys)
-
-    def near(self, state_id: str) -> tuple[str, ...]:
-        """The keys that are shown in a state: its own, then those of the states behind it."""
-        if self.few_keys:
-            return self._keys
-        definition, known = self._definition, self._known
-        found: dict[str, None] = {}
-        seen, waiting = {state_id}, deque([state_id])
-        for _ in range(_LOOKED_AT):
-            if not waiting:
-                break
-            here = waiting.popleft()
-            if found and len(found) >= MOST_KEYS:
-                break
-            here_on = [*definition.states[here].transitions]
-            if here == state_id:
-                here_on += definition.global_transitions
-            names = (*definition.states[here].required_context_keys, *_demanded(here_on))
-            fresh = [name for name in dict.fromkeys(names) if name in known and name not in found]
-            room = len(fresh) if here == state_id else MOST_KEYS - len(found)
-            found |= dict.fromkeys(fresh[:room])
-            for transition in here_on:
-                if transition.target_state not in seen:
-                    seen.add(transition.target_state)
-                    waiting.append(transition.target_state)
-        return tuple(found)
-
-
-def regions(definition: Definition, *, whole: bool = False) -> list[tuple[str, ...]]:
-    """The states of a machine in groups whose words stand in one system message, in the definition's order.
-
-    A small machine is one region, as is every machine if `whole`. A larger one has several of about the same size.
+    `keys`: those that it lists. `named`: the states that the schema of a reply lets it name; `name`: the schema's
+    own, "" where it serves all states of the machine.
     """
-    sizes = {state_id: _tokens(state) for state_id, state in definition.states.items()}
+
+    states: tuple[str, ...]
+    keys: tuple[str, ...]
+    named: tuple[str, ...]
+    name: str
+
+
+def regions(definition: Definition, keys: Sequence[str], *, whole: bool = False) -> tuple[Region, ...]:
+    """The regions of a machine. `keys`: all that a reply may write; `whole`: as if the machine were small."""
+    few_keys = whole or len(keys) <= MOST_KEYS
+    few_states = whole or len(definition.states) <= MOST_STATES
+    every = tuple(_named(definition, definition.states)) if few_states else ()
+    groups = [tuple(definition.states)] if whole else _groups(definition, few_keys=few_keys, few_states=few_states)
+    return tuple(
+        Region(
+            states=states,
+            keys=tuple(keys if few_keys else _nearby(definition, states, frozenset(keys))),
+            named=every or tuple(_named(definition, states)) or states,
+            name="" if few_keys and few_states else states[0],
+        )
+        for states in groups
+    )
+
+
+def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list[tuple[str, ...]]:
+    """The states in groups of about the same size."""
+    sizes = {
+        state_id: _tokens(state) + (0 if few_keys else _KEY * len(set(_own(state))))
+        for state_id, state in definition.states.items()
+    }
     total = sum(sizes.values())
-    count = -(-total // _REGION_TOKENS)
-    if len(sizes) > _MOST_TOGETHER:
-        count = max(count, -(-len(sizes) // _REGION))
-    if whole or count == 1:
-        return [tuple(sizes)]
-    found: list[list[str]] = [[] for _ in range(count)]
+    count = max(-(-total // _REGION_TOKENS), 1 if few_states else -(-len(sizes) // _REGION_STATES))
+    groups: list[list[str]] = [[] for _ in range(count)]
     before = 0
     for state_id, size in sizes.items():
-        found[before * count // total].append(state_id)
+        groups[before * count // total].append(state_id)
         before += size
-    return [tuple(ids) for ids in found if ids]
+    return [tuple(group) for group in groups if group]
 
 
 def _tokens(state: State) -> int:
@@ -90,6 +80,26 @@ def _tokens(state: State) -> int:
         *(state.extraction_instructions, state.response_instructions),
     )
     return _LINE + sum(map(estimate, texts))
+
+
+def _own(state: State) -> Iterator[str]:
+    """The keys that a state collects, and those that its conditions read."""
+    yield from state.required_context_keys
+    yield from _demanded(state.transitions)
+
+
+def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> Iterator[str]:
+    """The keys of some states, of their global transitions, and of what lies directly behind them."""
+    found: dict[str, None] = {}
+    targets: dict[str, None] = {}
+    for state_id in states:
+        state = definition.states[state_id]
+        found |= dict.fromkeys(_own(state))
+        targets |= dict.fromkeys(transition.target_state for transition in state.transitions)
+    found |= dict.fromkeys(_demanded(definition.global_transitions))
+    for target in targets:
+        found |= dict.fromkeys(definition.states[target].required_context_keys)
+    return (name for name in found if name in known)
 
 
 def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
@@ -101,11 +111,12 @@ def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
                 yield from sorted(condition.rule.reads)
 
 
-def _nameable(definition: Definition) -> Iterator[str]:
-    """Every state that a reply in some state may name, in the definition's order."""
+def _named(definition: Definition, states: Iterable[str]) -> Iterator[str]:
+    """Every state that a reply in some of the states may name, in the definition's order."""
     everywhere = {transition.target_state for transition in definition.global_transitions}
     named: set[str] = set()
-    for state_id, state in definition.states.items():
+    for state_id in states:
+        state = definition.states[state_id]
         if definition.kind_of(state_id) == "converse":
             named |= {state_id, *everywhere, *(transition.target_state for transition in state.transitions)}
     return (state_id for state_id in definition.states if state_id in named)
