@@ -10,22 +10,24 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.stores import sqlite_rows as rows
 from llm_fsm.stores.base import Commit, Loaded
 from llm_fsm.stores.conflict import answered_already, unknown_definition, wrong_version
 
-_MOST = 64
-"""Rows in one statement: older SQLite takes 999 values."""
+_MOST = 512 if sqlite3.sqlite_version_info >= (3, 32) else 64
+"""Rows in one statement: SQLite takes 32,766 values, older ones 999."""
 
 _LOADED = """SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha))
     FROM asked JOIN conversations c ON c.id = asked.id
     LEFT JOIN inbox i ON i.conversation = c.id AND i.request_id = asked.request
     LEFT JOIN records r ON r.conversation = c.id AND r.number = i.number"""
-_VERSIONS = """SELECT json_group_array(json_array(id, version)) FROM conversations WHERE id IN ("""
-_KNOWN = """SELECT json_group_array(asked.id) FROM asked
-    JOIN inbox i ON i.conversation = asked.id AND i.request_id = asked.request"""
+_STANDING = """SELECT json_group_array(json_array(asked.place, c.version,
+    EXISTS (SELECT 1 FROM inbox i WHERE i.conversation = asked.id AND i.request_id = asked.request),
+    EXISTS (SELECT 1 FROM due WHERE due.conversation = asked.id),
+    EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id)))
+    FROM asked LEFT JOIN conversations c ON c.id = asked.id"""
 _WRITE = """INSERT INTO conversations
     (id, version, session, definition, state, ended, updated, definition_sha, created)"""
 _OVER = """ON CONFLICT (id) DO UPDATE SET version = excluded.version, session = excluded.session,
@@ -60,28 +62,59 @@ def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exceptio
     return outcomes
 
 
+class _Standing(NamedTuple):
+    """What is stored of a conversation that a commit is for. `version` None: there is none."""
+
+    version: int | None = None
+    answered: bool = False
+    """One of the commit's request ids has its answer already."""
+    due: bool = False
+    journal: bool = False
+
+
 def _save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exception | None]:
-    versions = dict(_all(db, _VERSIONS, [(commit.conversation_id,) for commit in commits], ")"))
-    requests = [
-        (commit.conversation_id, request_id)
-        for commit in commits
-        for *_, request_id in commit.numbered
-        if request_id is not None
-    ]
-    known = frozenset(_all(db, "WITH asked (id, request) AS (", requests, f") {_KNOWN}"))
+    standing = _standing(commits, db)
     missing = _missing(commits, db)
     outcomes = []
-    for commit in commits:
+    for commit, found in zip(commits, standing, strict=True):
         refused: Exception | None = None
-        if versions.get(commit.conversation_id, 0) != commit.expected:
-            refused = wrong_version(commit, versions.get(commit.conversation_id, 0))
-        elif commit.conversation_id in known:
+        if (found.version or 0) != commit.expected:
+            refused = wrong_version(commit, found.version or 0)
+        elif found.answered:
             refused = answered_already(commit)
         elif commit.definition_text is None and commit.definition_sha in missing:
             refused = unknown_definition(commit)
         outcomes.append(refused)
-    _write([commit for commit, refused in zip(commits, outcomes, strict=True) if refused is None], db)
+    taken = [place for place, refused in enumerate(outcomes) if refused is None]
+    _write([commits[place] for place in taken], db)
+    _clear("due", [commits[place] for place in taken if standing[place].due], db)
+    _add_due([commits[place] for place in taken], db)
+    _clear("journal", [commits[place] for place in taken if standing[place].journal], db)
     return outcomes
+
+
+def _standing(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Standing]:
+    asked = [
+        (place, commit.conversation_id, request_id)
+        for place, commit in enumerate(commits)
+        for _, _, request_id in commit.numbered
+    ]
+    found = [_Standing()] * len(commits)
+    for place, *row in _all(db, "WITH asked (place, id, request) AS (", asked, f") {_STANDING}"):
+        stands = _Standing(*row)
+        found[place] = stands._replace(answered=bool(stands.answered or found[place].answered))
+    return found
+
+
+def _clear(table: str, commits: Sequence[Commit], db: sqlite3.Connection) -> None:
+    """Empty what a table holds of these conversations."""
+    names = [(commit.conversation_id,) for commit in commits]
+    _run(db, f"DELETE FROM {table} WHERE conversation IN (", names, ")")
+
+
+def _add_due(commits: Sequence[Commit], db: sqlite3.Connection) -> None:
+    due = [(c.conversation_id, at, kind) for c in commits for at, kind in sorted(set(c.due))]
+    _run(db, "INSERT INTO due (conversation, time, kind)", due)
 
 
 def _missing(commits: Sequence[Commit], db: sqlite3.Connection) -> frozenset[str]:
@@ -91,7 +124,6 @@ def _missing(commits: Sequence[Commit], db: sqlite3.Connection) -> frozenset[str
 
 
 def _write(commits: Sequence[Commit], db: sqlite3.Connection) -> None:
-    names = [(commit.conversation_id,) for commit in commits]
     pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
     _run(db, "INSERT INTO definitions (sha, text)", list(pins.items()), "ON CONFLICT DO NOTHING")
     _run(db, _WRITE, [_line(commit) for commit in commits], _OVER)
@@ -100,16 +132,12 @@ def _write(commits: Sequence[Commit], db: sqlite3.Connection) -> None:
     _run(db, "INSERT INTO records (conversation, number, record)", records)
     inbox = [(name, request_id, number) for name, number, _, request_id in numbered if request_id is not None]
     _run(db, "INSERT INTO inbox (conversation, request_id, number)", inbox)
-    _run(db, "DELETE FROM due WHERE conversation IN (", names, ")")
-    due = [(c.conversation_id, at, kind) for c in commits for at, kind in sorted(set(c.due))]
-    _run(db, "INSERT INTO due (conversation, time, kind)", due)
     posted = [
         (c.conversation_id, c.number, place, event.sink, event.key, event.text)
         for c in commits
         for place, event in enumerate(c.outbox)
     ]
     _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
-    _run(db, "DELETE FROM journal WHERE conversation IN (", names, ")")
     if any(commit.expected and commit.definition_text is not None for commit in commits):
         rows.drop_unused(db)
 

@@ -84,7 +84,7 @@ def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     if path != MEMORY:
         make_folder(Path(path))
         make_private(Path(path))
-    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None)
+    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=256)
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
     except BaseException:  # whatever stops the opening, an interrupt too, must not leave a connection behind

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
 
-BATCH = 512
+BATCH = 1024
 
 
 Together = Callable[[Sequence[Any], sqlite3.Connection], Sequence[Any]]
