@@ -10,9 +10,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.context import missing
+from llm_fsm.context import EXTRA, missing
 from llm_fsm.graph import reachable
 from llm_fsm.program import Program, StatePlan
+from llm_fsm.reply_schema import pairs
 from llm_fsm.session import Session
 from llm_fsm.transition import Move, verdict
 
@@ -103,6 +104,43 @@ def _dropped(
         for name, plan in program.states.items()
     }
     ahead = reachable(graph, [move.target for move in starts if move.target not in past])
-    kept = {key for name in (ahead | past) & program.states.keys() for key in program.states[name].collects}
-    gone = [key for name in left if name not in ahead for key in program.states[name].collects]
+    kept = {key for name in (ahead | past) & program.states.keys() for key in _gathers(program, name)}
+    gone = [key for name in left if name not in ahead for key in _gathers(program, name)]
     return tuple(key for key in dict.fromkeys(gone) if key not in kept and key not in changed)
+
+
+def _gathers(program: Program, state: str) -> tuple[str, ...]:
+    """The keys whose answers come from a state: those that it collects, or takes from the flow that it calls."""
+    plan = program.states[state]
+    given = (key for key in plan.state.output if program.keys.writable(key)) if plan.kind == "subflow" else ()
+    return (*plan.collects, *given)
+
+
+def apart(
+    root: Program, session: Session, update: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[int, Mapping[str, Any]]]:
+    """An update in a flow that was called, without the values of answers that the definitions hold which wait for it;
+    and those, by their places on the stack.
+    """
+    keys, sent = root.of(session).keys, update.get(EXTRA)
+    extra = sent if isinstance(sent, Mapping) else pairs(sent) or {}
+    found: dict[int, dict[str, Any]] = {}
+    taken: set[str] = set()
+    for key, value in {**extra, **update}.items():
+        if value is None or key.startswith("_") or key in keys.offered or key in keys.sources or key in session.context:
+            continue
+        place = next((number for number in session.callers() if _holds(root, session.of_caller(number), key)), None)
+        if place is not None:
+            found.setdefault(place, {})[key] = value
+            taken.add(key)
+    if not taken:
+        return update, found
+    rest = {key: value for key, value in update.items() if key not in taken}
+    if taken & extra.keys():
+        rest[EXTRA] = {key: value for key, value in extra.items() if key not in taken}
+    return rest, found
+
+
+def _holds(root: Program, caller: Session, key: str) -> bool:
+    keys = root.of(caller).keys
+    return key in caller.context and keys.writable(key) and not keys.is_secret(key)

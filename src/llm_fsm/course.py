@@ -222,7 +222,7 @@ class Course(Talking):
         closes = silence.closes is not None and silence.closes <= time
         piece = self.quiet()
         plan = piece.states["silence"]
-        asked = self.last_words()
+        asked = self.last_question()
         for due in silence.reminders:
             if due <= time:
                 self.note(ev.Reminded(id="silence", due=due, time=time))

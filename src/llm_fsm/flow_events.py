@@ -32,8 +32,8 @@ class FlowPushed(Event):
 class FlowReturned(Event):
     """The conversation came back to `state` on the stack, from the state `ended`.
 
-    `kind` as of `FlowPushed`. `flow`: the definition that was left. `how`: final, cancelled, or resumed, when
-    the user chose what to come back to. `frame`: the place on the stack, -1 the topmost.
+    `kind` as of `FlowPushed`. `flow`: the definition that was left. `how`: final, cancelled, corrected, when an answer
+    from before it leads another way, or resumed, when the user chose what to come back to. `frame`: the place on the stack, -1 the topmost.
     """
 
     kind: str
@@ -56,6 +56,14 @@ class Corrected(Event):
     named: bool = False
     back_to: str = ""
     dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswersChanged(Event):
+    """Answers were changed that a definition on the stack holds, which waits for the one at work. `frame`: its place."""
+
+    frame: int
+    values: Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -246,6 +246,18 @@ def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
     return changed(session, stack=tuple(frames), **frame.kept)
 
 
+def _answers_changed(session: Session, event: fe.AnswersChanged) -> Session:
+    frames = list(session.stack)
+    frame = frames[event.frame]
+    kept = {
+        **frame.kept,
+        "context": {**frame.kept["context"], **event.values},
+        "origins": {**frame.kept["origins"], **dict.fromkeys(event.values, (session.turn, "model"))},
+    }
+    frames[event.frame] = replace(frame, kept=kept)
+    return changed(session, stack=tuple(frames))
+
+
 def _keys_skipped(session: Session, event: fe.KeysSkipped) -> Session:
     return changed(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
 
@@ -309,6 +321,7 @@ _APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Reminded: _reminded,
     fe.FlowPushed: _flow_pushed,
     fe.FlowReturned: _flow_returned,
+    fe.AnswersChanged: _answers_changed,
     fe.KeysSkipped: _keys_skipped,
     fe.Missed: _missed,
     fe.Restarted: _restarted,

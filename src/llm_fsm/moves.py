@@ -23,6 +23,7 @@ from llm_fsm.session import Frame
 from llm_fsm.tool_results import shortened
 from llm_fsm.transition import Move
 from llm_fsm.verdicts import summary_of
+from llm_fsm.wording import asks
 
 
 class Moving(Nested):
@@ -161,16 +162,21 @@ class Moving(Nested):
 
     def leave_open(self, entered: str = "") -> None:
         """Put the current state on the stack, to come back to. `entered`: the digression that begins."""
-        here, asked, wanted = self.session.state, self.last_words(), self.asked_for()
+        here, asked, wanted = self.session.state, self.last_question(), self.asked_for()
         self.note(fe.FlowPushed(kind="digression", state=here, entered=entered, asked=asked, wanted=wanted))
 
-    def last_words(self) -> str:
-        """What was said last in the current flow, before any misses, as far as the history keeps it."""
+    def last_words(self, back: int = 0) -> str:
+        """What was said in the current flow, so many exchanges back before any misses, as far as the history keeps it."""
         session = self.session
-        back = 1
+        back += 1
         if session.misses is not None and session.misses[1] >= session.turn - 1:
             back += session.misses[0] - (session.misses[1] == session.turn)
         return session.window[-back][1] if back <= len(session.window) else ""
+
+    def last_question(self) -> str:
+        """What was said last in this state that asks something; what was said last at all, where nothing does."""
+        said = (self.last_words(back) for back in range(min(self.session.turns_in_state, len(self.session.window))))
+        return next(filter(asks, said), "") or self.last_words()
 
     def asked_for(self) -> tuple[str, ...]:
         """The keys that the user was asked for here, before this turn."""

@@ -66,16 +66,7 @@ class Nested(Working):
         """
         session, frame, ended = self.session, self.session.stack[-1], self.session.state
         left = self.program
-        self.conceal()
-        self.note(
-            fe.FlowReturned(
-                kind=frame.kind,
-                state=frame.kept["state"],
-                ended=ended,
-                flow=session.flow if frame.kind == "subflow" else "",
-                how=how,
-            )
-        )
+        self.leave(how)
         if frame.kind == "digression":
             return None
         if how != "cancelled":
@@ -87,6 +78,20 @@ class Nested(Working):
             self.stopped = "stuck"  # the one way on is that of a flow that was not cancelled
             return None
         return (yield from self.follow(ended if how != "cancelled" else how))
+
+    def leave(self, how: str) -> None:
+        """Be back at the topmost place, and take nothing along."""
+        session, frame = self.session, self.session.stack[-1]
+        self.conceal()
+        self.note(
+            fe.FlowReturned(
+                kind=frame.kind,
+                state=frame.kept["state"],
+                ended=session.state,
+                flow=session.flow if frame.kind == "subflow" else "",
+                how=how,
+            )
+        )
 
     def give_back(self, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:
         """Write what a flow gives back. Each value counts as written by whoever wrote it there."""

@@ -11,7 +11,8 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.corrections import Correction, correction, onward, own_moves
+from llm_fsm.context import accept_reply
+from llm_fsm.corrections import Correction, apart, correction, onward, own_moves
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.foresight import Outlook
 from llm_fsm.patterns import end_of, words_of
@@ -50,10 +51,11 @@ class Repairing(Speaking):
     def answer_aside(self, name: str, message: str) -> None:
         """Patterns that change nothing: words, and what is open stays so."""
         self.note(fe.Repaired(pattern=name))
-        asked = self.last_words()
         if name == "repeat":
-            self.say(name, question=self.open_question() if not asked or asked.endswith(TRUNCATED) else asked)
+            last = self.last_words()
+            self.say(name, question=self.open_question() if not last or last.endswith(TRUNCATED) else last)
             return
+        asked = self.last_question()
         corrected = any(isinstance(event, fe.Corrected) for event in self.events)
         if name == "correct" and self.session.notes and not corrected:
             self.complain()  # never words that announce a change that was not made
@@ -160,7 +162,7 @@ class Repairing(Speaking):
             targets = going_on  # nobody ends a conversation by leaving an answer out
         if not targets:
             self.note(fe.Repaired(pattern="skip", how="needed"))
-            self.say("skip", needed=", ".join(keys) or "it", question=self.open_question(self.last_words()))
+            self.say("skip", needed=", ".join(keys) or "it", question=self.open_question(self.last_question()))
             return
         if keys:
             self.note(fe.KeysSkipped(keys=keys))
@@ -173,7 +175,7 @@ class Repairing(Speaking):
         move = next(move for move in moves if move.target == targets[0])
         if (yield from self.vetoed(move)) is not None:
             self.say_fixed()
-            self.ask_again(self.last_words())
+            self.ask_again(self.last_question())
             return
         self.note(fe.Repaired(pattern="skip", how="moved"))
         self.say("skip", words=message)
@@ -196,7 +198,7 @@ class Repairing(Speaking):
             else:
                 self.last_resort()
             return
-        question = "" if asks(message) else self.open_question(self.last_words())
+        question = "" if asks(message) else self.open_question(self.last_question())
         data = {"misses": count, "choices": self.choices(), "question": question}
         end = end_of(self.program.patterns["cannot_handle"], data)
         self.note(fe.Repaired(pattern="cannot_handle", how=end))
@@ -239,6 +241,8 @@ class Repairing(Speaking):
 
         True when that was all; False where what the reply picks is to be looked at still.
         """
+        if (yield from self.corrected_outside(reply, before)):
+            return True
         session = self.session
         changed = tuple(
             key
@@ -258,6 +262,45 @@ class Repairing(Speaking):
             self.note(fe.Corrected(keys=changed, named=named))
             return False
         return (yield from self.go_back(found, reply, changed))
+
+    def change_answers(self, update: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Change answers of the definitions that wait for this one; the rest of the update.
+
+        What this one was given of them changes with them.
+        """
+        session = self.session
+        rest, found = apart(self.root, session, update)
+        for place, values in found.items():
+            caller = session.of_caller(place)
+            program = self.root.of(caller)
+            accepted: Mapping[str, Any] = {}
+            for event in accept_reply(program.keys, caller.context, values):
+                if isinstance(event, ev.ContextSet):
+                    accepted = event.values
+                    self.note(fe.AnswersChanged(frame=place, values=accepted))
+                else:
+                    self.note(event)
+            if place == session.callers()[0]:
+                given = program.states[caller.state].state.input
+                rest = {**{key: accepted[source] for key, source in given.items() if source in accepted}, **rest}
+        return rest
+
+    def corrected_outside(self, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
+        """Note which answers of waiting definitions a reply changed; True when that led back to one of them."""
+        named = reply.target == "correct"
+        for place in () if reply.target in _ENDS else reversed(self.session.callers()):
+            old, new = before.of_caller(place), self.session.of_caller(place)
+            changed = tuple(key for key, value in new.context.items() if old.context.get(key) != value)
+            if not changed:
+                continue
+            found = None if new.aside() else correction(self.root.of(new), old, new, changed)
+            if found is None:
+                self.note(fe.Corrected(keys=changed, named=named))
+                continue
+            while len(self.session.stack) > place:
+                self.leave("corrected")
+            return (yield from self.go_back(found, reply, changed))
+        return False
 
     def go_back(
         self, found: Correction, reply: Reply, changed: tuple[str, ...]

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, field
 from itertools import takewhile
 from typing import Any, Literal
 
+from llm_fsm.copies import changed
 from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import Paused
 
@@ -142,6 +143,15 @@ class Session:
         """The context of the definition that was started."""
         called = next((frame for frame in self.stack if frame.kind == "subflow"), None)
         return self.context if called is None else dict(called.kept["context"])
+
+    def callers(self) -> tuple[int, ...]:
+        """The places of the definitions that wait for the one at work, the nearest first."""
+        numbers = range(len(self.stack) - 1, -1, -1)
+        return tuple(number for number in numbers if self.stack[number].kind == "subflow")
+
+    def of_caller(self, number: int) -> Session:
+        """The session as the definition at this place on the stack knows it."""
+        return changed(self, stack=self.stack[:number], **self.stack[number].kept)
 
     def open_frames(self) -> tuple[int, ...]:
         """The places on the stack that the definition at work left open, topmost first."""

@@ -156,13 +156,15 @@ class Talking(Repairing):
             self.promise = said
             return
         self.note(ev.ModelReplied(asked_for=asked_for, text=head))
-        here, before = self.plan, self.session.context
+        here, before, stack = self.plan, self.session.context, self.session.stack
         try:
             reply = parse(head)
         except ReplyError:
             return
         yield from self.update(reply)
         after = self.session.context
+        if self.session.stack is not stack:
+            return
         if self.has("correct") and any(after.get(key) != value for key, value in before.items()):
             return
         decision = yield from self.decided(reply)
@@ -192,7 +194,8 @@ class Talking(Repairing):
                 ev.ContextRefused(key="context_update", reason=reply.update_fault, source="model", told=True)
             )
         changed: set[str] = set()
-        for event in accept_reply(self.program.keys, self.session.context, reply.update):
+        given = self.change_answers(reply.update) if self.session.flow and self.has("correct") else reply.update
+        for event in accept_reply(self.program.keys, self.session.context, given):
             self.note(event)
             if isinstance(event, ev.ContextSet):
                 changed.update(event.values, event.removed)
