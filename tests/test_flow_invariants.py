@@ -93,7 +93,7 @@ def check_moves(made: Program, before: Session, played: Played) -> bool:
 
     True when a secret was told.
     """
-    session, told = before, False
+    session, told, crossed = before, False, False
     for event in played.events:
         program = made.of(session)
         if isinstance(event, ev.StateEntered):
@@ -102,16 +102,20 @@ def check_moves(made: Program, before: Session, played: Played) -> bool:
             if event.by in PATTERNS and event.by not in ("skip", "cannot_handle", "handover"):
                 assert made.patterns or made.own_patterns
             else:
-                move = next(move for move in plan.moves if move.pointer == event.transition)
+                moves = program.asides if crossed else plan.moves
+                move = next(move for move in moves if move.pointer == event.transition)
                 assert move.target == event.state
         elif isinstance(event, fe.FlowPushed) and event.kind == "subflow":
             assert program.states[session.state].calls == event.flow
             assert event.entered == made.flows[event.flow].definition.initial_state
         elif isinstance(event, fe.FlowReturned):
             assert session.stack[event.frame].kept["state"] == event.state
+        elif isinstance(event, fe.FlowPushed):
+            assert event.caller is None or event.caller in session.callers()
         elif isinstance(event, ev.ContextSet) and session.flow == "inner":
             assert set(event.values) <= {"n", "pin", "_extra"}
             told = told or event.values.get("pin") == "secret-1"
+        crossed = isinstance(event, fe.FlowPushed) and event.caller is not None
         session = apply(session, event)
     assert session == played.session
     return told

@@ -15,7 +15,8 @@ class FlowPushed(Event):
 
     A subflow begins the definition `flow` in its state `entered`, with a `context` of its own; `sources`: key to
     who once wrote its value. A digression stays in its definition and begins in `entered`; `asked`: what the user was
-    asked last, `wanted`: for which keys.
+    asked last, `wanted`: for which keys. `caller`: the place on the stack of the definition in which it takes place,
+    where that is one that waits for the one that was left.
     """
 
     kind: str
@@ -26,6 +27,7 @@ class FlowPushed(Event):
     sources: Mapping[str, str] = field(default_factory=dict)
     asked: str = ""
     wanted: tuple[str, ...] = ()
+    caller: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,7 +35,8 @@ class FlowReturned(Event):
     """The conversation came back to `state` on the stack, from the state `ended`.
 
     `kind` as of `FlowPushed`. `flow`: the definition that was left. `how`: final, cancelled, corrected, when an answer
-    from before it leads another way, or resumed, when the user chose what to come back to. `frame`: the place on the stack, -1 the topmost.
+    from before it leads another way, handover, when a caller hands over, or resumed, when the user chose what to
+    come back to. `frame`: the place on the stack, -1 the topmost.
     """
 
     kind: str
@@ -60,7 +63,7 @@ class Corrected(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswersChanged(Event):
-    """Answers were changed that a definition on the stack holds, which waits for the one at work. `frame`: its place."""
+    """Answers were changed that a definition holds which waits for the one at work. `frame`: its place on the stack."""
 
     frame: int
     values: Mapping[str, Any]

@@ -216,14 +216,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
 
 def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
     if event.kind == "digression":
-        kept = {name: getattr(session, name) for name in OF_PLACE}
-        main = not session.aside()
-        before = session.context if main else {}
-        frame = Frame(
-            kind="digression", kept=kept, asked=event.asked, wanted=event.wanted, main=main, before=before,
-            entered=event.entered,
-        )  # fmt: skip
-        return changed(session, stack=(*session.stack, frame))
+        return _digression_begun(session, event)
     kept = {name: getattr(session, name) for name in OF_FLOW}
     return changed(
         session,
@@ -240,9 +233,29 @@ def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
     )
 
 
+def _digression_begun(session: Session, event: fe.FlowPushed) -> Session:
+    across, main = event.caller is not None, not session.aside()
+    frame = Frame(
+        kind="digression",
+        kept={name: getattr(session, name) for name in (OF_FLOW if across else OF_PLACE)},
+        asked=event.asked,
+        wanted=event.wanted,
+        main=main or across,
+        before=session.context if main and not across else {},
+        entered=event.entered,
+        caller=event.caller,
+    )
+    there = {} if event.caller is None else session.stack[event.caller].kept
+    return changed(session, stack=(*session.stack, frame), **there)
+
+
 def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
     frames = list(session.stack)
     frame = frames.pop(event.frame)
+    if frame.caller is not None:  # what waits there keeps what the digression made of it
+        waits = frames[frame.caller]
+        made = {name: getattr(session, name) for name in OF_FLOW if name not in OF_PLACE}
+        frames[frame.caller] = replace(waits, kept={**waits.kept, **made})
     return changed(session, stack=tuple(frames), **frame.kept)
 
 
@@ -269,9 +282,8 @@ def _missed(session: Session, event: fe.Missed) -> Session:
 def _restarted(session: Session, event: fe.Restarted) -> Session:
     kept = session.memory.get("background")
     outermost = session.stack[0].kept if session.flow else {}
-    origins = next(
-        (dict(frame.kept["origins"]) for frame in session.stack if frame.kind == "subflow"), session.origins
-    )
+    root = session.root_frame()
+    origins = session.origins if root is None else dict(root.kept["origins"])
     return Session(
         conversation_id=session.conversation_id,
         definition=session.definition,

@@ -8,7 +8,7 @@ turn arrives in a state that was shown, those words stand.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm.context import blotted, missing, secret_texts
@@ -90,8 +90,47 @@ def _item(program: Program, here: StatePlan, move: Move, data: Mapping[str, Any]
     return transition_item(move, there, is_open=True)
 
 
-def outlook(program: Program, session: Session) -> Outlook:
-    """What a reply in the current state may do, and what the prompt shows of it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Aside:
+    """A digression that a definition offers in what it calls. `data`: what its conditions read."""
+
+    move: Move
+    program: Program
+    data: Mapping[str, Any]
+
+    @property
+    def is_open(self) -> bool:
+        """True when its conditions hold, or could hold after a reply."""
+        return may_hold(self.move, self.data, lambda _: False)
+
+
+def asides(root: Program, session: Session) -> dict[str, Aside]:
+    """The digressions of the definitions that wait for the one at work, by the states that they begin in.
+
+    A state of the definition at work hides one of the same name, and so does one of a nearer caller.
+    """
+    found: dict[str, Aside] = {}
+    here = root.of(session)
+    for place in session.callers() if session.flow else ():
+        caller = session.of_caller(place)
+        program = root.of(caller)
+        for move in program.asides:
+            if move.target not in here.states and move.target not in found:
+                found[move.target] = Aside(
+                    move=replace(move, caller=place), program=program, data=caller.data()
+                )
+    return found
+
+
+def _aside_item(aside: Aside, here: StatePlan) -> str:
+    there = dict(aside.program.states[aside.move.target].glimpse)
+    if there.pop("final", None):
+        there["then_back_to"] = {"state": here.id, **here.glimpse, "ask_its_question_again": True}
+    return transition_item(aside.move, there, is_open=True)
+
+
+def outlook(program: Program, session: Session, beside: Mapping[str, Aside] | None = None) -> Outlook:
+    """What a reply in the current state may do, and what the prompt shows of it. `beside`: see `asides`."""
     plan = program.states[session.state]
     data = session.data()
     items: list[str] = []
@@ -128,6 +167,12 @@ def outlook(program: Program, session: Session) -> Outlook:
         items.append(escaped({"to": state, "desc": "back to what was left open", **behind}))
         arrivals[state] = frozenset((state,))
     valid.update(dict.fromkeys(further))
+    for name, aside in (beside or {}).items():
+        further = (*further, name)
+        if aside.is_open:
+            items.append(_aside_item(aside, plan))
+            arrivals[name] = frozenset((plan.id if aside.program.states[name].kind == "final" else name,))
+            valid[name] = None
     valid[plan.id] = None
     valid.update(dict.fromkeys(named(program.patterns)))
     return Outlook(

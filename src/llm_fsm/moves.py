@@ -103,7 +103,7 @@ class Moving(Nested):
                 return
         else:
             if move.returns and not self.session.is_in(move.target):
-                self.leave_open(move.target)
+                self.leave_open(move.target, move.caller)
             exhausted = move.pointer.endswith("/on_exhausted")
             self.note(
                 ev.StateEntered(
@@ -160,13 +160,19 @@ class Moving(Nested):
         )
         return frame
 
-    def leave_open(self, entered: str = "") -> None:
-        """Put the current state on the stack, to come back to. `entered`: the digression that begins."""
+    def leave_open(self, entered: str = "", caller: int | None = None) -> None:
+        """Put the current state on the stack, to come back to. `entered`: the digression that begins; see `Frame`."""
         here, asked, wanted = self.session.state, self.last_question(), self.asked_for()
-        self.note(fe.FlowPushed(kind="digression", state=here, entered=entered, asked=asked, wanted=wanted))
+        if caller is not None:
+            self.conceal()
+        self.note(
+            fe.FlowPushed(
+                kind="digression", state=here, entered=entered, asked=asked, wanted=wanted, caller=caller
+            )
+        )
 
     def last_words(self, back: int = 0) -> str:
-        """What was said in the current flow, so many exchanges back before any misses, as far as the history keeps it."""
+        """What was said in the current flow, so many exchanges back from the misses, as far as the history keeps it."""
         session = self.session
         back += 1
         if session.misses is not None and session.misses[1] >= session.turn - 1:

@@ -92,6 +92,12 @@ class Program:
     flows: Mapping[str, Program] = field(default_factory=dict)
     """The definitions that are called, by name; only in the one that is started."""
 
+    asides: tuple[Move, ...] = ()
+    """The digressions that are offered in what this definition calls, too, in order of priority.
+
+    None where it does not begin by talking: then a flow could be the first to offer one, which no path shows.
+    """
+
     patterns: Mapping[str, Program] = field(default_factory=dict)
     """The repair patterns that are switched on, without those for which the definition has a state of its own."""
     pieces: Callable[[str], Definition] | None = None

@@ -44,7 +44,7 @@ class Repairing(Speaking):
         elif name == "cannot_handle":
             yield from self.miss(reply.message)
         elif name == "handover":
-            self.stop("handover", reply.message)
+            yield from self.hand_over(reply.message)
         else:
             self.answer_aside(name, reply.message)
 
@@ -81,6 +81,22 @@ class Repairing(Speaking):
         self.stopped = outcome
         self.say(name, words=message)
 
+    def hand_over(self, message: str) -> Run:
+        """End the conversation for a person, or do what the nearest calling definition has a state of its own for."""
+        session = self.session
+        places = (n for n in session.callers() if "handover" in self.root.of(session.of_caller(n)).own_patterns)
+        place = next(places, None)
+        if place is None:
+            self.stop("handover", message)
+            return
+        self.note(fe.Repaired(pattern="handover", how="moved"))
+        while len(self.session.stack) > place:
+            self.leave("handover")
+        self.said.append(message)
+        yield from self.enter(_move_to("handover"), "handover")
+        yield from self.settle()
+        yield from self.complete_words(frozenset((self.here,) if message else ()))
+
     def cancel(self, message: str) -> Run:
         """End what is going on: a digression, a subflow, or the conversation."""
         self.note(fe.Repaired(pattern="cancel", how=self.session.stack[-1].kind if self.session.stack else ""))
@@ -109,10 +125,7 @@ class Repairing(Speaking):
                 return
             self.stopped = ""
         if "cancelled" in self.program.states:
-            move = Move(
-                pointer="/patterns", target="cancelled", description="", guards=(), priority=0, auto=False
-            )
-            yield from self.enter(move, "cancel")
+            yield from self.enter(_move_to("cancelled"), "cancel")
             yield from self.settle()
             yield from self.complete_words(frozenset((self.here,)))
         else:
@@ -206,7 +219,7 @@ class Repairing(Speaking):
             if "handover" in self.program.own_patterns:
                 yield from self.go_to("handover")
             elif "handover" in self.program.patterns:
-                self.stop("handover", "")
+                yield from self.hand_over("")
             else:
                 self.stopped = "given_up"
                 self.say("cannot_handle", end)
@@ -343,6 +356,10 @@ class Repairing(Speaking):
         return onward(plan, [move for move in own_moves(plan) if verdict(move, data).holds], data)
 
 
+def _move_to(state: str) -> Move:
+    return Move(pointer="/patterns", target=state, description="", guards=(), priority=0, auto=False)
+
+
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:
-    called = next((frame for frame in session.stack if frame.kind == "subflow"), None)
-    return session.origins if called is None else called.kept["origins"]
+    root = session.root_frame()
+    return session.origins if root is None else root.kept["origins"]

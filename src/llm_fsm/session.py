@@ -75,7 +75,8 @@ class Frame:
 
     `asked`: what the user was asked last there, to be asked again; `wanted`: the keys that were asked for; `main`:
     the way of the conversation was left and not another digression; `before`: the answers so far, where it was.
-    `entered`: where a digression began.
+    `entered`: where a digression began; `caller`: the place of the definition in which it takes place, where that
+    is not the one that was left, but one that waits for it.
     """
 
     kind: Literal["subflow", "digression"]
@@ -85,6 +86,12 @@ class Frame:
     main: bool = False
     before: Mapping[str, Any] = field(default_factory=dict)
     entered: str = ""
+    caller: int | None = None
+
+    @property
+    def in_place(self) -> bool:
+        """True for a digression within the definition that it left."""
+        return self.kind == "digression" and self.caller is None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,13 +148,24 @@ class Session:
 
     def root_context(self) -> Mapping[str, Any]:
         """The context of the definition that was started."""
-        called = next((frame for frame in self.stack if frame.kind == "subflow"), None)
-        return self.context if called is None else dict(called.kept["context"])
+        frame = self.root_frame()
+        return self.context if frame is None else dict(frame.kept["context"])
+
+    def root_frame(self) -> Frame | None:
+        """The place at which the definition that was started waits; None where it is at work."""
+        if not self.flow:
+            return None
+        return next((frame for frame in reversed(self.stack) if frame.kept.get("flow") == ""), None)
 
     def callers(self) -> tuple[int, ...]:
         """The places of the definitions that wait for the one at work, the nearest first."""
-        numbers = range(len(self.stack) - 1, -1, -1)
-        return tuple(number for number in numbers if self.stack[number].kind == "subflow")
+        found, number = [], len(self.stack) - 1
+        while number >= 0:
+            frame = self.stack[number]
+            if frame.kind == "subflow":
+                found.append(number)
+            number = (number if frame.caller is None else frame.caller) - 1
+        return tuple(found)
 
     def of_caller(self, number: int) -> Session:
         """The session as the definition at this place on the stack knows it."""
@@ -156,7 +174,7 @@ class Session:
     def open_frames(self) -> tuple[int, ...]:
         """The places on the stack that the definition at work left open, topmost first."""
         numbers = range(len(self.stack) - 1, -1, -1)
-        return tuple(takewhile(lambda number: self.stack[number].kind == "digression", numbers))
+        return tuple(takewhile(lambda number: self.stack[number].in_place, numbers))
 
     def open_places(self) -> dict[str, int]:
         """The states that open digressions of the definition at work come back to, with their frames, topmost first."""
@@ -167,7 +185,8 @@ class Session:
 
     def aside(self) -> bool:
         """True in a digression, false on the way of the definition at work, whatever else is open."""
-        return any(self.stack[number].main for number in self.open_frames())
+        here = takewhile(lambda frame: frame.kind == "digression", reversed(self.stack))
+        return any(frame.main for frame in here)
 
     def is_in(self, digression: str) -> bool:
         """True in the digression that began in this state, with no other begun in it."""

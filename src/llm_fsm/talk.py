@@ -17,7 +17,7 @@ from llm_fsm.context import accept_reply
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
-from llm_fsm.foresight import Outlook, outlook
+from llm_fsm.foresight import Outlook, asides, outlook
 from llm_fsm.messages import ModelReply
 from llm_fsm.program import StatePlan
 from llm_fsm.progress import Run
@@ -49,7 +49,7 @@ class Talking(Repairing):
         """
         if waiting is None and self.program.fast and (yield from self.sure()):
             return
-        look = outlook(self.program, self.session)
+        look = self.look()
         before = self.session
         loop = Loop("turn", self.request(look, words_only=False), look)
         if waiting is not None:
@@ -70,6 +70,10 @@ class Talking(Repairing):
             yield from self.miss(fallback=True)
         else:
             self.last_resort()
+
+    def look(self) -> Outlook:
+        """What a reply may do here."""
+        return outlook(self.program, self.session, asides(self.root, self.session))
 
     def sure(self) -> Generator[Effect, Result, bool]:
         """Do without the model what a message says for certain; False where the model is to be asked."""
@@ -102,7 +106,7 @@ class Talking(Repairing):
             return str(error)
         self.note(ev.MovePicked(target=cut(reply.target, 200), reasoning=reply.reasoning))
         yield from self.update(reply)
-        here, flow, program = self.plan, self.session.flow, self.program
+        here, flow = self.plan, self.session.flow
         if self.has("correct") and (yield from self.corrected(reply, before)):
             return None
         decision = yield from self.decided(reply)
@@ -112,6 +116,8 @@ class Talking(Repairing):
             yield from self.repair(reply, look)
             return None
         move = decision.move
+        there = here if move is None else self.led_to(move)
+        flows = {flow} if move is None or move.caller is None else {flow, self.session.of_caller(move.caller).flow}
         first = len(self.said)
         if move is None:
             if here.fixed is not None:
@@ -120,12 +126,17 @@ class Talking(Repairing):
         else:
             yield from self.enter(move, decision.by)
             yield from self.settle()
-        arrival = self.plan if self.reopened is None or move is None else program.states[move.target]
+        arrival = self.plan if self.reopened is None else there
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
         foreseen = look.arrivals.get(reply.target, frozenset())
-        yield from self.complete_words(frozenset((flow, state) for state in foreseen))
+        yield from self.complete_words(frozenset((flow, state) for state in foreseen for flow in flows))
         return None
+
+    def led_to(self, move: Move) -> StatePlan:
+        """Where a move leads, in whichever definition."""
+        program = self.program if move.caller is None else self.root.of(self.session.of_caller(move.caller))
+        return program.states[move.target]
 
     def decided(self, reply: Reply) -> Generator[Effect, Result, Decision | str]:
         """What follows from a pick, now that its values are kept; or why it does not stand."""
@@ -177,6 +188,9 @@ class Talking(Repairing):
         if target in session.open_places():
             return Move(pointer="", target=target, description="", guards=(), priority=0, auto=False)
         found = judge(here.moves, target, session.data())
+        if isinstance(found, Refusal) and found.by == "unknown" and session.flow:
+            aside = asides(self.root, session).get(target)
+            found = found if aside is None else judge((aside.move,), target, aside.data)
         if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:
             return Refusal(by="closed", reason="too much is left open already; go back to one of the open states")
         return found

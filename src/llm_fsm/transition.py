@@ -30,6 +30,7 @@ class Move:
     """One compiled transition. `pointer` is its place in the definition, such as /states/a/transitions/0.
 
     `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which comes back.
+    `caller`: in a flow that was called, the place on the stack of the definition whose transition it is.
     """
 
     pointer: str
@@ -40,6 +41,7 @@ class Move:
     auto: bool
     on: str | None = None
     returns: bool = False
+    caller: int | None = None
 
     @property
     def judged(self) -> bool:

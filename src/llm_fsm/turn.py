@@ -16,7 +16,6 @@ from llm_fsm import events as ev
 from llm_fsm.course import Answer, Course, Heard, Opening, Run
 from llm_fsm.effects import AskModel, Effect, Point, Result
 from llm_fsm.folding import apply
-from llm_fsm.foresight import outlook
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, Usage
 from llm_fsm.program import Program
@@ -88,7 +87,8 @@ def advance(step: Step, result: Result) -> Step:
 
 def request_for(program: Program, session: Session, means: Means = _BARE) -> LLMRequest:
     """What the model would be asked about the message that the session holds."""
-    return means.course(program, session).request(outlook(program, session), words_only=False)
+    course = means.course(program, session)
+    return course.request(course.look(), words_only=False)
 
 
 def rehearse(step: Step, head: str) -> Step:

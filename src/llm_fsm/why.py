@@ -111,7 +111,8 @@ class Stopped:
 class Went:
     """The conversation went into a flow, or came back. `kind`: subflow or digression; `flow`: its name.
 
-    `how`: begun, final, cancelled or resumed. `state`: where it was left, `arrived`: where it went on.
+    `how`: begun, final, cancelled, corrected, handover or resumed. `state`: where it was left,
+    `arrived`: where it went on.
     """
 
     kind: str

@@ -68,7 +68,7 @@ def _way(went: Went) -> str:
     name = f"the flow {printing.one_line(went.flow)}" if went.kind == "subflow" else "a digression"
     if went.how == "begun":
         return f"Into {name}: {went.state} → {went.arrived}"
-    how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}[went.how]
+    how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}.get(went.how, f", {went.how}")
     return f"Back from {name}{how}: {went.state} → {went.arrived}"
 
 
