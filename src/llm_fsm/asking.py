@@ -27,7 +27,7 @@ async def ask(
 ) -> ModelReply:
     """The model's reply. `left`: seconds that it may take, None: no limit; `whole`: those of the whole turn.
 
-    `listener` hears it while it arrives.
+    `listener` hears it while it arrives. An adapter with a true `keeps_time` ends `complete` in time by itself.
 
     Raises ModelError, or another LLMFSMError of the adapter's own; everything else that an adapter raises is
     a fault of the adapter, and becomes a ModelError that names it.
@@ -37,7 +37,10 @@ async def ask(
         request = changed(request, view=effect.view())
     try:
         asked = _asked(llm, request, listener)
-        reply = await (asked if left is None else in_time(asked, left))
+        if left is None or (listener is None and getattr(llm, "keeps_time", False)):
+            reply = await asked
+        else:
+            reply = await in_time(asked, left)
     except OutOfPatience as error:
         seconds = left if whole is None else whole
         raise ModelError(f"the model did not answer within {seconds:g} seconds", retryable=True) from error

@@ -131,6 +131,9 @@ class CompatLLM:
     Raises ConfigurationError when the address or the key cannot be used.
     """
 
+    keeps_time = True
+    """`complete` ends with the request's `timeout` by itself."""
+
     def __init__(
         self,
         model: str,

@@ -1,15 +1,16 @@
 """POST requests to one address, over connections that are kept.
 
-What every request has in common is written once: the head but for its last line. Connecting, TLS, names and the
-connections that are kept are aiohttp's `TCPConnector`, reading an answer is its parser; of the rest that an aiohttp
-session does for each request (cookies, redirects, proxies, traces, headers put together anew) nothing is needed here,
-and it takes a third of the time of a whole turn.
+What every request has in common is written once: the head but for its last line. Names, connecting and TLS are
+aiohttp's `TCPConnector`, reading an answer is its parser; of the rest that an aiohttp session does for each request
+(cookies, redirects, proxies, traces, headers put together anew) nothing is needed here, and it takes as long as a
+quarter of a turn.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Callable, Mapping
 
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
@@ -21,22 +22,26 @@ from yarl import URL
 from llm_fsm.errors import ConfigurationError
 
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
+_IDLE = 15.0
+"""Seconds after which a connection that nobody used is closed."""
 _OURS = frozenset({"content-length", "transfer-encoding"})
 
 
 class Answer:
     """The answer to one request: `status`, `headers`, and `content` as it arrives. `close` it."""
 
-    __slots__ = ("_connection", "content", "headers", "status")
+    __slots__ = ("_connection", "_keep", "content", "headers", "status")
 
     def __init__(
         self,
         connection: Connection,
+        keep: Callable[[Connection], None],
         status: int,
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
     ) -> None:
-        self._connection = connection
+        self._connection: Connection | None = connection
+        self._keep = keep
         self.status = status
         self.headers = headers
         self.content = content
@@ -59,10 +64,13 @@ class Answer:
 
     def close(self) -> None:
         """Give the connection back, or close it where the answer was not read to its end. Twice is the same as once."""
+        connection, self._connection = self._connection, None
+        if connection is None:
+            return
         if self.content.at_eof():
-            self._connection.release()
+            self._keep(connection)
         else:
-            self._connection.close()
+            connection.close()
 
 
 class Post:
@@ -70,6 +78,8 @@ class Post:
 
     def __init__(self, url: URL, headers: Mapping[str, str]) -> None:
         loop = asyncio.get_running_loop()
+        self._time = loop.time
+        self._kept: deque[tuple[float, Connection]] = deque()
         named = CIMultiDict(checked_headers(headers))
         self._connector = aiohttp.TCPConnector(limit=0)
         self._target = aiohttp.ClientRequest("POST", url, headers=named, loop=loop)
@@ -79,7 +89,7 @@ class Post:
 
     async def send(self, body: bytes) -> Answer:
         """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError."""
-        connection = await self._connector.connect(self._target, [], _NO_TIMEOUT)
+        connection = self._taken() or await self._connector.connect(self._target, [], _NO_TIMEOUT)
         try:
             protocol, transport = _ends(connection)
             protocol.set_response_params(read_until_eof=True)
@@ -93,11 +103,40 @@ class Post:
         except BaseException:  # whoever gives up in the middle leaves a connection that nobody can use
             connection.close()
             raise
-        return Answer(connection, message.code, message.headers, content)
+        return Answer(connection, self._keep, message.code, message.headers, content)
 
     async def close(self) -> None:
         """Close all connections."""
+        self._drop(len(self._kept))
         await self._connector.close()
+
+    def _taken(self) -> Connection | None:
+        """The connection that was used last, if it can be used again: an older one has likely been closed."""
+        while self._kept:
+            since, connection = self._kept.pop()
+            if _is_good(connection) and self._time() - since < _IDLE:
+                return connection
+            connection.close()
+        return None
+
+    def _keep(self, connection: Connection) -> None:
+        """Have a connection for the next request, and close those that have waited for one too long."""
+        if not _is_good(connection):
+            connection.close()
+            return
+        now = self._time()
+        self._kept.append((now, connection))
+        while self._kept[0][0] < now - _IDLE:
+            self._drop(1)
+
+    def _drop(self, count: int) -> None:
+        for _ in range(count):
+            self._kept.popleft()[1].close()
+
+
+def _is_good(connection: Connection) -> bool:
+    protocol = connection.protocol
+    return protocol is not None and protocol.is_connected() and not protocol.should_close
 
 
 def _ends(connection: Connection) -> tuple[ResponseHandler, asyncio.Transport]:
