@@ -70,7 +70,7 @@ async def summarised(function: Callable[..., Any], effect: AskModel, left: float
 
 def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
     """Which limits cannot stop a run, because a reply does not report what they count; None: all can."""
-    if reply.mode in _UNPAID:
+    if reply.mode in _UNPAID or (limits.money is None and limits.tokens is None):
         return None
     lacking = {
         "money": limits.money is not None and not reply.cost and "cost",

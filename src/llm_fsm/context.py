@@ -360,6 +360,8 @@ def _texts(value: object) -> Iterator[str]:
 
 def secret_texts(keys: Keys, context: Mapping[str, Any]) -> tuple[str, ...]:
     """The values of secret keys as they could stand in somebody's words, longest first."""
+    if not keys.secrets:
+        return ()
     return texts_in(context.get(key) for key in keys.secrets)
 
 

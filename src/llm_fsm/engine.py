@@ -122,7 +122,9 @@ class Engine:
             session = held.session
             admit(edition.program, session)
             turn.host = edition
-            heard = replace(heard, time=await turn.open(said(heard), heard.time))
+            began = await turn.open(said(heard), heard.time)
+            if began != heard.time:
+                heard = replace(heard, time=began)
             try:
                 step = await turn.play(begin(edition.program, session, heard, edition.means))
                 after, usage = step.session, step.usage

@@ -22,11 +22,10 @@ from llm_fsm.effects import (
     ToolResults,
 )
 from llm_fsm.errors import LLMFSMError
-from llm_fsm.foresight import Outlook
 from llm_fsm.functions import called, is_async
 from llm_fsm.journal import entry_reply, reply_entry
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
-from llm_fsm.program import Program
+from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running

@@ -14,28 +14,14 @@ from typing import Any
 from llm_fsm.context import blotted, missing, secret_texts
 from llm_fsm.messages import Choice, TurnView
 from llm_fsm.patterns import named
-from llm_fsm.program import Program, StatePlan
+from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.prompts import escaped, in_words, transition_item
 from llm_fsm.session import Session
-from llm_fsm.transition import Move, may_hold
+from llm_fsm.transition import Move, is_free, may_hold
 from llm_fsm.wording import WordingError
 
 _STOPS = ("converse", "wait", "final")
 _NOT_YET = frozenset({"_current_state", "_previous_state", "_turns_in_state"})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outlook:
-    """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
-
-    `further`: states that may be named although no transition of this state leads there.
-    """
-
-    items: tuple[str, ...]
-    valid: tuple[str, ...]
-    open: frozenset[str]
-    arrivals: Mapping[str, frozenset[str]]
-    further: tuple[str, ...] = ()
 
 
 def _following(program: Program, plan: StatePlan, data: Mapping[str, Any]) -> tuple[Move, ...]:
@@ -131,6 +117,31 @@ def _aside_item(aside: Aside, here: StatePlan) -> str:
 
 def outlook(program: Program, session: Session, beside: Mapping[str, Aside] | None = None) -> Outlook:
     """What a reply in the current state may do, and what the prompt shows of it. `beside`: see `asides`."""
+    if session.stack or beside:
+        return _outlook(program, session, beside or {})
+    known = program.outlooks.get(session.state)
+    if known is None:
+        known = _outlook(program, session, {})
+        if _is_steady(program, program.states[session.state]):
+            program.outlooks[session.state] = known
+    return known
+
+
+def _is_steady(program: Program, plan: StatePlan) -> bool:
+    """True where what is open in a state is the same whatever is known, while nothing was left open."""
+    return all(
+        move.target == plan.id
+        or (
+            is_free(move, program.keys.is_free)
+            and program.states[move.target].kind in _STOPS
+            and not program.states[move.target].autos
+            and not move.returns
+        )
+        for move in plan.moves
+    )
+
+
+def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) -> Outlook:
     plan = program.states[session.state]
     data = session.data()
     items: list[str] = []
@@ -167,7 +178,7 @@ def outlook(program: Program, session: Session, beside: Mapping[str, Aside] | No
         items.append(escaped({"to": state, "desc": "back to what was left open", **behind}))
         arrivals[state] = frozenset((state,))
     valid.update(dict.fromkeys(further))
-    for name, aside in (beside or {}).items():
+    for name, aside in beside.items():
         further = (*further, name)
         if aside.is_open:
             items.append(_aside_item(aside, plan))

@@ -28,5 +28,6 @@ def observe(observer: Observer) -> Callable[[], None]:
 
 def publish(conversation_id: str, event: Event) -> None:
     """Tell all observers."""
-    for observer in tuple(_observers):
-        observer(conversation_id, event)
+    if _observers:
+        for observer in tuple(_observers):
+            observer(conversation_id, event)

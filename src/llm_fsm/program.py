@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from llm_fsm.conditions import Rule
 from llm_fsm.context import Keys
@@ -68,6 +68,19 @@ class StatePlan:
     """The name of the definition that a subflow state calls."""
 
 
+class Outlook(NamedTuple):
+    """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
+
+    `further`: states that may be named although no transition of this state leads there.
+    """
+
+    items: tuple[str, ...]
+    valid: tuple[str, ...]
+    open: frozenset[str]
+    arrivals: Mapping[str, frozenset[str]]
+    further: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """One definition, compiled. What it says of the run as a whole is that of the definition that is started."""
@@ -110,6 +123,9 @@ class Program:
     """The definition with all that it calls as canonical JSON."""
     identity: str = ""
     """The SHA-256 of `document`; where no other definition is called, that of the definition."""
+
+    outlooks: dict[str, Outlook] = field(default_factory=dict, compare=False, repr=False)
+    """The menus of states in which they are always the same, as they were first made; see `foresight.outlook`."""
 
     def is_secret(self, key: str) -> bool:
         """True when the key is secret in any definition of the machine: for whoever shows what happened in all."""

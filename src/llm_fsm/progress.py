@@ -28,10 +28,10 @@ from llm_fsm.effects import (
     RunHandlers,
 )
 from llm_fsm.folding import apply
-from llm_fsm.foresight import Outlook, turn_view
+from llm_fsm.foresight import turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
-from llm_fsm.program import Program, StatePlan
+from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.prompts import escaped
 from llm_fsm.session import Frame, Session, cut
 from llm_fsm.tokens import estimate

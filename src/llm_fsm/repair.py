@@ -14,8 +14,8 @@ from llm_fsm import flow_events as fe
 from llm_fsm.context import accept_reply
 from llm_fsm.corrections import Correction, apart, correction, onward, own_moves
 from llm_fsm.effects import Effect, Point, Result
-from llm_fsm.foresight import Outlook
 from llm_fsm.patterns import end_of, words_of
+from llm_fsm.program import Outlook
 from llm_fsm.progress import Run, Stopped
 from llm_fsm.reply import Reply
 from llm_fsm.session import TRUNCATED, Session

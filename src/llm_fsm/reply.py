@@ -11,8 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
@@ -25,15 +24,14 @@ THINKING = re.compile(r"^\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL 
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
+class Reply(NamedTuple):
     """What the model wants. `message` is empty where it sent no words; `update` is as sent, unchecked.
 
     `update_fault` says why a `context_update` was not an object and so counts as empty.
     """
 
     target: str
-    update: Mapping[str, Any] = field(default_factory=dict)
+    update: Mapping[str, Any]
     message: str = ""
     reasoning: str = ""
     update_fault: str | None = None

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from llm_fsm import events as ev
@@ -54,8 +54,7 @@ from llm_fsm.voice import Listening, Voice
 _TALK = ("turn", "greeting", "words")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outcome:
+class Outcome(NamedTuple):
     """One turn as it was committed, and the session after it."""
 
     record: TurnRecord
@@ -66,8 +65,7 @@ class Outcome:
     """What was written of the session; "" where reading it again is the only safe way to have it."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Held:
+class Held(NamedTuple):
     """A conversation as loaded under its lock. `version` 0: it does not exist yet.
 
     `pinned`: the definition of which the store keeps a copy for it, by SHA-256; None where it keeps none.

@@ -179,6 +179,8 @@ class Session:
     def open_places(self) -> dict[str, int]:
         """The states that open digressions of the definition at work come back to, with their frames, topmost first."""
         found: dict[str, int] = {}
+        if not self.stack:
+            return found
         for number in self.open_frames():
             found.setdefault(self.stack[number].kept["state"], number)
         return found

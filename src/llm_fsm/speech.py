@@ -9,9 +9,10 @@ from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
 from llm_fsm.context import blotted, missing
 from llm_fsm.errors import ReplyError
-from llm_fsm.foresight import Outlook, own_words
+from llm_fsm.foresight import own_words
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
+from llm_fsm.program import Outlook
 from llm_fsm.progress import Run
 from llm_fsm.prompts import StateWords, retry_line, turn_prompt
 from llm_fsm.reply import parse_words

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm import events as ev
 from llm_fsm.certain import certain_move, certain_value
@@ -17,9 +16,9 @@ from llm_fsm.context import accept_reply
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
-from llm_fsm.foresight import Outlook, asides, outlook
+from llm_fsm.foresight import asides, outlook
 from llm_fsm.messages import ModelReply
-from llm_fsm.program import StatePlan
+from llm_fsm.program import Outlook, StatePlan
 from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
@@ -28,8 +27,7 @@ from llm_fsm.session import Session, cut
 from llm_fsm.transition import Move, Refusal, judge
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Decision:
+class Decision(NamedTuple):
     """What a reply leads to. `by`: auto, pattern or model; `followed`: its words were written for where it leads."""
 
     move: Move | None

@@ -89,6 +89,11 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
     return True
 
 
+def is_free(move: Move, free: IsFree) -> bool:
+    """True when a reply could always make the move's conditions hold, whatever is known: `may_hold` is true then."""
+    return all(guard.rule is None and all(free(key) for key in guard.keys) for guard in move.guards)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """A pick that does not stand. `by`: unknown or closed."""

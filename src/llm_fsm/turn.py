@@ -11,6 +11,7 @@ results give the same steps again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from llm_fsm import events as ev
 from llm_fsm.course import Answer, Course, Heard, Opening, Run
@@ -22,8 +23,7 @@ from llm_fsm.program import Program
 from llm_fsm.session import Session
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Step:
+class Step(NamedTuple):
     """Where a turn stands. `events`: what happened since the step before; `effect` None: the turn is over."""
 
     session: Session

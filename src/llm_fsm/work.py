@@ -17,10 +17,9 @@ from llm_fsm.briefs import judge_messages, task_messages, verdict_schema
 from llm_fsm.context import accept_host
 from llm_fsm.effects import CheckKeyResults, Effect, Execute, Executed, Result, Verdicts
 from llm_fsm.errors import ReplyError
-from llm_fsm.foresight import Outlook
 from llm_fsm.kit import call_key
 from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema, ToolCall
-from llm_fsm.program import Check
+from llm_fsm.program import Check, Outlook
 from llm_fsm.prompts import retry_line
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.session import cut

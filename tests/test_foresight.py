@@ -1,0 +1,73 @@
+"""What is open in a state is computed once where it is always the same, and again where it depends on what is known."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from llm_fsm.assembly import compile_flows
+from llm_fsm.flows import gather
+from llm_fsm.foresight import outlook
+from llm_fsm.loader import load
+from llm_fsm.session import Frame, Session
+from llm_fsm.shipped import definition_paths, pattern_piece
+from machines import GREETER, PROMPTS, machine, program
+
+_CONTEXTS: tuple[dict[str, Any], ...] = (
+    {},
+    {"name": "Ada", "email": "a@b.c", "party_size": 4, "total": 10, "amount": 500, "confirmed": True},
+    {"name": "Bo", "party_size": 40, "total": 5000, "amount": 5, "confirmed": False},
+)
+ADULTS = machine(
+    {
+        "ask": {
+            "purpose": "Ask for the age",
+            "transitions": [
+                {
+                    "target_state": "in",
+                    "conditions": [{"description": "adult", "logic": {">": [{"var": "_turn"}, 3]}}],
+                },
+                {"target_state": "out", "description": "too young"},
+            ],
+        },
+        "in": {"purpose": "Welcome"},
+        "out": {"purpose": "Say goodbye"},
+    }
+)
+
+
+@pytest.mark.parametrize("name", definition_paths())
+def test_a_menu_that_was_kept_is_the_one_that_would_be_made(name: str) -> None:
+    path = definition_paths()[name]
+    used = compile_flows(gather(load(path), file=path), PROMPTS, pattern_piece)
+    for _ in range(2):
+        for state, plan in used.states.items():
+            if plan.kind != "converse":
+                continue
+            for context in _CONTEXTS:
+                session = Session(conversation_id="c", state=state, context=context)
+                assert outlook(used, session) == outlook(replace(used, outlooks={}), session)
+
+
+def test_a_menu_is_kept_where_only_the_model_decides() -> None:
+    made = program(GREETER)
+    session = Session(conversation_id="c", state="hello")
+    assert outlook(made, session) is outlook(made, replace(session, context={"name": "Ada"}))
+
+
+def test_a_menu_is_made_anew_where_a_condition_depends_on_what_no_reply_can_write() -> None:
+    made = ADULTS
+    early = outlook(made, Session(conversation_id="c", state="ask", turn=1))
+    late = outlook(made, Session(conversation_id="c", state="ask", turn=5))
+    assert (early.valid, late.valid) == (("out", "ask"), ("in", "out", "ask"))
+
+
+def test_a_state_that_was_left_open_is_on_the_menu_only_while_it_is() -> None:
+    made = program(GREETER)
+    plain = Session(conversation_id="c", state="bye")
+    frame = Frame(kind="digression", kept={"state": "hello", "previous_state": None, "turns_in_state": 0})
+    assert "hello" not in outlook(made, plain).valid
+    assert "hello" in outlook(made, replace(plain, stack=(frame,))).valid
+    assert "hello" not in outlook(made, plain).valid
