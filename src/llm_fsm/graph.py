@@ -12,15 +12,17 @@ from collections.abc import Iterable, Mapping, Sequence
 Graph = Mapping[str, Sequence[str]]
 
 
-def reachable(graph: Graph, starts: Iterable[str]) -> set[str]:
-    """Every node on a path from one of `starts`, these included."""
+def reachable(graph: Graph, starts: Iterable[str], *, whole: bool = False) -> set[str]:
+    """Every node on a path from one of `starts`, these included.
+
+    `whole`: no node is named only as a successor, so that the search may end when all were come to.
+    """
     seen = set(starts)
     queue = list(seen)
-    while queue:
-        for target in graph.get(queue.pop(), ()):
-            if target not in seen:
-                seen.add(target)
-                queue.append(target)
+    while queue and not (whole and len(seen) == len(graph)):
+        fresh = {target for target in graph.get(queue.pop(), ()) if target not in seen}
+        seen |= fresh
+        queue += fresh
     return seen
 
 
@@ -49,20 +51,23 @@ def shortest_path(
             while (previous := before[path[-1]]) is not None:
                 path.append(previous)
             return tuple(reversed(path))
-        for target in graph.get(node, ()):
+        for target in [target for target in graph.get(node, ()) if target not in before]:
             if target not in before and target not in closed:
                 before[target] = node
                 queue.append(target)
     return ()
 
 
-def search_tree(graph: Graph, start: str) -> dict[str, str | None]:
-    """Every node that is reached from `start` to the one before it on a path of fewest edges; None for `start`."""
+def search_tree(graph: Graph, start: str, *, whole: bool = False) -> dict[str, str | None]:
+    """Every node that is reached from `start` to the one before it on a path of fewest edges; None for `start`.
+
+    `whole` as for `reachable`.
+    """
     before: dict[str, str | None] = {start: None}
     queue = deque([start])
-    while queue:
+    while queue and not (whole and len(before) == len(graph)):
         node = queue.popleft()
-        for target in graph.get(node, ()):
+        for target in [target for target in graph.get(node, ()) if target not in before]:
             if target not in before:
                 before[target] = node
                 queue.append(target)
@@ -110,16 +115,19 @@ def components(graph: Graph) -> list[tuple[str, ...]]:
         on_stack.add(root)
         while work:
             node, targets = work[-1]
+            least = low[node]
             for target in targets:
-                if target not in index:
+                place = index.get(target)
+                if place is None:
                     index[target] = low[target] = len(index)
                     stack.append(target)
                     on_stack.add(target)
                     work.append((target, iter(graph.get(target, ()))))
                     break
-                if target in on_stack:
-                    low[node] = min(low[node], index[target])
-            else:
+                if place < least and target in on_stack:
+                    least = place
+            low[node] = least
+            if work[-1][0] == node:
                 work.pop()
                 if work:
                     low[work[-1][0]] = min(low[work[-1][0]], low[node])

@@ -31,8 +31,9 @@ class Ways:
     def never(self) -> frozenset[str]:
         """The pointers of the transitions that are proven to be never taken."""
         known = reasoning(self._subject)
-        open_ones = {arc.placed.pointer for arc in self._subject.arcs if known.takeable(arc)}
-        return frozenset({arc.placed.pointer for arc in self._subject.arcs} - open_ones)
+        arcs = [arc for state in self._subject.states for arc in self._subject.arcs_from[state]]
+        open_ones = {arc.placed.pointer for arc in arcs if known.takeable(arc)}
+        return frozenset({arc.placed.pointer for arc in arcs} - open_ones)
 
     @cached_property
     def stuck(self) -> frozenset[str]:

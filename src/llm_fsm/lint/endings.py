@@ -20,21 +20,23 @@ def ways(subject: Subject) -> Graph:
     """The graph without digressions: a transition that comes back ends no conversation."""
     if not any(placed.value.get("return") is True for placed in subject.root.items("global_transitions")):
         return subject.graph
-    every = {(arc.source, arc.target) for arc in subject.arcs}
-    plain = {(arc.source, arc.target) for arc in subject.arcs if not _returns(arc)}
-    gone = every - plain
-    if not gone:
-        return subject.graph
-    return {
-        name: tuple(after for after in targets if (name, after) not in gone)
-        for name, targets in subject.graph.items()
-    }
+    returning = {arc.target for arc in subject.shared if _returns(arc)}
+    returning -= {arc.target for arc in subject.shared if not _returns(arc)}
+    graph = dict(subject.graph)
+    for name, targets in subject.graph.items() if returning else ():
+        if subject.offers(name):
+            kept = {name, *(arc.target for arc in subject.own_from[name])}
+            graph[name] = tuple(after for after in targets if after not in returning or after in kept)
+    return graph
 
 
 def unsure(subject: Subject) -> frozenset[str]:
     """States with a transition to an unknown state: where it leads is not known before that is mended."""
-    return frozenset(arc.source for arc in subject.arcs if arc.target not in subject.states)
+    own = {arc.source for arc in subject.own if arc.target not in subject.states}
+    if any(arc.target not in subject.states for arc in subject.shared):
+        own.update(name for name in subject.states if subject.offers(name))
+    return frozenset(own)
 
 
 def _returns(arc: Arc) -> bool:
-    return arc.is_global and arc.placed.value.get("return") is True
+    return arc.placed.value.get("return") is True

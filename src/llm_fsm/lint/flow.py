@@ -17,11 +17,13 @@ from typing import Any, NamedTuple
 from llm_fsm.codes import step
 from llm_fsm.graph import gathered, path_in, search_tree
 from llm_fsm.lint.mentions import Mention, mentions, placeholders
+from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 
 STATE_TEXTS = ("purpose", "objective", "instructions", "state_instructions", "description")
 OTHER_TEXTS = ("extraction_instructions", "response_instructions")
+_SHARED = "\x00menu"
 _TREES = 150
 """Paths that do without a key are looked for, for so many keys of a file."""
 
@@ -29,6 +31,10 @@ _TREES = 150
 def root_of(name: str) -> str:
     """The key that a dotted name looks into."""
     return name.split(".", 1)[0]
+
+
+Way = tuple[str, frozenset[str]]
+"""(state, keys that are set when it is come to)."""
 
 
 class Use(NamedTuple):
@@ -165,13 +171,18 @@ class Flow:
         initial = self.subject.initial
         if initial is None:
             return {name: frozenset() for name in self.subject.states}
+        ways = {name: [*(way for _, way in self.own_ways(name)), *self.asides(name)] for name in self.subject.states}
+        for name, own in ways.items():
+            if self.shares(name):
+                own.append((_SHARED, frozenset()))  # one more place, through which all of them come to its targets
+        ways[_SHARED] = self.menu.items
         found[initial] = frozenset()
         queue = deque([initial])
         waiting = {initial}
         while queue:
             state = queue.popleft()
             waiting.discard(state)
-            for target, gained in self._demands[state]:
+            for target, gained in ways[state]:
                 keys = found[state] | gained
                 before = found.get(target)
                 if before is None or not before <= keys:
@@ -182,24 +193,39 @@ class Flow:
         return {name: found.get(name, frozenset()) for name in self.subject.states}
 
     @cached_property
-    def _demands(self) -> Mapping[str, list[tuple[str, frozenset[str]]]]:
-        """State to (target, keys that are set when this way was taken)."""
-        found: dict[str, list[tuple[str, frozenset[str]]]] = {}
-        for name, state in self.subject.states.items():
-            made = frozenset(key for key, _ in mapped(state))
-            ways = [
-                (arc.target, made | self.demands(arc))
-                for arc in self.subject.arcs_from[name]
-                if arc.target in self.subject.states and self.known.takeable(arc)
-            ]
-            targets = {target for target, _ in ways} | {arc.target for arc in self.subject.arcs_from[name]}
-            aside = [target for target in self.subject.graph[name] if target not in targets]
-            for key in ("on_timeout", "on_exhausted"):
-                value = state.value.get(key)
-                if isinstance(value, str) and value in self.subject.states and value not in aside:
-                    aside.append(value)
-            found[name] = [*ways, *((target, frozenset[str]()) for target in aside)]
-        return found
+    def _demands(self) -> Mapping[str, Sequence[Way]]:
+        return _Demands(self, {})
+
+    @cached_property
+    def menu(self) -> Menu[Way]:
+        """The ways that global transitions open in each state that `shares` them."""
+        arcs = [arc for arc in self.subject.shared if arc.target in self.subject.states and self.known.may_hold(arc)]
+        return Menu((arc.priority, arc.target, (arc.target, self.demands(arc))) for arc in arcs)
+
+    def shares(self, state: str) -> bool:
+        """True where global transitions lead on as they do elsewhere: none is covered, and nothing is set besides."""
+        offers = bool(self.subject.shared) and self.subject.offers(state)
+        return offers and state not in self.known.shadowed and not self.subject.states[state].value.get("output")
+
+    def own_ways(self, state: str) -> list[tuple[int, Way]]:
+        """(priority, way) of the transitions of a state: of its own ones only, where it `shares` the global ones."""
+        subject = self.subject
+        made = frozenset(key for key, _ in mapped(subject.states[state]))
+        arcs = (subject.own_from if self.shares(state) else subject.arcs_from)[state]
+        going = [arc for arc in arcs if arc.target in subject.states and self.known.takeable(arc)]
+        return [(arc.priority, (arc.target, made | self.demands(arc))) for arc in going]
+
+    def asides(self, state: str) -> list[Way]:
+        """The ways from a state that are no transitions: by repair patterns, on time-outs and when it is exhausted."""
+        subject = self.subject
+        others = dict.fromkeys([*subject.pattern_targets(state), *subject.left_for(state)])
+        if not others:
+            return []
+        told = {arc.target for arc in subject.own_from[state]}
+        if subject.offers(state):
+            told.update(other for other in others if other in subject.shared_to and other != state)
+        found = dict.fromkeys([*(other for other in others if other not in told), *subject.left_for(state)])
+        return [(target, frozenset()) for target in found]
 
     def demands(self, arc: Arc) -> frozenset[str]:
         """The keys that are set whenever an arc is taken."""
@@ -213,7 +239,7 @@ class Flow:
         """
         initial = self.subject.initial
         if key not in self._trees and initial is not None and len(self._trees) < _TREES:
-            self._trees[key] = search_tree(_Without(self._demands, key), initial)
+            self._trees[key] = search_tree(_Without(self._demands, key), initial, whole=True)
         return path_in(self._trees.get(key, {}), state)
 
     def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
@@ -226,7 +252,7 @@ class Flow:
         if initial is None or state in asking or initial in asking or self._searched[0] >= _TREES:
             return ()
         self._searched[0] += 1
-        return path_in(search_tree(_Without(self._demands, key, asking), initial), state)
+        return path_in(search_tree(_Without(self._demands, key, asking), initial, whole=True), state)
 
     @cached_property
     def _searched(self) -> list[int]:
@@ -283,10 +309,31 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
+class _Demands(Mapping[str, Sequence[Way]]):
+    """State to its ways in order of priority, put together when they are asked for."""
+
+    flow: Flow
+    known: dict[str, Sequence[Way]]
+
+    def __getitem__(self, state: str) -> Sequence[Way]:
+        if state not in self.known:
+            own, flow = self.flow.own_ways(state), self.flow
+            ways = flow.menu.beside(state, own) if flow.shares(state) else [way for _, way in own]
+            self.known[state] = ways + flow.asides(state)
+        return self.known[state]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.flow.subject.states)
+
+    def __len__(self) -> int:
+        return len(self.flow.subject.states)
+
+
+@dataclass(frozen=True, slots=True)
 class _Without(Mapping[str, Sequence[str]]):
     """The graph of the ways on which a key is not demanded or set, and no `closed` state is entered; node by node."""
 
-    ways: Mapping[str, list[tuple[str, frozenset[str]]]]
+    ways: Mapping[str, Sequence[Way]]
     key: str
     closed: frozenset[str] = frozenset()
 

@@ -7,6 +7,7 @@ states, each state's own words, and its menu with a glimpse of each target.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
@@ -51,18 +52,15 @@ def _key_tokens(key: str, schema: Mapping[str, Any]) -> int:
 def state_tokens(subject: Subject) -> dict[str, tuple[int, int]]:
     """Conversing state to the tokens of its own words, and of its menu."""
     glimpses = {name: _glimpse(state) for name, state in subject.states.items()}
-    items: dict[str, int] = {}
+    shared = Counter[str]()
+    for arc in subject.shared:
+        shared[arc.target] += _item(arc) + glimpses.get(arc.target, 0)
+    everywhere = shared.total()
     found = {}
     for name, state in subject.states.items():
-        if subject.kind_of(name) != "converse":
-            continue
-        moves = 0
-        for arc in subject.arcs_from[name]:
-            pointer = arc.placed.pointer
-            if pointer not in items:
-                items[pointer] = _item(arc)
-            moves += items[pointer] + glimpses.get(arc.target, 0)
-        found[name] = (_own(state), moves)
+        if subject.offers(name):
+            own = sum(_item(arc) + glimpses.get(arc.target, 0) for arc in subject.own_from[name])
+            found[name] = (_own(state), own + everywhere - shared[name])
     return found
 
 

@@ -17,6 +17,7 @@ from llm_fsm.lint.cases import ANY, Case, Cases, Effort, both, contexts, either
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.formulas import Tests
 from llm_fsm.lint.guards import SHARE, Guard, guard_of
+from llm_fsm.lint.offers import arriving
 from llm_fsm.lint.schema_parts import answers
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
@@ -174,6 +175,11 @@ class Reasoning:
         """The contexts of two answers; None as well once this file had its share of such questions."""
         return both(first, second, self._for_decisions)
 
+    @property
+    def exhausted(self) -> bool:
+        """True once this file had its share: then `both` tells only of cases that are none, or any."""
+        return not self._for_decisions.left
+
     def may_hold(self, arc: Arc) -> bool:
         """False only when it is proven that an arc can never be taken for its conditions."""
         return arc.placed.pointer not in self._never
@@ -188,9 +194,13 @@ class Reasoning:
     def live(self) -> Mapping[str, tuple[str, ...]]:
         """The machine's graph without arcs that can never be taken."""
         dead: dict[str, set[str]] = {}
-        for arc in self.subject.arcs if self._never else ():
+        for arc in self.subject.own if self._never else ():
             if not self.may_hold(arc):
                 dead.setdefault(arc.source, set()).add(arc.target)
+        shut = {arc.target for arc in self.subject.shared if not self.may_hold(arc)}
+        for state in self.subject.states if shut else ():
+            if self.subject.offers(state):
+                dead.setdefault(state, set()).update(shut - {state})
         for state, pointers in self.shadowed.items():
             dead.setdefault(state, set()).update(arc.target for arc in pointers)
         graph = dict(self.subject.graph)
@@ -219,6 +229,8 @@ class Reasoning:
 
     def _decided_in(self, state: str) -> tuple[Arc, ...]:
         kind = self.subject.kind_of(state)
+        if kind == "converse" and not self._pushes:
+            return tuple([arc for arc in self.subject.own_from[state] if arc.auto and arc.target != state])
         arcs = self.subject.arcs_from[state]
         if kind == "decide":
             return arcs
@@ -227,6 +239,11 @@ class Reasoning:
         if kind == "converse":
             return tuple([arc for arc in arcs if arc.auto and arc.target != state])
         return ()
+
+    @cached_property
+    def _pushes(self) -> bool:
+        """True where global transitions are taken without asking."""
+        return any(arc.auto for arc in self.subject.shared)
 
     @cached_property
     def deciding(self) -> tuple[str, ...]:
@@ -279,18 +296,10 @@ class Reasoning:
 
     def _entered(self, state: str, seen: frozenset[str]) -> Cases | None:
         found: Cases | None = (ANY,) if state == self.subject.initial else ()
-        for arc in self._into.get(state, ()):
+        for arc in arriving(self.subject, state):
             found = either(found, self._arrival(arc, seen | {state}))
             if found is None or ANY in found:
                 break
-        return found
-
-    @cached_property
-    def _into(self) -> Mapping[str, list[Arc]]:
-        found: dict[str, list[Arc]] = {}
-        for arc in self.subject.arcs:
-            if arc.source in self.subject.reached:
-                found.setdefault(arc.target, []).append(arc)
         return found
 
     def _arrival(self, arc: Arc, seen: frozenset[str]) -> Cases | None:

@@ -10,7 +10,7 @@ by digressions that come back) or has too many stops, nothing is known and a sto
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import NamedTuple
@@ -18,7 +18,7 @@ from typing import NamedTuple
 from llm_fsm.graph import reversed_graph
 from llm_fsm.lint.cases import ANY, Cases
 from llm_fsm.lint.flow import Flow, flow, root_of
-from llm_fsm.lint.guards import Guard
+from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.subject import Arc, Placed, Subject
 from llm_fsm.lint.values import ValueSet
 
@@ -29,6 +29,7 @@ _MOST_STEPS = 20_000
 _MOST_WEIGHT = 300_000
 """So many values of keys are carried over steps."""
 _PARTED = "\x00"
+_MENU = "\x00menu"
 
 
 class Step(NamedTuple):
@@ -41,6 +42,10 @@ class Step(NamedTuple):
     gained: frozenset[str]
     certain: bool
     arc: Arc | None
+
+
+Way = tuple[Step, Cases | None]
+"""A step, and the cases in which it may be taken; None where it cannot be told."""
 
 
 class Travelled(NamedTuple):
@@ -71,7 +76,7 @@ class Routes:
         found = None if initial is None or self._leaves_its_transitions else self._explored(initial)
         if found is not None:
             return found
-        return Travelled({name: [way for way, _ in self._ways[name]] for name in self.ways.subject.states}, {})
+        return Travelled({name: [step for step, _ in ways] for name, ways in self._ways.items()}, {})
 
     @cached_property
     def alive(self) -> frozenset[str]:
@@ -83,36 +88,38 @@ class Routes:
             stop = queue.pop()
             if stop not in seen:
                 seen.add(stop)
-                queue.extend(step.target for step in steps.get(stop, ()))
+                queue.extend({step.target for step in steps.get(stop, ())} - seen)
                 queue.extend(self.asides.get(state_of(stop), ()))
         return frozenset(map(state_of, seen))
 
     def closed(self) -> Iterator[Arc]:
-        """The arcs of living states that may hold by themselves, but on no way to their state."""
+        """The own arcs of living states that may hold by themselves, but on no way to their state."""
         if not self.travelled.known:
             return
         taken = {
-            (step.arc.source, step.arc.placed.pointer)
-            for steps in self.travelled.steps.values()
+            (state_of(stop), step.arc.placed.pointer)
+            for stop, steps in self.travelled.steps.items()
             for step in steps
             if step.arc
         }
         for state in self.ways.subject.states:
             for way, _ in self._ways[state] if state in self.alive else ():
                 arc = way.arc
-                if arc is not None and (arc.source, arc.placed.pointer) not in taken:
+                if arc is not None and not arc.is_global and (state, arc.placed.pointer) not in taken:
                     yield arc
 
     @cached_property
     def asides(self) -> Mapping[str, list[str]]:
         """State to where repair patterns lead from it, and to the digressions without transitions that come back."""
         subject = self.ways.subject
+        back = [arc.target for arc in subject.shared if self._comes_back(arc)]
+        on = {arc.target for arc in subject.shared if not self._comes_back(arc)}
         found: dict[str, list[str]] = {}
-        for name, targets in subject.graph.items():
-            told = {arc.target for arc in subject.arcs_from[name] if not (arc.is_global and self._comes_back(arc))}
-            told.update(_other_targets(subject.states[name]))
-            if aside := [target for target in targets if target not in told]:
-                found[name] = aside
+        for name in subject.states:
+            others = {*subject.pattern_targets(name), *(back if subject.offers(name) else ())}
+            others -= {*(arc.target for arc in subject.own_from[name]), *_other_targets(subject.states[name])}
+            if others := {one for one in others if one not in on or one == name}:
+                found[name] = [target for target in subject.graph[name] if target in others]
         return found
 
     # -- steps
@@ -129,34 +136,75 @@ class Routes:
         return returns and arc.target in subject.states and subject.kind_of(arc.target) == "final"
 
     @cached_property
-    def _ways(self) -> Mapping[str, list[tuple[Step, Cases | None]]]:
-        """State to the steps from it, and the cases in which each may be taken; None where it cannot be told."""
+    def _usual(self) -> Mapping[str, Way | None]:
+        """Pointer of a transition to its step and cases, whatever else its state offers; None if it is never taken."""
+        subject = self.ways.subject
+        return {arc.placed.pointer: self._step(arc) for arc in (*subject.own, *subject.shared)}
+
+    @cached_property
+    def _menu(self) -> Menu[Way]:
+        """What global transitions add in the states that share them."""
+        shared = [(arc, self._usual[arc.placed.pointer]) for arc in self.ways.subject.shared]
+        return Menu((arc.priority, arc.target, way) for arc, way in shared if way is not None)
+
+    def _shares(self, state: str) -> bool:
         subject, known = self.ways.subject, self.ways.known
-        found: dict[str, list[tuple[Step, Cases | None]]] = {}
-        told: dict[str, tuple[Guard | None, frozenset[str], bool]] = {}
-        for name, state in subject.states.items():
-            ways = found[name] = []
-            decided = known.decided(name)
-            left: Cases | None = (ANY,)
-            covered = known.shadowed.get(name, ())
-            for arc in subject.arcs_from[name]:
-                pointer = arc.placed.pointer
-                if pointer not in told:
-                    guard = known.guard(arc.placed)
-                    told[pointer] = guard, self.ways.demands(arc), known.may_hold(arc) and not self._comes_back(arc)
-                guard, gained, goes = told[pointer]
-                cases = None if guard is None else guard.holds
-                certain = cases is not None
-                if decided and guard is not None and arc in decided:
-                    narrowed = known.both(left, cases)
-                    cases = cases if narrowed is None else narrowed
-                    left = known.both(left, guard.fails) or left
-                if goes and arc.target in subject.states and not (covered and arc in covered):
-                    ways.append((Step(arc.target, gained, certain, arc), cases))
-            for target in _other_targets(state):
-                if target in subject.states:
-                    ways.append((Step(target, frozenset(), certain=True, arc=None), None))
+        return subject.offers(state) and not known.decided(state) and state not in known.shadowed
+
+    @cached_property
+    def _own(self) -> Mapping[str, Sequence[tuple[int, Way]]]:
+        """State to its steps with their priorities: without global transitions where it shares them."""
+        subject, usual = self.ways.subject, self._usual
+        found: dict[str, Sequence[tuple[int, Way]]] = {}
+        for name in subject.states:
+            if self._shares(name):
+                own = [(arc.priority, usual[arc.placed.pointer]) for arc in subject.own_from[name]]
+                found[name] = [(priority, way) for priority, way in own if way is not None]
+            else:
+                found[name] = self._decided_ways(name, usual)
         return found
+
+    def _others(self, state: str) -> list[Way]:
+        targets = (target for target in _other_targets(self.ways.subject.states[state]))
+        known = [target for target in targets if target in self.ways.subject.states]
+        return [(Step(target, frozenset(), certain=True, arc=None), None) for target in known]
+
+    @cached_property
+    def _ways(self) -> Mapping[str, Sequence[Way]]:
+        """State to the steps from it, and the cases in which each may be taken; None where it cannot be told."""
+        found: dict[str, Sequence[Way]] = {}
+        for name, own in self._own.items():
+            ways = self._menu.beside(name, own) if self._shares(name) else [way for _, way in own]
+            found[name] = ways + self._others(name)
+        return found
+
+    def _step(self, arc: Arc) -> Way | None:
+        """A transition as it may be taken, whatever else its state offers; None when it never is."""
+        known = self.ways.known
+        if arc.target not in self.ways.subject.states or not known.may_hold(arc) or self._comes_back(arc):
+            return None
+        guard = known.guard(arc.placed)
+        cases = None if guard is None else guard.holds
+        return Step(arc.target, self.ways.demands(arc), cases is not None, arc), cases
+
+    def _decided_ways(self, name: str, told: Mapping[str, Way | None]) -> list[tuple[int, Way]]:
+        """The steps from a state in which conditions alone decide something: what comes first narrows what follows."""
+        known = self.ways.known
+        decided = {arc.placed.pointer for arc in known.decided(name)}
+        covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
+        ways: list[tuple[int, Way]] = []
+        left: Cases | None = (ANY,)
+        for arc in self.ways.subject.arcs_from[name]:
+            pointer = arc.placed.pointer
+            guard = known.guard(arc.placed) if pointer in decided else None
+            narrowed = None
+            if guard is not None:
+                narrowed = known.both(left, guard.holds)
+                left = known.both(left, guard.fails) or left
+            way = told[pointer]
+            if way is not None and pointer not in covered:
+                ways.append((arc.priority, way if narrowed is None else (way[0], narrowed)))
+        return ways
 
     # -- what is known
 
@@ -202,22 +250,45 @@ class Routes:
     def _bits(self) -> Mapping[str, int]:
         """Names that conditions tell something of, to their bits in the sets below."""
         names: dict[str, int] = {}
-        for ways in self._ways.values():
-            for _, cases in ways:
-                for case in cases or ():
-                    for name in case.sets:
-                        names.setdefault(name, 1 << len(names))
+        ways = [way for own in self._own.values() for _, way in own]
+        for _, cases in (*ways, *self._menu.items):
+            for case in cases or ():
+                for name in case.sets:
+                    names.setdefault(name, 1 << len(names))
         return names
+
+    def _named(self, ways: Iterable[Way]) -> int:
+        keys = {key for _, cases in ways for case in cases or () for key in case.sets}
+        return sum(self._bits[key] for key in keys)
+
+    @cached_property
+    def _of_menu(self) -> tuple[int, Mapping[str, int]]:
+        """The names that global transitions tell something of; state to those that only ways to this one tell of."""
+        targets: dict[int, set[str]] = {}
+        for step, cases in self._menu.items:
+            for name in {name for case in cases or () for name in case.sets}:
+                targets.setdefault(self._bits[name], set()).add(step.target)
+        only: dict[str, int] = {}
+        for bit, [target, *more] in targets.items():
+            if not more:
+                only[target] = only.get(target, 0) | bit
+        return sum(targets), only
 
     @cached_property
     def _worth_keeping(self) -> Mapping[str, int]:
         """State to the names of which it matters, on some way from it, what is known when it is entered."""
-        sources = reversed_graph({name: [way.target for way, _ in ways] for name, ways in self._ways.items()})
-        kept = self._kept
-        found: dict[str, int] = {}
-        for name, ways in self._ways.items():
-            named = {key for _, cases in ways for case in cases or () for key in case.sets}
-            found[name] = kept[name] & sum(self._bits[key] for key in named)
+        kept = {**self._kept, _MENU: -1}
+        named, only = self._of_menu
+        found, graph = {_MENU: 0}, {_MENU: [step.target for step, _ in self._menu.items]}
+        for name, own in self._own.items():
+            ways = [*(way for _, way in own), *self._others(name)]
+            found[name] = self._named(ways)
+            graph[name] = [step.target for step, _ in ways]
+            if self._shares(name):
+                found[name] |= named & ~only.get(name, 0)
+                graph[name].append(_MENU)  # one more place, through which all of them come to its targets
+            found[name] &= kept[name]
+        sources = reversed_graph(graph)
         queue = list(found)
         waiting = set(queue)
         while queue:

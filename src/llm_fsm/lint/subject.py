@@ -17,6 +17,7 @@ from llm_fsm.codes import step, steps
 from llm_fsm.conditions import ConditionError, Rule, compile_rule
 from llm_fsm.findings import nearest
 from llm_fsm.graph import path_in, reachable, search_tree
+from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.spelling import Speller
 from llm_fsm.names import KEY_PATTERN
 from llm_fsm.templates import template_fault
@@ -85,7 +86,7 @@ class Placed(NamedTuple):
 
 
 class Arc(NamedTuple):
-    """One transition as it can be taken: global ones once for each state that offers them.
+    """One transition as it can be taken: global ones for each state that offers them.
 
     `is_global` tells where the transition stands. `priority`: lower comes first; 100 where none, or none that is a
     number, is given. `auto`: it is taken without asking.
@@ -176,33 +177,60 @@ class Subject:
     def _kinds(self) -> Mapping[str, str]:
         return {name: _kind(placed.value) for name, placed in self.states.items()}
 
-    @cached_property
-    def arcs(self) -> tuple[Arc, ...]:
-        """Every transition that can be taken, in order of the file; targets may be unknown."""
-        found: list[Arc] = []
-        shared = [arc for placed in self.root.items("global_transitions") for arc in _arcs("", placed, True)]
-        for name, state in self.states.items():
-            kind = self.kind_of(name)
-            if kind == "final":
-                continue
-            for placed in state.items("transitions"):
-                found.extend(_arcs(name, placed, False))
-            if kind == "converse":
-                found += [Arc(name, *arc[1:]) for arc in shared if arc.target != name]
-        return tuple(found)
+    def offers(self, state: str) -> bool:
+        """True for a state in which global transitions can be taken, those that lead to it aside."""
+        return self._kinds[state] == "converse"
 
     @cached_property
-    def arcs_from(self) -> Mapping[str, tuple[Arc, ...]]:
-        """State id to its arcs in order of priority, as the engine tries them."""
+    def own(self) -> tuple[Arc, ...]:
+        """Every transition of a state that can be taken, in order of the file; targets may be unknown."""
+        states = [(name, state) for name, state in self.states.items() if self.kind_of(name) != "final"]
+        return tuple(
+            arc for name, state in states for placed in state.items("transitions") for arc in _arcs(name, placed, False)
+        )
+
+    @cached_property
+    def own_from(self) -> Mapping[str, tuple[Arc, ...]]:
+        """State id to its own arcs in order of priority."""
         found: dict[str, list[Arc]] = {name: [] for name in self.states}
-        for arc in self.arcs:
+        for arc in self.own:
             found[arc.source].append(arc)
         return {name: tuple(sorted(arcs, key=attrgetter("priority"))) for name, arcs in found.items()}
 
     @cached_property
+    def shared(self) -> tuple[Arc, ...]:
+        """The global transitions, in order of the file, with no source: each is offered by many states."""
+        return tuple(arc for placed in self.root.items("global_transitions") for arc in _arcs("", placed, True))
+
+    @cached_property
+    def arcs_from(self) -> Mapping[str, tuple[Arc, ...]]:
+        """State id to its arcs, global ones among them, in order of priority, as the engine tries them."""
+        return _Offered(self, {})
+
+    @cached_property
+    def shared_to(self) -> Mapping[str, tuple[Arc, ...]]:
+        """Target to the global transitions that lead there."""
+        found: dict[str, list[Arc]] = {}
+        for arc in self.shared:
+            found.setdefault(arc.target, []).append(arc)
+        return {target: tuple(arcs) for target, arcs in found.items()}
+
+    @cached_property
+    def menu(self) -> Menu[Arc]:
+        """The global transitions as they stand among those of a state."""
+        return Menu((arc.priority, arc.target, arc) for arc in self.shared)
+
+    @cached_property
     def graph(self) -> Mapping[str, tuple[str, ...]]:
         """State id to the known states it may lead to directly, time-outs and exhaustion included."""
-        return {name: tuple(dict.fromkeys(self._targets(name))) for name in self.states}
+        states = self.states
+        menu = Menu((arc.priority, arc.target, arc.target) for arc in self.shared if arc.target in states)
+        found = {}
+        for name, arcs in self.own_from.items():
+            targets = [(arc.priority, arc.target) for arc in arcs if arc.target in states]
+            own = menu.beside(name, targets) if self.offers(name) else [target for _, target in targets]
+            found[name] = tuple(dict.fromkeys([*self.pattern_targets(name), *own, *self.left_for(name)]))
+        return found
 
     @cached_property
     def patterns(self) -> tuple[str, ...]:
@@ -214,13 +242,15 @@ class Subject:
     def _cancels(self) -> bool:
         return any(name == "cancel" for _, name in self.root.texts("patterns"))
 
-    def _targets(self, name: str) -> Iterator[str]:
-        if self.kind_of(name) == "converse":
+    def pattern_targets(self, name: str) -> Iterator[str]:
+        """The states that take the place of repair patterns, as far as they can be come to from a state."""
+        if self.offers(name):
             yield from (pattern for pattern in self.patterns if pattern != name)
             if "cancelled" in self.states and self._cancels:
                 yield "cancelled"
-        states = self.states
-        yield from [arc.target for arc in self.arcs_from[name] if arc.target in states]
+
+    def left_for(self, name: str) -> Iterator[str]:
+        """The known states to which a state is left on a time-out or when its attempts are used up."""
         for key in ("on_timeout", "on_exhausted"):
             value = self.states[name].value.get(key)
             if isinstance(value, str) and value in self.states:
@@ -229,11 +259,11 @@ class Subject:
     @cached_property
     def reached(self) -> frozenset[str]:
         """States on some path from the initial one; all of them when the initial state is unknown."""
-        return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial]))
+        return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial], whole=True))
 
     @cached_property
     def _tree(self) -> Mapping[str, str | None]:
-        return {} if self.initial is None else search_tree(self.graph, self.initial)
+        return {} if self.initial is None else search_tree(self.graph, self.initial, whole=True)
 
     def path_to(self, state: str) -> tuple[str, ...]:
         """A shortest path from the initial state; () for a state that is not reached, or without an initial one."""
@@ -283,6 +313,29 @@ class Subject:
                 if logic is not None:
                     found.append((condition.pointer + "/logic", logic))
         return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered(Mapping[str, tuple[Arc, ...]]):
+    """State id to all of its arcs, put together when they are asked for."""
+
+    subject: Subject
+    known: dict[str, tuple[Arc, ...]]
+
+    def __getitem__(self, state: str) -> tuple[Arc, ...]:
+        if state not in self.known:
+            own = self.subject.own_from[state]
+            if self.subject.shared and self.subject.offers(state):
+                every = self.subject.menu.beside(state, [(arc.priority, arc) for arc in own])
+                own = tuple([arc._replace(source=state) if arc.is_global else arc for arc in every])
+            self.known[state] = own
+        return self.known[state]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.subject.states)
+
+    def __len__(self) -> int:
+        return len(self.subject.states)
 
 
 def _compiled(logic: Any) -> Rule | None:

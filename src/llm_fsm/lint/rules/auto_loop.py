@@ -33,10 +33,9 @@ _MOST_WAYS = 200
 
 def _forced(subject: Subject, name: str) -> str | None:
     """The state that follows in any case and at once; None where something is asked or tested."""
-    kind = subject.kind_of(name)
-    if kind not in ("converse", "decide"):
+    if subject.kind_of(name) not in ("converse", "decide"):
         return None
-    arcs = [arc for arc in subject.arcs_from[name] if kind == "decide" or (arc.auto and arc.target != name)]
+    arcs = reasoning(subject).decided(name)
     if not arcs or arcs[0].placed.value.get("conditions") or arcs[0].target not in subject.states:
         return None
     return arcs[0].target

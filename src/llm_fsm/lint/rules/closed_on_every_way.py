@@ -34,14 +34,13 @@ _MOST_VALUES = 4
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for arcs that no way through the machine takes."""
     for arc in routes(subject).closed():
-        if not arc.is_global:
-            what = f"state {quoted(arc.source)}: the transition to {quoted(arc.target)} is never taken"
-            yield RULE.finding(
-                f"{what}: {_why(subject, arc)}",
-                pointer=arc.placed.pointer,
-                hint="nobody may write the key in between; correct one of the conditions",
-                path=subject.path_to(arc.source),
-            )
+        what = f"state {quoted(arc.source)}: the transition to {quoted(arc.target)} is never taken"
+        yield RULE.finding(
+            f"{what}: {_why(subject, arc)}",
+            pointer=arc.placed.pointer,
+            hint="nobody may write the key in between; correct one of the conditions",
+            path=subject.path_to(arc.source),
+        )
 
 
 def _why(subject: Subject, arc: Arc) -> str:

@@ -15,9 +15,11 @@ Say of each when it is to be taken.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
 
 from llm_fsm.findings import Finding
+from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Arc, Subject
@@ -31,27 +33,34 @@ def _tested(arc: Arc) -> bool:
     )
 
 
-def _words(arc: Arc) -> str:
+def _said(arc: Arc) -> str:
+    """What says when to take a transition; "" where the model is not asked, or nothing is said."""
+    if arc.auto or not arc.placed.text("description").strip():
+        return ""
     judged = [c.text("description") for c in arc.conditions]
     return " ".join(" ".join([arc.placed.text("description"), *judged]).casefold().split()).rstrip(".")
+
+
+def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> Menu[tuple[str, Arc]]:
+    """Of the global transitions those with such words."""
+    return Menu((arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike)
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare the words of the transitions that a state offers, those of their conditions included."""
     told: set[str] = set()
-    said: dict[str, str] = {}
-    for name, arcs in subject.arcs_from.items():
-        if subject.kind_of(name) != "converse":
+    shared = [(_said(arc), arc) for arc in subject.shared]
+    counted = Counter(words for words, _ in shared if words)
+    twice = {words for words, count in counted.items() if count > 1}
+    among_themselves = _menu(shared, twice)
+    for name, own in subject.own_from.items():
+        if not subject.offers(name):
             continue
+        mine = [(arc.priority, (words, arc)) for arc in own if (words := _said(arc))]
+        alike = {words for _, (words, _) in mine if words in counted}
+        menu = _menu(shared, twice | alike) if alike else among_themselves
         first: dict[str, Arc] = {}
-        for arc in arcs:
-            place = arc.placed.pointer
-            if place not in said:
-                described = not arc.auto and arc.placed.text("description").strip()
-                said[place] = _words(arc) if described else ""
-            words = said[place]
-            if not words:
-                continue
+        for words, arc in menu.beside(name, mine):
             other = first.setdefault(words, arc)
             if other.target != arc.target and arc.placed.pointer not in told:
                 told.add(arc.placed.pointer)

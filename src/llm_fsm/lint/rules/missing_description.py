@@ -35,16 +35,22 @@ def check(subject: Subject) -> Iterator[Finding]:
     """
     if not any(has_words(state) for state in subject.states.values()):
         return
-    told: set[str] = set()
     wordless = {placed.pointer for _, placed in subject.transitions() if not _says_when(placed)}
-    for name, arcs in subject.arcs_from.items():
+    shared = [arc for arc in subject.shared if not arc.auto]
+    far = {arc.target for arc in shared}
+    untold = [arc for arc in shared if arc.placed.pointer in wordless and arc.target in subject.states]
+    for name, arcs in subject.own_from.items():
         choices = [arc for arc in arcs if not arc.auto]
-        if subject.kind_of(name) != "converse" or len({arc.target for arc in choices} - {name}) < 2:
+        targets = {arc.target for arc in choices}
+        if not subject.offers(name) or (len(far) < 3 and len((targets | far) - {name}) < 2):
             continue
         silent = [arc for arc in choices if arc.placed.pointer in wordless and arc.target in subject.states]
-        if not any(not arc.is_global and arc.placed.text("description").strip() for arc in choices):
-            own = [arc for arc in silent if not arc.is_global]
-            silent = [arc for arc in silent if arc.is_global]
+        others = [arc for arc in untold if arc.target != name]
+        untold = [arc for arc in untold if arc.target == name]
+        if any(arc.placed.text("description").strip() for arc in choices):
+            silent += others
+        else:
+            own, silent = silent, others
             if own:
                 names = listed((quoted(arc.target) for arc in own), 4)
                 what = "transition" if len(own) == 1 else "transitions"
@@ -56,9 +62,6 @@ def check(subject: Subject) -> Iterator[Finding]:
                     level="info",
                 )
         for arc in silent:
-            if arc.placed.pointer in told:
-                continue
-            told.add(arc.placed.pointer)
             where = "a global" if arc.is_global else f"in state {quoted(name)} the model has to choose, and a"
             yield RULE.finding(
                 f"{where} transition to {quoted(arc.target)} does not say when it is to be taken",

@@ -30,8 +30,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     if subject.keys is None:
         return
     ways = flow(subject)
-    for arc in subject.arcs:
-        if arc.is_global or arc.auto or subject.kind_of(arc.source) != "converse":
+    for arc in subject.own:
+        if arc.auto or subject.kind_of(arc.source) != "converse":
             continue
         for name in sorted(ways.demands(arc)):
             key = ways.declared(name)

@@ -22,6 +22,7 @@ from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.flow import Flow, flow
+from llm_fsm.lint.offers import taken
 from llm_fsm.lint.outcomes import operation, variable
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
@@ -40,12 +41,12 @@ def check(subject: Subject) -> Iterator[Finding]:
     if not risky:
         return
     seen: set[tuple[str, str]] = set()
-    for arc in subject.arcs:
-        for comparison in risky.get(arc.placed.pointer, ()):
+    for state, arc in taken(subject, risky):
+        for comparison in risky[arc.placed.pointer]:
             mark = (arc.placed.pointer, comparison.key)
-            if mark not in seen and arc.source in subject.reached and _may_miss(ways, arc, comparison.key):
+            if mark not in seen and _may_miss(ways, state, arc, comparison.key):
                 seen.add(mark)
-                yield _finding(ways, arc, comparison)
+                yield _finding(ways, state, comparison)
 
 
 def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bool]) -> bool:
@@ -64,8 +65,8 @@ def _has_default(side: object) -> bool:
     return found is not None and len(found[1]) > 1
 
 
-def _may_miss(ways: Flow, arc: Arc, key: str) -> bool:
-    if key in ways.must[arc.source]:
+def _may_miss(ways: Flow, state: str, arc: Arc, key: str) -> bool:
+    if key in ways.must[state]:
         return False
     guard = ways.known.guard(arc.placed)
     if guard is None or guard.holds is None:
@@ -73,7 +74,7 @@ def _may_miss(ways: Flow, arc: Arc, key: str) -> bool:
     return any(case.having(key, UNSET, ways.known.domain) is not None for case in guard.holds)
 
 
-def _finding(ways: Flow, arc: Arc, comparison: Comparison) -> Finding:
+def _finding(ways: Flow, state: str, comparison: Comparison) -> Finding:
     declared = ways.subject.keys is not None
     return RULE.finding(
         f"{quoted(comparison.key)} may not be set here, and a missing key counts as 0: "
@@ -81,7 +82,7 @@ def _finding(ways: Flow, arc: Arc, comparison: Comparison) -> Finding:
         pointer=comparison.pointer,
         hint=f'add "requires_context_keys": [{quoted(comparison.key)}]',
         level="warning" if declared else "info",
-        path=ways.path_without(arc.source, comparison.key),
+        path=ways.path_without(state, comparison.key),
     )
 
 

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from itertools import combinations
 
 from llm_fsm.findings import Finding
+from llm_fsm.lint.cases import ANY
 from llm_fsm.lint.flow import flow
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Reasoning, described, read_names, reasoning
@@ -38,6 +39,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     for state in known.deciding:
         arcs = known.decided(state)
         if state not in subject.reached or len(arcs) > _MOST_ARCS:
+            continue
+        guards = [guard for arc in arcs if (guard := known.guard(arc.placed)) is not None]
+        if known.exhausted and not any(guard.holds == (ANY,) for guard in guards):
             continue
         for first, second in combinations(arcs, 2):
             if first.priority == second.priority and first.target != second.target:

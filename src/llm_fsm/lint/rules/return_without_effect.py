@@ -40,8 +40,8 @@ def _endless(subject: Subject) -> Iterator[Finding]:
     """Digressions from which no way leads to a state without transitions."""
     last = ends(subject)
     graph: dict[str, list[str]] = {name: [] for name in subject.states}
-    for arc in subject.arcs:
-        if not arc.is_global and arc.target in graph:
+    for arc in subject.own:
+        if arc.target in graph:
             graph[arc.source].append(arc.target)
     for name, state in subject.states.items():
         aside = (state.value.get("on_timeout"), state.value.get("on_exhausted"))

@@ -25,9 +25,10 @@ def check(subject: Subject) -> Iterator[Finding]:
     """States whose arcs are all loops; a time-out that leads away is a way out, and a single state may run on."""
     if len(subject.states) == 1:
         return
-    for name, arcs in subject.arcs_from.items():
+    for name, own in subject.own_from.items():
+        arcs = (*own, *subject.shared) if subject.offers(name) else own
         leaves = any(target != name for target in subject.graph[name])
-        if not arcs or leaves or any(arc.target != name for arc in arcs):
+        if not own or leaves or any(arc.target != name for arc in arcs):
             continue
         yield RULE.finding(
             f"state {quoted(name)} leads only to itself and is never left",

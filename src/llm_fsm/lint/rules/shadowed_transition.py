@@ -76,14 +76,18 @@ def _says_when(arc: Arc | None) -> bool:
     return bool(placed.text("description") or any(item.text("description") for item in arc.conditions))
 
 
+def _order(arc: Arc) -> tuple[int, bool, int, str]:
+    """By priority, and then as they stand in the file, global ones last."""
+    return arc.priority, arc.is_global, len(arc.placed.pointer), arc.placed.pointer
+
+
 def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
     """Moves that the model picks: later ones to a target that demand more than an earlier one does."""
     seen: dict[str, list[Arc]] = {}
-    arcs = known.subject.arcs_from[state]
-    own = {arc.target for arc in arcs if not arc.is_global}
-    for arc in arcs:
-        if arc.target not in own:
-            continue
+    own = known.subject.own_from[state]
+    targets = {arc.target for arc in own} - {state}
+    shared = [arc for target in targets for arc in known.subject.shared_to.get(target, ())]
+    for arc in sorted((*own, *shared), key=_order):
         earlier = seen.setdefault(arc.target, [])
         guard = known.guard(arc.placed)
         if not arc.auto and guard is not None and not guard.judged and not guard.never and not arc.is_global:

@@ -19,6 +19,7 @@ from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
 from llm_fsm.lint.flow import Flow, flow
+from llm_fsm.lint.offers import taken
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Arc, Subject
@@ -32,13 +33,12 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     ways = flow(subject)
     seen: set[tuple[str, str]] = set()
-    needed: dict[str, list[tuple[str, str]]] = {}
-    for arc in subject.arcs:
+    produced = {arc.placed.pointer: list(_produced(ways, arc)) for arc in (*subject.own, *subject.shared)}
+    needed = {place: keys for place, keys in produced.items() if keys}
+    for state, arc in taken(subject, needed):
         place = arc.placed.pointer
-        if place not in needed:
-            needed[place] = list(_produced(ways, arc))
-        for key, source in needed[place] if arc.source in subject.reached else ():
-            found = None if (place, key) in seen else _finding(ways, arc, key, source)
+        for key, source in needed[place]:
+            found = None if (place, key) in seen else _finding(ways, state, arc, key, source)
             if found is not None:
                 seen.add((place, key))
                 yield found
@@ -53,23 +53,23 @@ def _produced(ways: Flow, arc: Arc) -> Iterator[tuple[str, str]]:
             yield key, source
 
 
-def _finding(ways: Flow, arc: Arc, key: str, source: str) -> Finding | None:
+def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding | None:
     producers = {state for state, _ in ways.outputs.get(key, ())}
     if not producers & ways.subject.reached:
         return RULE.finding(
             f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can never be taken",
             pointer=arc.placed.pointer,
             hint=f'its "x-source" is "{source}"; set it by an "output" on the way here',
-            path=ways.path_to(arc.source),
+            path=ways.path_to(state),
         )
-    if arc.is_global or arc.source in producers or ways.may_be_set(key, arc.source):
+    if arc.is_global or state in producers or ways.may_be_set(key, state):
         return None
     return RULE.finding(
-        f"state {quoted(arc.source)}: this transition needs {quoted(key)}, which is set only in states "
+        f"state {quoted(state)}: this transition needs {quoted(key)}, which is set only in states "
         f"that come later or elsewhere: {', '.join(map(quoted, sorted(producers)[:4]))}",
         pointer=arc.placed.pointer,
         level="warning",
-        path=ways.path_to(arc.source),
+        path=ways.path_to(state),
     )
 
 

@@ -33,6 +33,8 @@ def check(subject: Subject) -> Iterator[Finding]:
         return
     alive = routes(subject).alive
     lost = [state for state in subject.states if state in subject.reached and state not in alive]
+    if not lost:
+        return
     first = {target for state in alive for target in subject.graph[state]}
     for state in lost:
         if state not in first:

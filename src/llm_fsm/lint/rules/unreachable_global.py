@@ -25,13 +25,12 @@ from llm_fsm.lint.subject import Subject
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare the global transitions with those that reached states offer."""
-    offered = {arc.placed.pointer for arc in subject.arcs if arc.is_global and arc.source in subject.reached}
-    for placed in subject.root.items("global_transitions"):
-        target = placed.value.get("target_state")
-        if isinstance(target, str) and target in subject.states and placed.pointer not in offered:
+    offering = {name for name in subject.reached if subject.offers(name)}
+    for arc in subject.shared:
+        if arc.target in subject.states and not (len(offering) > 1 or offering - {arc.target}):
             yield RULE.finding(
-                f"no state offers the global transition to {quoted(target)}",
-                pointer=placed.pointer,
+                f"no state offers the global transition to {quoted(arc.target)}",
+                pointer=arc.placed.pointer,
                 hint="it is offered in converse states other than its target; this machine reaches none",
             )
 

@@ -28,7 +28,17 @@ _GUESSED = 20
 
 def _misspelt(subject: Subject) -> set[str | None]:
     """States that unknown targets were probably meant to be: mending those targets is enough."""
-    unknown = list(dict.fromkeys(arc.target for arc in subject.arcs if arc.target not in subject.states))
+    own: dict[str, list[str]] = {}
+    for arc in subject.own:
+        own.setdefault(arc.source, []).append(arc.target)
+    shared = [arc.target for arc in subject.shared]
+    named: dict[str, None] = {}
+    for name in subject.states:
+        named.update(dict.fromkeys(own.get(name, ())))
+        if subject.offers(name):
+            named.update(dict.fromkeys(shared))
+            shared = []
+    unknown = [target for target in named if target not in subject.states]
     return {nearest(target, subject.states) for target in unknown[:_GUESSED]}
 
 
