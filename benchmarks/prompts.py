@@ -13,6 +13,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+from benchmarks import claim
 from benchmarks.form import MESSAGES, definition, long_definition, replies
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
@@ -73,6 +74,20 @@ async def requests(
     return model.requests
 
 
+async def figures(
+    document: Mapping[str, Any],
+    said: Sequence[str],
+    answers: Sequence[Any],
+    count: Callable[[str], int],
+    **options: Any,
+) -> tuple[float, float, float]:
+    """Tokens a turn of the messages and with the reply's schema, and the share of them that were seen before."""
+    asked = await requests(document, said, answers, **options)
+    whole, known = shared([sent(request) for request in asked], count)
+    turns = asked[1:]
+    return sum(count(messages_text(each)) for each in turns) / len(turns), whole / len(turns), known / whole
+
+
 def _stays(state: str) -> dict[str, Any]:
     return {
         "transition": {"target_state": state, "context_update": {}},
@@ -83,14 +98,16 @@ def _stays(state: str) -> dict[str, Any]:
 def main() -> None:
     """Print the figures."""
     count = counter()
-    for label, options in (("turn by turn", {}), ('prompt="whole"', {"prompt": "whole"})):
-        asked = asyncio.run(requests(definition(), MESSAGES, replies(), **options))
-        turns = asked[1:]
-        tokens = sum(count(messages_text(request)) for request in turns) / len(turns)
-        whole, known = shared([sent(request) for request in asked], count)
+    form, german = (definition(), MESSAGES, replies()), (claim.definition(), claim.MESSAGES, claim.replies())
+    for label, talk, options in (
+        ("the form", form, {}),
+        ('the form, prompt="whole"', form, {"prompt": "whole"}),
+        ("the claim", german, {}),
+    ):
+        messages, whole, share = asyncio.run(figures(*talk, count, **options))
         print(
-            f"the form, {label}: {tokens:.0f} tokens of messages a turn, {whole / len(turns):.0f} with the reply's "
-            f"schema, {known / whole:.0%} of them in a prefix seen before"
+            f"{label}: {messages:.0f} tokens of messages a turn, {whole:.0f} with the reply's schema, {share:.0%} of "
+            f"them in a prefix seen before"
         )
     sizes = {}
     for states in (10, 1000):

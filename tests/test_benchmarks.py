@@ -1,16 +1,19 @@
-"""The benchmarks run and print their table; what they measure is not judged here."""
+"""The benchmarks run and print their table; of what they measure, only the sizes of prompts are judged here."""
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from benchmarks import claim
 from benchmarks.figures import Figure, table
 from benchmarks.form import MESSAGES, definition, long_definition, replies
-from benchmarks.prompts import shared
+from benchmarks.prompts import counter, figures, requests, sent, shared
 from benchmarks.words import wrong
 from llm_fsm.checking import check
 from llm_fsm.testing import play
@@ -28,6 +31,38 @@ def test_the_measured_conversation_visits_every_state_and_keeps_the_correction()
     assert set(played.states) | {"greeting"} == set(definition()["states"])
     assert played.context["email"] == "m.gonzalez@example.org"
     assert played.ended
+
+
+def test_the_longer_conversation_in_german_ends_as_it_should() -> None:
+    played = play(claim.definition(), claim.MESSAGES, replies=claim.replies(), greet=True)
+    assert set(played.states) | {"begruessung"} == set(claim.definition()["states"])
+    assert (played.context["betrag"], played.ended) == (4800, True)
+
+
+@pytest.mark.parametrize(
+    ("talk", "most"),
+    [
+        ((definition(), MESSAGES, replies()), (600, 750)),
+        ((claim.definition(), claim.MESSAGES, claim.replies()), (1250, 1600)),
+    ],
+    ids=["form", "claim"],
+)
+def test_prompts_stay_small_and_begin_as_earlier_ones_did(talk: tuple[Any, Any, Any], most: tuple[int, int]) -> None:
+    messages, whole, share = asyncio.run(figures(*talk, counter()))
+    assert messages <= most[0]
+    assert whole <= most[1]
+    assert share >= 0.8
+
+
+def test_a_turn_takes_the_same_tokens_among_a_thousand_states_as_among_ten() -> None:
+    count = counter()
+
+    def mean(states: int) -> float:
+        stays = {"transition": {"target_state": "step_0", "context_update": {}}, "message": "Please go on."}
+        asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [stays]))
+        return sum(count(sent(request)) for request in asked[1:]) / 12
+
+    assert mean(1000) == pytest.approx(mean(10), rel=0.1)
 
 
 def test_the_table_says_what_is_over_its_bar() -> None:

@@ -1,7 +1,7 @@
 """What the prompt of each state takes, in estimated tokens, before history and context.
 
 The texts that `llm_fsm.prompts` puts together are added up without rendering them: what is the same in all
-states, each state's own words, and its menu with a glimpse of each target.
+states, each state's own words, and its menu with the words of each target, as far as a glimpse goes.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from llm_fsm.tokens import estimate
 BUDGET = 4000
 """Tokens that the prompt of a state may take where nothing else is said."""
 
-_FRAME = 450
+_FRAME = 420
 """Tokens of the words that stand in `prompts/system.j2` and `prompts/turn.j2` themselves."""
 _GLIMPSE_CHARS = 160
 _KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
-_MOST_KEYS = 10
+_MOST_KEYS = 16
 """Keys that a prompt lists; in a machine with more, those around its state."""
 _ITEM = 12
 """Tokens of the JSON around one transition."""
