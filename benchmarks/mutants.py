@@ -2,25 +2,25 @@
 
     python -m benchmarks.mutants [--seed 1] [--per-file 20] [--missed] [NAME…]
 
-Each change is one that a machine's behaviour may depend on. A change that the checker's meaning of a definition calls
-none (`llm-fsm diff`) cannot occur here: every kind changes a transition, a condition, a fixed text, a schema or a time.
-The exit code is 1 when less than 90 % are noticed.
+Each change is one that a machine's behaviour may depend on (`benchmarks.changes`): none touches words that only a model
+reads. A few of them change nothing all the same, such as a guard that what stands before it implies. `--per-file 0`
+makes every change. The exit code is 1 when less than 90 % are noticed.
 """
 
 from __future__ import annotations
 
 import argparse
 import asyncio
-import copy
 import json
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from pathlib import Path
 from random import Random
 from tempfile import TemporaryDirectory
-from types import MappingProxyType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from benchmarks.changes import KINDS, Document
 from llm_fsm.cases.faults import SuiteError
 from llm_fsm.cases.generation import generated
 from llm_fsm.cases.player import Player
@@ -30,8 +30,6 @@ from llm_fsm.loader import load
 
 FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"
 BAR = 0.9
-Document = dict[str, Any]
-_OTHER = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "and": "or", "or": "and"}
 
 
 class Mutant(NamedTuple):
@@ -43,155 +41,6 @@ class Mutant(NamedTuple):
     noticed: bool
 
 
-def _transitions(document: Document) -> list[tuple[str, list[Any], int]]:
-    found = [
-        (name, state["transitions"], number)
-        for name, state in document["states"].items()
-        for number in range(len(state.get("transitions", ())))
-    ]
-    shared = document.get("global_transitions", [])
-    return found + [("global", shared, number) for number in range(len(shared))]
-
-
-def _gone(document: Document, chance: Random) -> str | None:
-    name, listed, number = chance.choice(_transitions(document))
-    listed.pop(number)
-    return f"{name}/{number}"
-
-
-def _elsewhere(document: Document, chance: Random) -> str | None:
-    name, listed, number = chance.choice(_transitions(document))
-    others = [state for state in document["states"] if state not in (listed[number]["target_state"], name)]
-    listed[number]["target_state"] = chance.choice(others)
-    return f"{name}/{number}"
-
-
-def _unconditional(document: Document, chance: Random) -> str | None:
-    closed = [one for one in _transitions(document) if one[1][one[2]].get("conditions")]
-    if not closed:
-        return None
-    name, listed, number = chance.choice(closed)
-    conditions = listed[number]["conditions"]
-    conditions.pop(chance.randrange(len(conditions)))
-    return f"{name}/{number}"
-
-
-def _operations(rule: Any) -> Iterator[Document]:
-    if isinstance(rule, dict) and len(rule) == 1:
-        yield rule
-        for part in rule.values():
-            yield from _operations(part)
-    elif isinstance(rule, list):
-        for part in rule:
-            yield from _operations(part)
-
-
-def _rules(document: Document) -> list[Document]:
-    conditions = [
-        one for _, listed, number in _transitions(document) for one in listed[number].get("conditions", ())
-    ]
-    return [rule for one in conditions for rule in _operations(one.get("logic"))]
-
-
-def _turned(document: Document, chance: Random) -> str | None:
-    fitting = [rule for rule in _rules(document) if next(iter(rule)) in _OTHER]
-    if not fitting:
-        return None
-    rule = chance.choice(fitting)
-    [(operator, arguments)] = rule.items()
-    del rule[operator]
-    rule[_OTHER[operator]] = arguments
-    return f"{operator} {json.dumps(arguments)[:60]}"
-
-
-def _shifted(document: Document, chance: Random) -> str | None:
-    fitting = [
-        (part, number)
-        for rule in _rules(document)
-        for part in rule.values()
-        if isinstance(part, list) and next(iter(rule)) in ("==", "!=", "<", "<=", ">", ">=", "in")
-        for number, value in enumerate(part)
-        if isinstance(value, int | float | str) and not isinstance(value, bool)
-    ]
-    if not fitting:
-        return None
-    part, number = chance.choice(fitting)
-    value = part[number]
-    part[number] = value + "x" if isinstance(value, str) else value + 1
-    return json.dumps(part)[:60]
-
-
-def _said(document: Document, chance: Random) -> str | None:
-    fixed = [name for name, state in document["states"].items() if state.get("reply")]
-    if not fixed:
-        return None
-    name = chance.choice(fixed)
-    document["states"][name]["reply"] = "Something else."
-    return name
-
-
-def _silent(document: Document, chance: Random) -> str | None:
-    fixed = [name for name, state in document["states"].items() if state.get("reply")]
-    if not fixed:
-        return None
-    name = chance.choice(fixed)
-    del document["states"][name]["reply"]
-    return name
-
-
-def _manual(document: Document, chance: Random) -> str | None:
-    autos = [one for one in _transitions(document) if one[1][one[2]].get("auto")]
-    if not autos:
-        return None
-    name, listed, number = chance.choice(autos)
-    del listed[number]["auto"]
-    return f"{name}/{number}"
-
-
-def _schema(document: Document, chance: Random) -> str | None:
-    keys = document.get("context_schema", {}).get("properties", {})
-    fitting = [
-        (key, word)
-        for key, schema in keys.items()
-        for word in ("enum", "minimum", "maximum", "minLength", "maxLength", "type", "x-source")
-        if word in schema
-    ]
-    if not fitting:
-        return None
-    key, word = chance.choice(fitting)
-    schema = keys[key]
-    if word == "enum":
-        schema["enum"] = schema["enum"][1:] or ["x"]
-    elif word in ("type", "x-source"):
-        schema[word] = {"string": "integer", "model": "host", "host": "model"}.get(schema[word], "string")
-        if word == "x-source" and schema[word] == "string":
-            return None
-    else:
-        schema[word] += 1
-    return f"{key}/{word}"
-
-
-def _target(document: Document, chance: Random) -> str | None:
-    document["initial_state"] = chance.choice([one for one in document["states"] if one != document["initial_state"]])
-    return str(document["initial_state"])
-
-
-KINDS: Mapping[str, Callable[[Document, Random], str | None]] = MappingProxyType(
-    {
-        "a transition is gone": _gone,
-        "a transition leads elsewhere": _elsewhere,
-        "a condition is gone": _unconditional,
-        "an operator is another one": _turned,
-        "a value is another one": _shifted,
-        "fixed words are others": _said,
-        "fixed words are gone": _silent,
-        "auto is gone": _manual,
-        "a key's schema is another one": _schema,
-        "it begins elsewhere": _target,
-    }
-)
-
-
 def mutants(names: Sequence[str], per_file: int, seed: int) -> Iterator[Mutant]:
     """The changes of each definition, and whether they were noticed."""
     chance = Random(seed)
@@ -200,17 +49,28 @@ def mutants(names: Sequence[str], per_file: int, seed: int) -> Iterator[Mutant]:
             continue
         tests = generated(load(path), name=str(path), file=str(path), place=str(path)).document
         original = json.loads(path.read_text(encoding="utf-8"))
-        seen = {json.dumps(original)}
-        for number in range(per_file):
-            kind = list(KINDS)[number % len(KINDS)]
-            document = copy.deepcopy(original)
-            place = KINDS[kind](document, chance)
-            if place is None or json.dumps(document) in seen:
-                continue
-            seen.add(json.dumps(document))
+        for kind, place, document in _chosen(original, per_file, chance):
             noticed = _noticed(tests, document, path)
             if noticed is not None:
                 yield Mutant(path.stem, kind, place, noticed)
+
+
+def _chosen(original: Document, count: int, chance: Random) -> list[tuple[str, str, Document]]:
+    """So many changes of a definition, of as many kinds as possible; all of them where `count` is 0."""
+    seen = {json.dumps(original)}
+    found: list[list[tuple[str, str, Document]]] = []
+    for kind, change in KINDS.items():
+        mine = []
+        for place, document in change(original):
+            mark = json.dumps(document)
+            if mark not in seen:
+                seen.add(mark)
+                mine.append((kind, place, document))
+        chance.shuffle(mine)
+        found.append(mine)
+    chance.shuffle(found)
+    rounds = [one for layer in zip_longest(*found) for one in layer if one is not None]
+    return rounds[:count] if count else rounds
 
 
 def _noticed(tests: Document, document: Document, path: Path) -> bool | None:

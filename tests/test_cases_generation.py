@@ -6,12 +6,16 @@ import asyncio
 import copy
 import json
 import re
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from benchmarks.changes import KINDS
 from cli_command import Desk, desk
+from large_machines import calling, deciding, guarded
 from llm_fsm.cases.generation import generated
 from llm_fsm.cases.player import Player
 from llm_fsm.cases.reading import suite_of
@@ -146,31 +150,41 @@ def test_a_generated_suite_of_a_shipped_definition_passes(name: str) -> None:
     assert asyncio.run(wrong()) == []
 
 
-def test_every_transition_of_a_machine_of_fifty_states_is_reached() -> None:
-    states: dict[str, Any] = {
-        f"s{number}": {
-            "purpose": f"Do step {number}",
-            "required_context_keys": [f"k{number}"],
-            "transitions": [
-                {
-                    "target_state": f"s{(number + more * 7) % 50}",
-                    "description": f"on {more}",
-                    "conditions": [{"logic": {"==": [{"var": f"k{number}"}, more]}}],
-                }
-                for more in range(1, 3)
-            ],
-        }
-        for number in range(49)
-    }
-    keys = {f"k{number}": {"type": "integer"} for number in range(49)}
-    document = {
-        "name": "fifty",
-        "initial_state": "s0",
-        "context_schema": {"type": "object", "properties": keys},
-        "states": {**states, "s49": {"kind": "final", "purpose": "End"}},
-    }
-    made = generated(load_dict(document).definition, name="fifty.json", file="fifty.test.json")
-    assert made.coverage.share("transitions") == 100
+@pytest.mark.parametrize("make", [guarded, deciding, calling], ids=lambda make: make.__name__)
+def test_every_transition_of_a_machine_of_fifty_states_is_reached(
+    make: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    files = make()
+    for name, document in files.items():
+        (tmp_path / name).write_text(json.dumps(document))
+    path = str(tmp_path / next(iter(files)))
+    definition = load(path)
+    assert len(definition.states) == 50
+    made = generated(definition, name=path, file=path, place=path)
+    assert made.coverage.missing("transitions") == []
+    assert made.coverage.missing("conditions") == []
+
+
+@cache
+def shipped(name: str) -> dict[str, Any]:
+    path = str(FOLDER / f"{name}.json")
+    return generated(load(path), name=path, file=path, place=path).document
+
+
+@pytest.mark.parametrize("kind", [
+    "a transition is gone", "targets are swapped", "a condition is negated", "a bound is in instead of out",
+    "auto is another", "fixed words lack a part", "a mapping is another", "a setting of a state is another",
+    "an answer's schema is another one", "a tool's terms are others", "a key result is gone",
+])
+def test_changes_of_the_kinds_that_are_measured_are_noticed(kind: str) -> None:
+    for name in ("cleanup", "membership", "refund"):
+        path = FOLDER / f"{name}.json"
+        document = json.loads(path.read_text())
+        changed = next(iter(KINDS[kind](document)), None)
+        if changed is not None:
+            assert failures(shipped(name), changed[1], str(path)) > 0
+            return
+    pytest.fail("no definition can be changed so")
 
 
 @pytest.mark.parametrize(

@@ -12,9 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.cases.coverage import Coverage, coverage_of
 from llm_fsm.cases.fixtures import Stage
-from llm_fsm.cases.planner import Act, Plan, Planner
+from llm_fsm.cases.journeys import Act
+from llm_fsm.cases.planner import Plan, Planner
 from llm_fsm.cases.player import Player
 from llm_fsm.cases.reading import Loaded, Play, suite_of
 from llm_fsm.cases.rehearsal import Rehearsal
@@ -32,6 +34,7 @@ from llm_fsm.messages import LLMRequest, ModelReply
 _MOST_REPLIES = 12
 """Replies that a step may ask for before its plan is given up."""
 _WORDS = "All right."
+_NO_REPLY = "{"
 _TOLD = ("MoveRefused", "ContextRefused", "ConditionFailed", "LimitReached", "TimedOut", "Reminded", "AttemptFailed")
 
 
@@ -57,7 +60,7 @@ async def _generated(definition: Definition, name: str, file: str, place: str | 
     called = {name: Planner(one.definition, json.loads(one.definition.canonical)) for name, one in flows.called.items()}
     planner = Planner(definition, document, {state: called[name] for state, name in flows.root.calls.items()})
     plans = list(planner.plans())
-    host = _host(definition)
+    host = _host(definition, planner.journeys.full)
     skeletons = [_skeleton(definition, plan, number) for number, plan in enumerate(plans)]
     inline = {"definition": document, **host, "cases": skeletons}
     loaded = suite_of(json.dumps(inline), file=file if place is None else place)
@@ -91,9 +94,9 @@ def _numbered(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _host(definition: Definition) -> dict[str, Any]:
-    """Tools and functions that do something plain."""
-    tools = {tool: {"result": _result(ref.output or {})} for tool, ref in definition.tools.items()}
+def _host(definition: Definition, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Tools and functions that do something plain. `values`: one of each key."""
+    tools = {tool: {"result": _result(ref.output or {}, values)} for tool, ref in definition.tools.items()}
     functions = {
         name: [{"passed": True} if checks else {"output": "done"}]
         for name, checks in function_names(definition).items()
@@ -101,17 +104,17 @@ def _host(definition: Definition) -> dict[str, Any]:
     return {key: value for key, value in (("tools", tools), ("functions", functions)) if value}
 
 
-def _result(output: Mapping[str, str]) -> dict[str, Any]:
+def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, Any]:
     """A result in which an output mapping finds something."""
     result: dict[str, Any] = {"ok": True}
-    for path in output.values():
+    for key, path in output.items():
         parts = [part for part in path.removeprefix("$").split(".") if part and part.isidentifier()]
         place = result
         for part in parts[:-1]:
             inner = place.setdefault(part, {})
             place = inner if isinstance(inner, dict) else {}
         if parts:
-            place[parts[-1]] = "found"
+            place[parts[-1]] = values.get(key, "found")
     return result
 
 
@@ -122,15 +125,18 @@ def _skeleton(definition: Definition, plan: Plan, number: int) -> dict[str, Any]
     initial = definition.initial_state
     begins = not plan.state or (plan.state == initial and definition.kind_of(initial) != "decide")
     case |= {} if begins else {"state": plan.state}
+    case |= {"greet": True} if plan.greet else {}
     case |= {} if plan.input is None else {"input": plan.input}
-    execute = definition.states[plan.state or initial].execute
     functions: dict[str, Any] = {}
-    if execute is not None and plan.output is not None:
-        functions[execute] = [{"output": plan.output}]
+    for state, output in (*plan.outputs, *(work for act in plan.acts for work in act.outputs)):
+        execute = definition.states[state].execute
+        if execute is not None:
+            functions.setdefault(execute, []).append({"output": output})
     if not plan.checks:
         checks = (name for name, is_check in function_names(definition).items() if is_check)
         functions |= {name: [{"passed": False, "reason": "no"}] for name in checks}
     case |= {"functions": functions} if functions else {}
+    case |= {"tools": {name: {"result": result} for name, result in plan.results.items()}} if plan.results else {}
     return {**case, "steps": [_step(act) for act in plan.acts]}
 
 
@@ -160,7 +166,7 @@ async def _played(
     start, *steps = noted.notes
     case = {key: value for key, value in skeleton.items() if key != "steps"}
     if start.replies or (start.turn is not None and (start.turn.text or len(start.turn.events) > 1)):
-        case |= {"greet": False, "start": start.given()}
+        case |= {**({} if plan.greet else {"greet": False}), "start": start.given()}
     if not steps and "start" not in case:
         case["expect"] = {key: start.expect[key] for key in ("state", "context_exact", "ended", "paused")}
     case["steps"] = [{**given, **note.given()} for given, note in zip(skeleton["steps"], steps, strict=False)]
@@ -203,22 +209,46 @@ class _Noting(Rehearsal):
     def expected(self, turn: Turn | None) -> dict[str, Any]:
         seen = self.seen(turn, None)
         entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
-        refused = [
-            {"type": type(event).__name__, **({"key": event.key} if isinstance(event, ev.ContextRefused) else {})}
+        told = [one for event in seen.events if (one := self.told(event)) is not None]
+        tools = [
+            {"name": event.name, "error": isinstance(event, ev.ToolRefused) or event.error is not None}
             for event in seen.events
-            if type(event).__name__ in _TOLD
+            if isinstance(event, ev.ToolReturned | ev.ToolRefused)
         ]
+        refused = any(isinstance(event, ev.MoveRefused) for event in seen.events)
         return {
             "state": seen.state,
             "path": entered,
             "context_exact": dict(seen.context),
             **({"text": {"equals": seen.text}} if turn is not None else {}),
-            **({"events": refused} if refused else {"not": {"events": ["MoveRefused"]}} if turn is not None else {}),
+            **({"events": told} if told else {}),
+            **({"not": {"events": ["MoveRefused"]}} if turn is not None and not refused else {}),
+            **({"tools": tools} if tools else {}),
             "ended": seen.ended,
             "calls": seen.calls,
             **({"outcome": seen.outcome} if turn is not None else {}),
             "paused": seen.paused is not None,
         }
+
+    def told(self, event: ev.Event) -> dict[str, Any] | None:
+        """An event as it is expected again; None for those that other expectations cover."""
+        kind = type(event).__name__
+        if isinstance(event, ev.StateEntered):
+            return {"type": kind, "transition": event.transition} if self.one_of_several(event) else None
+        if isinstance(event, fe.FlowPushed):
+            return {"type": kind, "kind": event.kind, "context": dict(event.context)}
+        if isinstance(event, ev.ContextRefused):
+            return {"type": kind, "key": event.key}
+        return {"type": kind} if kind in _TOLD else None
+
+    def one_of_several(self, event: ev.StateEntered) -> bool:
+        """Whether other transitions lead to the same state, so that the path does not say which was taken."""
+        definition = self.machine.definition
+        source = definition.states.get(event.previous)
+        if source is None or not event.transition:
+            return False
+        offered = (*source.transitions, *definition.global_transitions)
+        return sum(one.target_state == event.state for one in offered) > 1
 
 
 class _Improvised:
@@ -228,7 +258,7 @@ class _Improvised:
         self._model = _Improviser(definition)
         self.llm: LLM = self._model
         self._plan = plan
-        self._talks = definition.states[plan.state or definition.initial_state].execute is None
+        self._definition = definition
 
     def begin(self, play: Play) -> None:
         """Nothing is to be prepared."""
@@ -237,14 +267,20 @@ class _Improvised:
         """Have the reply ready that the plan wants."""
         act = self._plan.acts[number - 1] if number else None
         wanted: list[dict[str, Any]] = []
-        if act is None and self._plan.output is not None and self._talks:
-            output = self._plan.output
+        if act is None:
             wanted += [{"calls": [{"name": name, "arguments": {}}]} for name in self._plan.calls]
-            wanted.append({"raw": output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)})
-        elif act is not None and act.kind == "say":
+        elif act.garbled:
+            wanted += [{"raw": _NO_REPLY}, {"raw": _NO_REPLY}]
+        elif act.kind == "say":
             reply = {"message": _WORDS, **({"set": dict(act.update)} if act.update else {})}
             wanted.append({**reply, **({"to": act.to} if act.to is not None else {})})
+        works = self._plan.outputs if act is None else act.outputs
+        wanted += [{"raw": _as_text(output)} for output in self._spoken(works)]
         self._model.ready(wanted)
+
+    def _spoken(self, works: Sequence[tuple[str, Any]]) -> list[Any]:
+        """What those tasks put out that a model works on."""
+        return [output for state, output in works if self._definition.states[state].execute is None]
 
     def asked(self) -> Sequence[dict[str, Any]]:
         """The replies that were given in the step."""
@@ -253,6 +289,10 @@ class _Improvised:
     def done(self, secrets: Any) -> str | None:  # noqa: ARG002
         """A plan whose replies nobody asks for, or that asks for too many, is none."""
         return self._model.lacking
+
+
+def _as_text(output: Any) -> str:
+    return output if isinstance(output, str) else json.dumps(output, ensure_ascii=False)
 
 
 class _Improviser(CaseLLM):

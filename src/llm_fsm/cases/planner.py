@@ -7,49 +7,52 @@ the model writes is in its reply, all else is known from the start.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
+from itertools import product
 from typing import Any
 
-from llm_fsm.cases.samples import samples
-from llm_fsm.cases.solutions import Solver, outputs, text
+from llm_fsm.cases.bounds import at_bounds
+from llm_fsm.cases.journeys import Act, Journey, Journeys, answer_of, answers
+from llm_fsm.cases.products import failing, outputs
+from llm_fsm.cases.solutions import text
 from llm_fsm.definition import Definition
 from llm_fsm.lint.properties import paths, statements
 from llm_fsm.lint.reasoning import Reasoning, read_names, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.patterns import named
 
 _MOST_TRIALS = 60
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Act:
-    """One thing that happens: a message and the move that the model tries, an answer, or seconds that pass."""
-
-    to: str | None = None
-    update: Mapping[str, Any] = field(default_factory=dict)
-    answer: Any = None
-    wait: float | None = None
-    kind: str = "say"
+_MOST_SPOKEN = 16
+_WORKING = ("task", "decide", "subflow")
+_SILENT = (299, 2, 598, 2, 898, 2)
+"""Seconds after which a silence is looked at again: around the two reminders and the end."""
+_REPLIED: tuple[Any, ...] = ({"approved": True}, {"approved": False, "reason": "no"}, True)
+"""What a person may answer where a call waits."""
+_QUOTED = re.compile(r"'([^']+)'")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Plan:
     """One conversation. `state`: where it begins, "" where the definition says; `context`: what is known then.
 
-    `input`: what the first task is given; `output`: what the first work puts out;
-    `checks`: whether registered checks pass; `calls`: the tools that are called before.
+    `greet`: it begins with a greeting; `input`: what the first task is given; `outputs`: the tasks that begin at
+    once, each with what it puts out; `checks`: whether registered checks pass; `calls`: the tools called before;
+    `results`: what these give back.
     """
 
     name: str
     state: str
     context: Mapping[str, Any]
     acts: tuple[Act, ...] = ()
+    greet: bool = False
     input: Any = None
-    output: Any = None
+    outputs: tuple[tuple[str, Any], ...] = ()
     checks: bool = True
     calls: tuple[str, ...] = ()
+    results: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -66,25 +69,35 @@ class Planner:
         return reasoning(Subject(Placed("", self.document)))
 
     @cached_property
-    def _solver(self) -> Solver:
-        return Solver(self._known)
+    def journeys(self) -> Journeys:
+        """The ways through the machine."""
+        return Journeys(self.definition, self._known, {state: one.journeys for state, one in self.called.items()})
 
     def plans(self) -> Iterator[Plan]:
         """Plans for everything, those that matter most first."""
-        yield Plan(name="begins", state="", context={})
+        yield Plan(name="begins", state="", context={}, greet=True)
         yield from self._counter_examples()
         for state in self._known.subject.states:
-            kind = self.definition.kind_of(state)
-            if kind == "converse":
-                yield from self._talks(state)
-            elif kind == "wait":
-                yield from self._waits(state)
-            elif kind == "task":
-                yield from self._works(state)
-            elif kind == "subflow":
-                yield from self._calls(state)
-            elif kind != "final":
-                yield from self._runs(state)
+            yield from self.plans_in(state)
+        yield from self._corrections()
+        yield from self._silence()
+
+    def plans_in(self, state: str) -> Iterator[Plan]:
+        """What is tried in a state."""
+        kind = self.definition.kind_of(state)
+        if kind == "converse":
+            yield from self._talks(state)
+        elif kind == "wait":
+            yield from self._waits(state)
+        elif kind == "task":
+            yield from self._works(state)
+        elif kind == "subflow":
+            yield from self._calls(state)
+        elif kind != "final":
+            yield from self._runs(state)
+        if kind != "final":
+            yield from self._pairs(state)
+        yield from self._spoken(state)
 
     def _counter_examples(self) -> Iterator[Plan]:
         """The paths on which the author's statements do not hold."""
@@ -92,24 +105,13 @@ class Planner:
         for pointer, statement in statements(subject):
             violation = paths(subject).broken(statement)
             if violation is not None:
-                yield self._walk(violation.path, f"against {pointer}")
+                journey = self.journeys.path(violation.path)
+                yield self._plan(f"against {pointer}", violation.path[0], journey)
 
-    def _walk(self, path: Sequence[str], name: str) -> Plan:
-        """A conversation along these states, as far as conditions can be met."""
-        context: dict[str, Any] = {}
-        acts: list[Act] = []
-        for state, after in pairwise(path):
-            arcs = (arc for arc in self._known.subject.arcs_from[state] if arc.target == after)
-            values = next((found for arc in arcs if (found := self._solver.solution(arc)) is not None), {})
-            more, update = self._sorted_out(values)
-            context |= more
-            if self.definition.kind_of(state) == "converse":
-                acts.append(Act(to=after, update=update))
-            elif acts:
-                acts[-1] = replace(acts[-1], update={**acts[-1].update, **update})
-            else:
-                context |= update
-        return Plan(name=name, state=path[0], context=context, acts=tuple(acts))
+    def _plan(self, name: str, state: str, journey: Journey) -> Plan:
+        works = self.definition.kind_of(state) in _WORKING
+        return Plan(name=name, state=state, context=journey.context, acts=journey.acts, outputs=journey.outputs,
+                    greet=works, input=["a"] if journey.outputs else None)
 
     # -- what is tried in a state
 
@@ -117,66 +119,88 @@ class Planner:
         arcs = [arc for arc in self._known.subject.arcs_from[state] if arc.target in self.definition.states]
         for arc in arcs:
             word = "auto " if arc.auto else ""
-            for values in self._trials(arc):
-                context, update = self._sorted_out(values)
+            trials = self._trials(arc)
+            if not arc.auto and trials:
+                context, update = self.journeys.sorted_out(trials[0])
+                yield Plan(name=f"{state}: stay", state=state, context=context, acts=(Act(update=update),))
+            for values in trials:
+                context, update = self.journeys.sorted_out(values)
                 act = Act(to=None if arc.auto else arc.target, update=update)
                 for turns in self._turns(arc):
                     acts = (*(Act() for _ in range(turns)), act)
                     yield Plan(name=f"{state}: {word}to {arc.target}", state=state, context=context, acts=acts)
-        yield Plan(name=f"{state}: stay", state=state, context={}, acts=(Act(),))
-        yield Plan(name=f"{state}: nowhere", state=state, context={}, acts=(Act(to="no_such_state"),))
-        for update in self._refused(state):
-            yield Plan(name=f"{state}: refused", state=state, context={}, acts=(Act(update=update),))
-        yield from self._pairs(state, arcs)
+        for name, act in (("stay", Act()), ("nowhere", Act(to="no_such_state")), ("garbled", Act(garbled=True))):
+            yield Plan(name=f"{state}: {name}", state=state, context={}, acts=(act,))
+        for key, bounds in self._refused(state):
+            acts = tuple(Act(update={key: value}) for value in bounds)
+            yield Plan(name=f"{state}: {key} at its bounds", state=state, context={}, acts=acts)
+        yield from self._repairs(state)
 
     def _turns(self, arc: Arc) -> list[int]:
         """How many messages come before, where a condition counts them."""
-        literals = [value for value in self._solver.literals.get("_turns_in_state", ()) if isinstance(value, int)]
+        found = self.journeys.solver.literals.get("_turns_in_state", ())
+        literals = [value for value in found if isinstance(value, int)]
         guard = self._known.guard(arc.placed)
         counts = guard is not None and "_turns_in_state" in read_names([guard])
         return sorted({max(0, value + shift) for value in literals for shift in (-2, -1, 0)}) if counts else [0]
 
-    def _pairs(self, state: str, arcs: Sequence[Arc]) -> Iterator[Plan]:
+    def _pairs(self, state: str) -> Iterator[Plan]:
         """A transition and the next one, both open."""
-        for arc in arcs:
-            first = self._solver.solution(arc)
-            if first is None or self.definition.kind_of(arc.target) != "converse" or arc.auto:
+        for arc in self._known.subject.arcs_from[state]:
+            if arc.target not in self.definition.states:
                 continue
-            for after in self._known.subject.arcs_from[arc.target]:
-                second = self._solver.solution(after)
-                if second is None or after.target not in self.definition.states or after.auto:
-                    continue
-                context, update = self._sorted_out(first)
-                more, further = self._sorted_out(second)
-                acts = (Act(to=arc.target, update=update), Act(to=after.target, update=further))
-                name = f"{state}: to {arc.target}, then to {after.target}"
-                yield Plan(name=f"{name}",
-                           state=state, context={**more, **context}, acts=acts)
+            for after, journey in self.journeys.after(arc):
+                yield self._plan(f"{state}: to {arc.target}, then to {after.target}", state, journey)
+
+    def _repairs(self, state: str) -> Iterator[Plan]:
+        """Each repair pattern, with nothing known and with everything."""
+        for pattern in named(self.definition.patterns):
+            times = 3 if pattern == "cannot_handle" else 1
+            for context in ({}, self.journeys.full) if pattern in ("skip", "restart") else ({},):
+                known, wrote = self.journeys.sorted_out(context)
+                acts = (*([Act(update=wrote)] if wrote else []), *(Act(to=pattern) for _ in range(times)))
+                yield Plan(name=f"{state}: {pattern}", state=state, context=known, acts=acts)
+
+    def _corrections(self) -> Iterator[Plan]:
+        """Answers changed after each way, with and without the pattern's name."""
+        for acts in self.journeys.ways() if "correct" in self.definition.patterns else ():
+            said = {key: value for act in acts for key, value in act.update.items()}
+            for key, value in said.items():
+                others = [one for one in self.journeys.solver.values(key) if text(one) != text(value)]
+                for other in others[: 2 if key in acts[-1].update else 1]:
+                    changed = (*acts, Act(to="correct", update={key: other}))
+                    yield Plan(name=f"begins: corrects {key}", state="", context={}, acts=changed)
+
+    def _silence(self) -> Iterator[Plan]:
+        if "silence" in self.definition.patterns:
+            acts = (Act(), *(Act(kind="wait", wait=seconds) for seconds in _SILENT))
+            yield Plan(name="begins: silence", state="", context={}, acts=acts)
 
     def _waits(self, state: str) -> Iterator[Plan]:
         placed = self._known.subject.states[state].value
         arcs = self._known.subject.arcs_from[state]
         schema = placed.get("answer_schema")
-        answers = _answers(schema) if isinstance(schema, dict) else []
-        answers += [True, False, "yes", "no"]
-        base: dict[str, Any] = next((answer for answer in answers if isinstance(answer, dict)), {})
+        tried = answers(schema) if isinstance(schema, dict) else []
+        tried += [True, False, "yes", "no"]
+        base: Mapping[str, Any] = next((answer for answer in tried if isinstance(answer, dict)), {})
         given = placed.get("output")
         written: Mapping[str, Any] = given if isinstance(given, dict) else {}
         for arc in arcs:
             for values in self._trials(arc):
-                made = _answer(written, values)
-                answers.append({**base, **made} if isinstance(made, dict) else made)
+                made = answer_of(written, values)
+                tried.append({**base, **made} if isinstance(made, dict) else made)
                 context = {key: value for key, value in values.items() if key not in written}
                 if context:
                     yield Plan(name=f"{state}: with {text(context)[:60]}", state=state, context=context,
-                               acts=(Act(kind="answer", answer=answers[-1]),))
-        unique = list({text(answer): answer for answer in answers}.values())
+                               acts=(Act(kind="answer", answer=tried[-1]),))
+        unique = list({text(answer): answer for answer in tried}.values())
         for answer in unique[:_MOST_TRIALS]:
             yield Plan(name=f"{state}: answer", state=state, context={},
                        acts=(Act(kind="answer", answer=answer),))
-        if isinstance(placed.get("timeout"), int | float):
-            for shift in (-1.0, 1.0):
-                seconds = max(0.5, float(placed["timeout"]) + shift)
+        due = [placed.get("timeout"), *_listed(placed.get("remind"))]
+        for moment in due:
+            for shift in (-1.0, 0.0, 1.0) if isinstance(moment, int | float) else ():
+                seconds = max(0.5, float(moment) + shift)
                 yield Plan(name=f"{state}: {seconds:g} s pass", state=state, context={},
                            acts=(Act(kind="wait", wait=seconds),))
 
@@ -184,73 +208,90 @@ class Planner:
         placed = self._known.subject.states[state]
         arcs = self._known.subject.arcs_from[state]
         labels = [str(arc.placed.value["on"]) for arc in arcs if "on" in arc.placed.value]
-        full = self._solver.everything()
+        full = self.journeys.full
         tried = [*outputs(placed, labels, full), *({"_transition": label} for label in [*labels, "nothing"])]
-        tried += ["Done.", ["a"], ["a", "b"], {}, "", 1]
+        tried += ["Done.", ["a"], ["a", "b"], {}, "", 1, *failing(placed, labels, full)]
         unique = list({text(output): output for output in tried}.values())[:_MOST_TRIALS]
+        base = Plan(name=f"{state}: puts out", state=state, context=full, greet=True, input=["a"],
+                    outputs=((state, unique[0]),))
         for context in ({}, full):
             for output in unique:
-                yield Plan(name=f"{state}: puts out", state=state, context=context, input=["a"], output=output)
-
+                yield replace(base, context=context, outputs=((state, output),))
         tools = [name for _, name in placed.texts("tools")]
         for calls in dict.fromkeys([*((name,) for name in tools), tuple(tools)] if tools else ()):
-            for output in unique[:8]:
-                for acts in ((), (Act(kind="answer", answer=True),), (Act(kind="answer", answer=False),)):
-                    yield Plan(name=f"{state}: calls {calls[0]}", state=state, context=full, input=["a"],
-                               output=output, calls=calls, acts=acts)
-        yield Plan(name=f"{state}: fails", state=state, context=full, input=["a"], output=unique[0], checks=False)
+            plan = replace(base, name=f"{state}: calls {calls[0]}", calls=calls)
+            for output, context in product(unique[:8], ({}, full)):
+                for acts in ((), *(tuple([Act(kind="answer", answer=answer)] * len(calls)) for answer in _REPLIED)):
+                    yield replace(plan, outputs=((state, output),), context=context, acts=acts)
+            asked = sum(self._asks(tool) for tool in calls)
+            for results in self._results(calls):
+                acts = tuple([Act(kind="answer", answer=_REPLIED[0])] * asked)
+                yield replace(plan, results=results, context={}, acts=acts)
+        yield replace(base, name=f"{state}: fails", checks=False)
+
+    def _asks(self, tool: str) -> bool:
+        """Whether a call of a tool waits for a person."""
+        ref = self.definition.tools.get(tool)
+        return ref is not None and bool(ref.approval or ref.breaking)
+
+    def _results(self, calls: Sequence[str]) -> Iterator[Mapping[str, Any]]:
+        """What tools give back, at the bounds of the keys that it is written to."""
+        keys = self._known.subject.keys or {}
+        for tool in calls:
+            written = self.definition.tools[tool].output if tool in self.definition.tools else None
+            for key in written or {}:
+                for value in at_bounds(keys.get(key) or {}):
+                    yield {tool: answer_of(written or {}, {**self.journeys.full, key: value})}
 
     def _calls(self, state: str) -> Iterator[Plan]:
-        """Every way through the machine that is called, to each of its transitions."""
+        """Every way through the machine that is called, to each of its transitions, and out of it again.
+
+        Where several states call it, all but the first only try the ways to its ends.
+        """
         child = self.called.get(state)
-        full = self._solver.everything()
-        for way in child.ways() if child is not None else ():
-            for context in ({}, full):
-                yield Plan(name=f"{state}: in the called machine", state=state, context=context, acts=way)
+        base = Plan(name=f"{state}: in the called machine", state=state, context={}, greet=True)
+        callers = [name for name, one in self.called.items() if child is not None and one.document == child.document]
+        again = callers[:1] != [state]
+        for way in () if child is None else child.journeys.ends() if again else child.journeys.ways():
+            for context in ({}, self.journeys.full):
+                yield replace(base, context=context, acts=way)
+            if "cancel" in self.definition.patterns:
+                yield replace(base, acts=(*way[:-1], Act(to="cancel")))
         yield from self._runs(state)
 
-    def ways(self) -> Iterator[tuple[Act, ...]]:
-        """What to say to come through each transition from the initial state on, by a shortest way."""
-        initial = self._known.subject.initial
-        found: dict[str, tuple[Act, ...]] = {} if initial is None else {initial: ()}
-        queue = list(found)
-        while queue:
-            state = queue.pop(0)
-            for arc in self._known.subject.arcs_from[state]:
-                values = self._solver.solution(arc)
-                if values is None or arc.target not in self.definition.states:
-                    continue
-                _, update = self._sorted_out(values)
-                talks = self.definition.kind_of(state) == "converse" and not arc.auto
-                acts = (*found[state], *((Act(to=arc.target, update=update),) if talks else ()))
-                yield acts
-                if arc.target not in found:
-                    found[arc.target] = acts
-                    queue.append(arc.target)
-
     def _runs(self, state: str) -> Iterator[Plan]:
-        yield Plan(name=f"{state}: begins", state=state, context={})
+        yield Plan(name=f"{state}: begins", state=state, context={}, greet=True)
         for arc in self._known.subject.arcs_from[state]:
             for values in self._trials(arc):
-                yield Plan(name=f"{state}: towards {arc.target}", state=state, context=values)
+                yield Plan(name=f"{state}: towards {arc.target}", state=state, context=values, greet=True)
+
+    def _spoken(self, state: str) -> Iterator[Plan]:
+        """A state's fixed words: with all keys, without each of them, with each value that the words compare."""
+        words = text(self._known.subject.states[state].value.get("reply") or "")
+        full = self.journeys.full
+        keys = [key for key in full if key in words]
+        known = [full, *({other: full[other] for other in full if other != key} for key in keys)]
+        known += [{**full, key: value} for key in keys for value in _QUOTED.findall(words) if self._fits(key, value)]
+        arcs = [arc for source in self._known.subject.states for arc in self._known.subject.arcs_from[source]]
+        into = [arc for arc in arcs if arc.target == state and not arc.is_global][:2]
+        legs = [(arc.source, leg) for arc in into if (leg := self.journeys.leg(arc)) is not None]
+        if self.definition.kind_of(state) == "converse":
+            legs = [(state, Journey(acts=(Act(),)))]
+        for begin, leg in legs if keys else ():
+            for context in known[:_MOST_SPOKEN]:
+                plan = self._plan(f"{state}: says", begin, leg)
+                yield replace(plan, context={**context, **leg.context})
+
+    def _fits(self, key: str, value: str) -> bool:
+        return self._known.accepts(key, value)
 
     # -- values
-
-    def _sorted_out(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What is known from the start, and what the model writes."""
-        keys = self._known.subject.keys
-        wrote = {
-            key: value
-            for key, value in values.items()
-            if value is not None and (keys is None or (key in keys and self._known.subject.source_of(key) == "model"))
-        }
-        return {key: value for key, value in values.items() if key not in wrote and value is not None}, wrote
 
     def _trials(self, arc: Arc) -> list[dict[str, Any]]:
         """Values of the keys that an arc, and what may follow at once, decide by: first ones that open it."""
         guard = self._known.guard(arc.placed)
-        opened = self._solver.solution(arc)
-        bases = [{}] if opened is None else self._solver.lean(arc, opened)
+        opened = self.journeys.solver.solution(arc)
+        bases = [{}] if opened is None else self.journeys.solver.lean(arc, opened)
         found: list[dict[str, Any]] = [] if opened is None else [opened, *bases]
         names = list(read_names([guard])) if guard is not None else []
         names += [name for name in self._ahead(arc.target) if name not in names]
@@ -258,7 +299,7 @@ class Planner:
             for name in names:
                 if name in SYSTEM_NAMES or "." in name:
                     continue
-                for value in [None, *self._solver.values(name)]:
+                for value in [None, *self.journeys.solver.values(name)]:
                     changed = {key: item for key, item in base.items() if key != name}
                     found.append(changed if value is None else {**changed, name: value})
         return list({text(one): one for one in found}.values())[:_MOST_TRIALS]
@@ -274,48 +315,16 @@ class Planner:
             found += self._ahead(arc.target, depth - 1)
         return list(dict.fromkeys(found))
 
-    def _refused(self, state: str) -> Iterator[dict[str, Any]]:
-        """Values at the bounds of the keys that a state collects: some that are accepted, some that are not."""
+    def _refused(self, state: str) -> Iterator[tuple[str, list[Any]]]:
+        """Values at the bounds of the keys that a state collects; in the first state also of those that none does."""
         subject = self._known.subject
         collected = [key for _, key in subject.states[state].texts("required_context_keys")]
+        if state == subject.initial:
+            every = {key for one in subject.states.values() for _, key in one.texts("required_context_keys")}
+            collected += [key for key in subject.keys or {} if key not in every]
         for key in collected if subject.keys is not None else ():
-            schema = (subject.keys or {}).get(key) or {}
-            odd: list[Any] = ["", "nonsense", -1, 0, 10**9, 1.5, True, [], {}]
-            for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
-                bound = schema.get(word)
-                odd += [bound - 1, bound, bound + 1] if isinstance(bound, int | float) else []
-            for word in ("minLength", "maxLength"):
-                length = schema.get(word)
-                if isinstance(length, int) and 0 <= length < 500:
-                    odd += ["a" * size for size in (length - 1, length, length + 1) if size > 0]
-            listed = schema.get("enum")
-            odd += listed[:8] if isinstance(listed, list) else []
-            for value in odd:
-                yield {key: value}
+            yield key, at_bounds((subject.keys or {}).get(key) or {})
 
 
-def _answers(schema: Mapping[str, Any]) -> list[Any]:
-    """Answers that a schema accepts: the members of an object changed one by one."""
-    found = samples(schema)[:6]
-    members = schema.get("properties")
-    whole: dict[str, Any] = next((value for value in found if isinstance(value, dict)), {})
-    for name, part in members.items() if isinstance(members, dict) else ():
-        found += [{**whole, name: value} for value in (samples(part)[:6] if isinstance(part, dict) else ())]
-        found.append({key: value for key, value in whole.items() if key != name})
-    return found or [True]
-
-
-def _answer(output: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
-    """The answer that an output mapping turns into these values."""
-    answer: Any = {}
-    for key, path in output.items():
-        parts = [part for part in str(path).removeprefix("$").split(".") if part]
-        if key not in values:
-            continue
-        if not parts:
-            return values[key]
-        place = answer
-        for part in parts[:-1]:
-            place = place.setdefault(part, {})
-        place[parts[-1]] = values[key]
-    return answer
+def _listed(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []

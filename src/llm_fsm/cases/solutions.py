@@ -1,21 +1,20 @@
-"""Values with which a condition holds, or a key result passes: found from what the rules compare."""
+"""Values with which a condition holds: found from what the rules compare."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import islice, product
 from typing import Any
 
+from llm_fsm.cases.hints import members, patterns, sizes
 from llm_fsm.cases.samples import matching, samples
-from llm_fsm.conditions import compile_rule, test
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.guards import Guard
-from llm_fsm.lint.outcomes import operation
 from llm_fsm.lint.reasoning import Reasoning, read_names
-from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed
+from llm_fsm.lint.subject import SYSTEM_NAMES, Arc
 
 BEGINNING = 1893456000.0
 """The time of tests that name none: 2030-01-01T00:00:00Z."""
@@ -94,12 +93,34 @@ class Solver:
         for comparison in comparisons(self.known.subject):
             found.setdefault(comparison.key, []).append(comparison.literal)
         for _, logic in self.known.subject.logics():
-            for name, pattern in _patterns(logic):
+            for name, pattern in patterns(logic):
                 found.setdefault(name, []).extend(matching(pattern))
+        return found
+
+    @cached_property
+    def _shaped(self) -> Mapping[str, list[Any]]:
+        """Key to lists and texts of the lengths and with the members that conditions ask for."""
+        found: dict[str, list[Any]] = {}
+        for _, logic in self.known.subject.logics():
+            for name, member in members(logic):
+                found.setdefault(name, []).extend([[member], *([member] if isinstance(member, str) else [])])
+            for name, size in sizes(logic):
+                items = (self.known.schema(name) or {}).get("items")
+                item = next(iter(samples(items, self.known.definitions)), "a") if isinstance(items, dict) else "a"
+                found.setdefault(name, []).extend([[item] * size, "a" * size])
         return found
 
     def values(self, name: str) -> list[Any]:
         """Values of a key that conditions tell apart, and plain ones."""
+        if name not in self._values:
+            self._values[name] = self._values_of(name)
+        return self._values[name]
+
+    @cached_property
+    def _values(self) -> dict[str, list[Any]]:
+        return {}
+
+    def _values_of(self, name: str) -> list[Any]:
         schema = self.known.schema(name)
         found: list[Any] = []
         for literal in self.literals.get(name, ()):
@@ -108,6 +129,8 @@ class Solver:
             elif literal is not None:
                 found.append(literal)
                 found += _neighbours(literal) if isinstance(literal, str) else []
+        found += self._shaped.get(name, ())
+        most = min(_MOST_VALUES + len(found) // 2, 3 * _MOST_VALUES)
         plain = samples(schema, self.known.definitions)[:8] if schema is not None else ["Ada", 1, True]
         texts = [value for value in plain if isinstance(value, str)]
         begun = [value for value in found if isinstance(value, str)]
@@ -116,65 +139,7 @@ class Solver:
         if schema is not None and schema.get("format") == "date":
             found += _DAYS
         unique = list({text(value): value for value in found}.values())
-        return [value for value in unique if self.known.accepts(name, value)][:_MOST_VALUES]
-
-
-def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
-    """Outputs with which all the rules among a state's key results hold, for each label."""
-    logics = [item.value["check"] for item in state.items("key_results") if _is_rule(item.value.get("check"))]
-    rules = [compile_rule(logic) for logic in logics]
-    names = sorted({name for rule in rules for name in rule.reads if name.startswith("output.")})
-    literals = [part for logic in logics for part in _literals_in(logic)]
-    values: list[Any] = [*labels, 1, *literals, [], ["a"], "done"]
-    unique = list({text(value): value for value in values}.values())[:10]
-    spoken = [text for logic in logics for _, pattern in _patterns(logic) for text in matching(pattern)]
-    members = {name: "a" for logic in logics for name in _members(logic)}
-    lists = ([text] * count for text in ["a", *spoken] for count in range(1, 6))
-    sizes = [size for size in literals if isinstance(size, int) and 1 < size < 10_000]
-    long = ["a" * length for size in sizes for length in (size, size - 1, size + 1)]
-    whole: list[Any] = [[members], *unique, *lists, *spoken, *long]
-    parts = product(*([(name, value) for value in unique] for name in names[2::-1]))
-    inner = (placed(chosen).get("output", {}) for chosen in islice(parts, _TRIED)) if names else whole
-    found: set[str] = set()
-    for output in inner:
-        data = {"output": output, "context": context, "input": ["a"]}
-        if all(test(rule, data).holds for rule in rules) and text(output) not in found:
-            found.add(text(output))
-            yield output
-
-
-def _members(rule: object) -> Iterator[str]:
-    """The names that a rule reads which are none of a task's own: members of what a loop goes over."""
-    found = operation(rule)
-    if found is not None and found[0] == "var" and found[1] and isinstance(found[1][0], str):
-        name = found[1][0].split(".")[0]
-        yield from [name] if name and name not in ("output", "context", "input") else []
-    for part in found[1] if found is not None else rule if isinstance(rule, list) else ():
-        yield from _members(part)
-
-
-def _is_rule(check: object) -> bool:
-    return isinstance(check, dict) and not check.keys() & {"judge", "registered"}
-
-
-def _literals_in(rule: object) -> Iterator[Any]:
-    found = operation(rule)
-    parts = found[1] if found is not None else rule if isinstance(rule, list) else []
-    for part in parts if found is None or found[0] != "var" else ():
-        if isinstance(part, str | int | float):
-            yield part
-        yield from _literals_in(part)
-
-
-def _patterns(rule: object) -> Iterator[tuple[str, str]]:
-    """(name, expression) of the keys that a rule matches against an expression."""
-    found = operation(rule)
-    for part in found[1] if found is not None else rule if isinstance(rule, list) else ():
-        yield from _patterns(part)
-    if found is not None and found[0] == "matches" and len(found[1]) == 2:
-        read = operation(found[1][0])
-        if read is not None and read[0] == "var" and isinstance(read[1][0], str) and isinstance(found[1][1], str):
-            yield read[1][0], found[1][1]
+        return [value for value in unique if self.known.accepts(name, value)][:most]
 
 
 def _neighbours(text: str) -> list[str]:

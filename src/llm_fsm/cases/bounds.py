@@ -1,0 +1,43 @@
+"""Values at the bounds of a key's schema: some that it accepts, some that it refuses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm.cases.samples import matching
+
+_ODD: tuple[Any, ...] = ("", "nonsense", -1, 0, 10**9, 1.5, True, [], {})
+_NEAR: Mapping[str, tuple[Any, ...]] = {
+    "email": ("ada@example.com", "ada@example", "ada@example.c"),
+    "date": ("2030-05-17", "2030-13-01"),
+    "time": ("09:30:00Z", "09:30"),
+    "uri": ("https://example.com/", "example.com"),
+}
+_LONGEST = 3000
+"""Characters of a text that a test may hold."""
+
+
+def at_bounds(schema: Mapping[str, Any]) -> list[Any]:
+    """Values of all kinds, and those just inside and outside of what the schema says."""
+    found: list[Any] = list(_ODD)
+    for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
+        bound = schema.get(word)
+        if isinstance(bound, int | float) and not isinstance(bound, bool):
+            found += [bound - 1, bound, bound + 1]
+    for word in ("minLength", "maxLength"):
+        found += ["a" * size for size in _sizes(schema.get(word))]
+    for word in ("minItems", "maxItems"):
+        found += [["a"] * size for size in _sizes(schema.get(word)) if size <= 100]
+    listed = schema.get("enum")
+    found += [*listed[:8], f"{listed[0]}x"] if isinstance(listed, list) and listed else []
+    pattern = schema.get("pattern")
+    for text in matching(pattern) if isinstance(pattern, str) else ():
+        found += [text, text[:-1], text + text[-1:]]
+    return [*found, *_NEAR.get(str(schema.get("format")), ())]
+
+
+def _sizes(length: object) -> list[int]:
+    if not isinstance(length, int) or isinstance(length, bool) or not 0 <= length < _LONGEST:
+        return []
+    return [size for size in (length - 1, length, length + 1) if size > 0]
