@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import step
-from llm_fsm.lint.outcomes import is_literal, operation, variable
+from llm_fsm.lint.outcomes import is_literal, variable
 from llm_fsm.lint.subject import Placed, Subject
 
 ORDERINGS = frozenset({"<", "<=", ">", ">="})
 _EQUALITIES = frozenset({"==", "!=", "===", "!=="})
+_COMPARING = ORDERINGS | _EQUALITIES | {"in", "contains"}
+_LOGICAL = frozenset({"!!", "and", "or"})
 _LOOPS = frozenset({"map", "filter", "all", "some", "none", "reduce"})
 
 
@@ -39,26 +41,53 @@ class Comparison(NamedTuple):
         return self.operator in ORDERINGS
 
 
-def parts(rule: object, pointer: str, positive: bool | None = True) -> Iterator[tuple[Any, str, bool | None]]:
-    """(rule, pointer, polarity) of a rule and of all operations in it that read the context."""
-    found = operation(rule)
-    if found is None:
-        for index, item in enumerate(rule if isinstance(rule, list) else ()):
+class Part(NamedTuple):
+    """An operation in a condition that reads the context. `positive`: as a `Comparison` has it."""
+
+    pointer: str
+    rule: Mapping[str, Any]
+    operator: str
+    arguments: list[Any]
+    positive: bool | None
+
+
+def parts(subject: Subject) -> Mapping[str, list[Part]]:
+    """Pointer of the logic of each condition that compiles to the operations in it, outer ones first; made once."""
+    return subject.once(_all_parts)
+
+
+def _all_parts(subject: Subject) -> Mapping[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
+    for pointer, logic in subject.logics():
+        if pointer in subject.rules:
+            found[pointer] = []
+            _gather(logic, pointer, True, found[pointer])
+    return found
+
+
+def _gather(rule: Any, pointer: str, positive: bool | None, found: list[Part]) -> None:
+    if isinstance(rule, list):
+        for index, item in enumerate(rule):
             if isinstance(item, dict | list):
-                yield from parts(item, f"{pointer}/{index}", None)
+                _gather(item, f"{pointer}/{index}", None, found)
         return
-    operator, arguments = found
-    yield rule, pointer, positive
-    written = rule[operator] if isinstance(rule, dict) else None
-    below = pointer + step(operator)
-    if operator in ("!", "!!", "and", "or"):
-        turned = positive if operator != "!" or positive is None else not positive
+    if not isinstance(rule, dict) or len(rule) != 1:
+        return
+    [(operator, written)] = rule.items()
+    listed = isinstance(written, list)
+    found.append(Part(pointer, rule, operator, written if listed else [written], positive))
+    if operator == "!":
+        turned = None if positive is None else not positive
     else:
-        turned = None
-    for index, argument in enumerate(arguments):
-        if isinstance(argument, dict | list) and (operator not in _LOOPS or index != 1):
-            place = f"{below}/{index}" if isinstance(written, list) else below
-            yield from parts(argument, place, turned)
+        turned = positive if operator in _LOGICAL else None
+    below = pointer + step(operator)
+    if not listed:
+        if isinstance(written, dict):
+            _gather(written, below, turned, found)
+        return
+    for index, argument in enumerate(written):
+        if isinstance(argument, dict | list) and (index != 1 or operator not in _LOOPS):
+            _gather(argument, f"{below}/{index}", turned, found)
 
 
 def comparisons(subject: Subject) -> tuple[Comparison, ...]:
@@ -69,34 +98,30 @@ def comparisons(subject: Subject) -> tuple[Comparison, ...]:
 def _all_comparisons(subject: Subject) -> tuple[Comparison, ...]:
     found: list[Comparison] = []
     listed = 0
+    every = parts(subject)
     for _, transition in subject.transitions():
         for condition in transition.items("conditions"):
-            if condition.pointer + "/logic" not in subject.rules:
-                continue
-            for rule, pointer, positive in parts(condition.value["logic"], condition.pointer + "/logic"):
-                if "in" in rule or "contains" in rule:
-                    listed += sum(len(part) for part in _sides(rule) if isinstance(part, list))
+            for part in every.get(condition.pointer + "/logic", ()):
+                if part.operator not in _COMPARING:
+                    continue
+                if part.operator in ("in", "contains"):
+                    listed += sum(len(side) for side in part.arguments if isinstance(side, list))
                     if listed > _LISTED:
                         continue
-                found.extend(_in_operation(condition, rule, pointer, positive))
+                found.extend(_in_operation(condition, part))
     return tuple(found)
 
 
-def _sides(rule: Any) -> list[Any]:
-    [written] = rule.values()
-    return written if isinstance(written, list) else []
-
-
-def _in_operation(owner: Placed, rule: Any, pointer: str, positive: bool | None) -> Iterator[Comparison]:
-    [(operator, written)] = rule.items()
-    if not isinstance(written, list) or len(written) < 2:
+def _in_operation(owner: Placed, comparing: Part) -> Iterator[Comparison]:
+    pointer, _, operator, written, positive = comparing
+    if len(written) < 2:
         return
-    below = pointer + step(operator)
+    below = f"{pointer}/{operator}"
 
     def compared(key: str, index: int, literal: Any, at: str, form: Any) -> Comparison:
         return Comparison(
             owner,
-            f"{pointer}{step(operator)}",
+            below,
             operator,
             form,
             key,

@@ -51,22 +51,21 @@ def _all_constants(subject: Subject) -> tuple[Constant, ...]:
         for _, transition in subject.transitions()
         for condition in transition.items("conditions")
         if condition.pointer + "/logic" in subject.rules
-        for pointer, rule in _constant_parts(condition)
+        for pointer, rule in _constant_parts(condition, subject)
     )
 
 
-def _constant_parts(condition: Placed) -> Iterator[tuple[str, Any]]:
+def _constant_parts(condition: Placed, subject: Subject) -> Iterator[tuple[str, Any]]:
     logic, pointer = condition.value["logic"], condition.pointer + "/logic"
     if operation(logic) is None or _READING.isdisjoint(operators_in(logic)):
         yield pointer, logic
         return
     outer: str | None = None
-    for rule, place, _ in parts(logic, pointer):
-        if outer is not None and place.startswith(outer + "/"):
+    for place, rule, operator, _, _ in parts(subject)[pointer]:
+        if operator not in _DECIDING or (outer is not None and place.startswith(outer)):
             continue
-        found = operation(rule)
-        if found is not None and found[0] in _DECIDING and _READING.isdisjoint(operators_in(rule)):
-            outer = place
+        if _READING.isdisjoint(operators_in(rule)):
+            outer = place + "/"
             yield place, rule
 
 

@@ -21,7 +21,7 @@ from typing import Any
 
 from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
-from llm_fsm.lint.comparisons import parts
+from llm_fsm.lint.comparisons import Part, parts
 from llm_fsm.lint.outcomes import is_literal, operation, variable
 from llm_fsm.lint.reasoning import reasoning
 from llm_fsm.lint.rule import Rule
@@ -47,20 +47,17 @@ def impossible(subject: Subject) -> tuple[Finding, ...]:
 def _all_impossible(subject: Subject) -> tuple[Finding, ...]:
     return tuple(
         found
-        for pointer, logic in subject.logics()
-        if pointer in subject.rules
-        for part, place, _ in parts(logic, pointer)
-        for found in _in_part(subject, part, place)
+        for inner in parts(subject).values()
+        for part in inner
+        if part.operator == "date" or part.operator in _COMPARING
+        for found in _in_part(subject, part)
     )
 
 
-def _in_part(subject: Subject, part: Any, place: str) -> Iterator[Finding]:
-    found = operation(part)
-    if found is None:
-        return
-    operator, arguments = found
+def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
+    place, rule, operator, arguments, _ = part
     if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
-        yield from _literal_date(part, arguments[0], place)
+        yield from _literal_date(rule, arguments[0], place)
     if operator not in _COMPARING or len(arguments) != 2:
         return
     for here, there in ((0, 1), (1, 0)):

@@ -21,23 +21,22 @@ from typing import Any
 from llm_fsm.codes import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import parts
-from llm_fsm.lint.outcomes import operation, variable
+from llm_fsm.lint.outcomes import variable
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 
 _OF_TWO = frozenset({"==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches"})
 _OF_NAMES = frozenset({"has_context", "context_length"})
+_ODD = _OF_TWO | _OF_NAMES | {"missing"}
 
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look at what each operator of a sound condition is given."""
-    for pointer, logic in subject.logics():
-        if pointer in subject.rules:
-            for part, place, _ in parts(logic, pointer):
-                found = operation(part)
-                if found is not None:
-                    yield from _odd(*found, place)
+    for inner in parts(subject).values():
+        for part in inner:
+            if part.operator in _ODD:
+                yield from _odd(part.operator, part.arguments, part.pointer)
 
 
 def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:

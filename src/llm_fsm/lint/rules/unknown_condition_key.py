@@ -24,7 +24,6 @@ from llm_fsm.findings import Finding, nearest
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.flow import Flow, flow, root_of
 from llm_fsm.lint.members import member_fault
-from llm_fsm.lint.outcomes import operation
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
@@ -73,15 +72,16 @@ def _names(subject: Subject, condition: Placed) -> Iterator[tuple[str, str]]:
     if rule is None:
         return
     wanted = set(rule.reads) - seen - {""}
-    for part, pointer, _ in parts(condition.value["logic"], condition.pointer + "/logic"):
-        found = operation(part)
-        if found is None or found[0] not in _READING:
+    if not wanted:
+        return
+    for pointer, part, operator, names, _ in parts(subject)[condition.pointer + "/logic"]:
+        if operator not in _READING:
             continue
-        listed = part[found[0]]
-        for index, name in enumerate(found[1]):
+        listed = isinstance(part[operator], list)
+        for index, name in enumerate(names):
             if isinstance(name, str) and name in wanted:
                 wanted.discard(name)
-                yield pointer + step(found[0]) + (f"/{index}" if isinstance(listed, list) else ""), name
+                yield pointer + step(operator) + (f"/{index}" if listed else ""), name
     for name in sorted(wanted):
         yield condition.pointer + "/logic", name
 

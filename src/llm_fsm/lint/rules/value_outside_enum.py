@@ -22,7 +22,7 @@ from collections.abc import Iterator
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.misfits import Misfit, misfits
-from llm_fsm.lint.outcomes import operation, variable
+from llm_fsm.lint.outcomes import variable
 from llm_fsm.lint.reasoning import reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schema_parts import Part, refusal
@@ -58,9 +58,8 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _in_lists(subject: Subject) -> Iterator[Finding]:
     """Elements that a list is searched for and that its schema does not let in."""
     known = reasoning(subject)
-    for pointer, logic in subject.logics() if subject.keys is not None else ():
-        for part, place, _ in parts(logic, pointer) if pointer in subject.rules else ():
-            operator, arguments = operation(part) or ("", [])
+    for inner in parts(subject).values() if subject.keys is not None else ():
+        for place, _, operator, arguments, _ in inner:
             if operator not in ("in", "contains", "count") or len(arguments) != 2:
                 continue
             here = 0 if operator == "in" else 1
