@@ -56,6 +56,8 @@ _LEAST: Final[Mapping[str, int]] = MappingProxyType(
 )
 """Every operator, and how many arguments it cannot do without."""
 
+_SCALARS: Final = frozenset({str, bool, int, type(None)})
+
 _HOLDS, _FAILS, _BREAKS = 1, 2, 4
 """Bits of the set of outcomes that a part of a rule can have: truthy, falsy, an error."""
 
@@ -228,6 +230,10 @@ class _Compiler:
             return self._fault(f"the rule has more than {MAX_STEPS:,} values", place) if too_large else NULL
         if place.depth > MAX_DEPTH:
             return self._fault(f"the rule nests deeper than {MAX_DEPTH}", place)
+        if rule.__class__ is dict and len(rule) == 1:
+            [(operator, written)] = rule.items()
+            if operator.__class__ is str:
+                return self._operation(operator, written, place)
         if rule is None or isinstance(rule, (str, bool)):
             return constant(rule)
         if isinstance(rule, (int, float)):
@@ -278,12 +284,16 @@ class _Compiler:
         arguments: Sequence[Any] = written if listed else (written,)
         usable = self._accepts(operator, len(arguments), at)
         loop = LOOPS.get(operator)
-        nodes = tuple(
-            self._node(
-                argument, at.argument(index if listed else None, inside=loop is not None and index == 1)
-            )
-            for index, argument in enumerate(arguments)
-        )
+        shallow = at.depth <= MAX_DEPTH
+        parts: list[Node] = []
+        for index, argument in enumerate(arguments):
+            if argument.__class__ in _SCALARS and shallow and self.values < MAX_STEPS:
+                self.values += 1
+                parts.append(constant(argument))
+            else:
+                below = at.argument(index if listed else None, inside=loop is not None and index == 1)
+                parts.append(self._node(argument, below))
+        nodes = tuple(parts)
         if not usable:
             return NULL
         try:

@@ -88,8 +88,12 @@ def _reads(names: list[str] | None, place: Place) -> dict[str, Any]:
 
 
 def _variable(nodes: tuple[Node, ...], operator: str, place: Place) -> Node:
-    names = _names(nodes[0]) if nodes else [""]
-    name = None if names is None else names[0] if len(names) == 1 else ",".join(names)
+    name: str | None
+    if nodes and nodes[0].literal.__class__ is str:
+        name = nodes[0].literal
+    else:
+        names = _names(nodes[0]) if nodes else [""]
+        name = None if names is None else ",".join(names)
     default = nodes[1].run if len(nodes) > 1 else NULL.run
     if name is None:
         computed = nodes[0].run

@@ -5,7 +5,7 @@ A part is a closure over the data in scope (the element inside a loop's body) an
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from llm_fsm.coercion import Fault, Meter
@@ -47,20 +47,35 @@ class Node(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where the compiler is. `inside`: in the body of a loop, where names read the element."""
+    """Where the compiler is: a step below another place.
 
-    pointer: str = ""
+    `inside`: in the body of a loop, where names read the element.
+    """
+
+    above: Place | None = None
+    step: str | int = ""
     depth: int = 1
     inside: bool = False
 
+    @property
+    def pointer(self) -> str:
+        """The JSON pointer, put together only for who asks."""
+        steps: list[str] = []
+        place = self
+        while place.above is not None:
+            steps.append(f"/{escaped(place.step)}")
+            place = place.above
+        return "".join(reversed(steps))
+
     def under(self, step: str | int) -> Place:
         """One level down: in an operator, a list or an object."""
-        return Place(f"{self.pointer}/{escaped(step)}", self.depth + 1, self.inside)
+        return Place(self, step, self.depth + 1, self.inside)
 
     def argument(self, index: int | None, *, inside: bool) -> Place:
         """An operator's argument, on the operator's level; None: the one that stands without a list."""
-        pointer = self.pointer if index is None else f"{self.pointer}/{index}"
-        return Place(pointer, self.depth, self.inside or inside)
+        if index is None:
+            return Place(self.above, self.step, self.depth, self.inside or inside)
+        return Place(self, index, self.depth, self.inside or inside)
 
 
 def escaped(step: str | int) -> str:
@@ -73,20 +88,30 @@ def constant(value: Any) -> Node:
     def run(data: Any, meter: Meter) -> Any:  # noqa: ARG001
         return value
 
-    return Node(run=run, literal=value)
+    return Node(run, "", (), value)
 
 
 NULL: Final = constant(None)
 
 
-def joined(run: Run, operator: str, nodes: tuple[Node, ...], **changes: Any) -> Node:
-    """A node that reads what its arguments read, and what `changes` say."""
-    reads = frozenset[str]().union(*(node.reads for node in nodes), changes.pop("reads", ()))
-    unknown = changes.pop("reads_unknown", False) or any(node.reads_unknown for node in nodes)
-    size = sum(node.size for node in nodes) + 1
-    return Node(
-        run=run, operator=operator, arguments=nodes, size=size, reads=reads, reads_unknown=unknown, **changes
-    )
+def joined(
+    run: Run,
+    operator: str,
+    nodes: tuple[Node, ...],
+    *,
+    name: str | None = None,
+    reads: Iterable[str] = (),
+    reads_unknown: bool = False,
+) -> Node:
+    """A node that reads what its arguments read, and what is said here."""
+    names = frozenset(reads)
+    size = 1
+    for node in nodes:
+        size += node.size
+        if node.reads:
+            names = names | node.reads if names else node.reads
+        reads_unknown = reads_unknown or node.reads_unknown
+    return Node(run, operator, nodes, ABSENT, name, size, names, reads_unknown)
 
 
 def guarded(compute: Run, operator: str, place: Place) -> Run:

@@ -18,6 +18,7 @@ from llm_fsm.nodes import Node
 _ENCODER = json.JSONEncoder(sort_keys=True)
 _FINITE = 64
 """Keys of at most so many values are tested value by value."""
+_COMPARED = frozenset({"==", "===", "<", "<="})
 _MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
 _NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
 _SAFE = frozenset(
@@ -93,8 +94,16 @@ class Not(NamedTuple):
 Formula = Test | Junction | Not
 """`breaks`: some context may make its evaluation fail, which lets no condition hold."""
 
-Tests = dict[str, Formula]
-"""Rules as text, and the formulas that they became."""
+
+class Tests:
+    """Tests that were made before for the same domains."""
+
+    def __init__(self) -> None:
+        self.by_text: dict[str, Formula] = {}
+        """Rules as text, and the formulas that they became."""
+        self.by_form: dict[tuple[str, bool, ValueSet], Test] = {}
+        """Comparisons as text without the key's name, whether that is dotted, and the key's domain, to such a test."""
+
 
 TRUE = Junction(True, ())
 FALSE = Junction(False, ())
@@ -150,11 +159,30 @@ class Reader(NamedTuple):
     def test(self, rule: Any, node: Node | None = None) -> Formula:
         """A rule that is not looked into further."""
         text = _ENCODER.encode(rule)
-        found = self.tests.get(text)
+        found = self.tests.by_text.get(text)
         if found is None:
-            compiled = compile_rule(rule) if node is None else Rule(node, self.steps)
-            found = self.tests[text] = self.new_test(rule, compiled, text)
+            found = self.of_form(rule, node, text)
+            self.tests.by_text[text] = found
         return found
+
+    def of_form(self, rule: Any, node: Node | None, text: str) -> Formula:
+        """The test that a rule makes; of comparisons that differ in the key's name alone, one is worked out."""
+        form = _form(rule)
+        if form is None:
+            return self.new_test(rule, self.compiled(rule, node), text)
+        name, written = form
+        mark = (written, "." in name, self.domains(name))
+        found = self.tests.by_form.get(mark)
+        if found is not None:
+            return Test(None if found.text is None else text, name, *found[2:])
+        made = self.new_test(rule, self.compiled(rule, node), text)
+        if isinstance(made, Test) and made.name is not None:
+            self.tests.by_form[mark] = made
+        return made
+
+    def compiled(self, rule: Any, node: Node | None) -> Rule:
+        """The rule to be evaluated."""
+        return compile_rule(rule) if node is None else Rule(node, self.steps)
 
     def new_test(self, rule: Any, compiled: Rule, text: str) -> Formula:
         """The test that a rule makes."""
@@ -172,6 +200,20 @@ class Reader(NamedTuple):
         yes, no = split(rule, compiled, name, values)
         certain = (yes & no).empty
         return Test(None if certain else text, name, yes, no, breaks=not operators <= _SAFE)
+
+
+def _form(rule: Any) -> tuple[str, str] | None:
+    """(name, the rest as text) of the comparison of a key with a number, text or truth value."""
+    found = operation(rule)
+    if found is None or found[0] not in _COMPARED or len(found[1]) != 2:
+        return None
+    for here, there in ((0, 1), (1, 0)):
+        side, literal = found[1][here], found[1][there]
+        if isinstance(side, dict) and (literal is None or isinstance(literal, str | int | float)):
+            name = side.get("var")
+            if isinstance(name, str) and name and len(side) == 1:
+                return name, f"{found[0]} {here} {literal!r}"
+    return None
 
 
 def _parts(node: Node | None, count: int) -> Sequence[Node | None]:

@@ -83,7 +83,7 @@ def guard_of(
     granted = Effort(SHARE) if effort is None else effort
     names, written = tuple(keys), list(logics)
     rules = tuple(map(compile_rule, written)) if compiled is None else tuple(compiled)
-    tests = {} if known is None else known
+    tests = Tests() if known is None else known
     parts: list[Formula] = [_is_set(name, domains) for name in names]
     parts += [
         Reader(domains, tests, rule.steps).formula(logic, rule.node)

@@ -123,7 +123,7 @@ class Reasoning:
 
     @cached_property
     def _tests(self) -> Tests:
-        return {}
+        return Tests()
 
     @cached_property
     def _by_text(self) -> dict[str, Guard | None]:
