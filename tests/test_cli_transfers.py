@@ -118,3 +118,19 @@ def test_what_is_damaged_ends_no_command_with_an_internal_error(desk: Desk) -> N
             assert done.code in (0, 1, 4), (sql, command, done)
             assert "internal error" not in done.err
     assert desk.run("conversations", "delete", "a", "--yes").code == 0
+
+
+def test_the_doctor_says_what_is_wrong_with_the_store_itself(desk: Desk) -> None:
+    talk(desk, "a", HELLO)
+    place = Path("bots.db").resolve()
+    moved = desk.run("conversations", "export").out
+    desk.run("conversations", "import", "-", "--db", f"sqlite:///{place}", stdin=moved.encode())
+    with closing(sqlite3.connect(place)) as db:
+        db.executescript("PRAGMA foreign_keys = 0; INSERT INTO due VALUES ('nobody', 1, 'expire')")
+    done = desk.run("conversations", "doctor", "--db", f"sqlite:///{place}")
+    assert (done.code, done.out) == (4, "the store: rows of the table due belong to no conversation\n")
+    with closing(sqlite3.connect(place)) as db:
+        db.executescript("DROP TABLE outbox")
+    done = desk.run("conversations", "doctor", "--db", f"sqlite:///{place}")
+    assert (done.code, done.out) == (4, "")
+    assert "no such table: outbox" in done.err

@@ -26,6 +26,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "asking",
         "closing",
         "courier",
+        "doctor",
         "edition",
         "editions",
         "engine",

@@ -6,9 +6,10 @@ elsewhere, or one that a doctor looks at, is held against its types here.
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import is_dataclass
+from dataclasses import is_dataclass, replace
 from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
@@ -16,7 +17,7 @@ from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_typ
 from llm_fsm import events as ev
 from llm_fsm import session as se
 from llm_fsm.errors import UnreadableError
-from llm_fsm.records import TurnRecord
+from llm_fsm.records import TurnRecord, dump_session, replay, standing
 from llm_fsm.session import OF_FLOW, OF_PLACE, Session
 
 _WORDS: Mapping[Any, str] = {
@@ -109,6 +110,30 @@ def _undone_fault(event: ev.TurnUndone, where: str) -> str | None:
         return session_fault(se.from_dict(event.session))
     except (UnreadableError, ValueError, KeyError, TypeError, AttributeError) as error:
         return f"{where}.session is no session: {error}"
+
+
+def unsound(session: Session, records: Sequence[TurnRecord]) -> Sequence[str]:
+    """Why a session and its records cannot be what this package wrote, in sentences; none where they may be."""
+    for number, record in enumerate(records, 1):
+        fault = record_fault(record)
+        if fault is not None:
+            return (f"record {number} cannot be used: {fault}",)
+    fault = session_fault(session)
+    if fault is not None:
+        return (f"its session cannot be used: {fault}",)
+    try:
+        again = replay(session.conversation_id, [record for _, record in standing(records)])
+    except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
+        return (f"its records do not fit together: {error}",)
+    wrong = _differing(again, session)
+    return (f"its records do not lead to its session: {', '.join(wrong)} differ",) if wrong else ()
+
+
+def _differing(one: Session, other: Session) -> Sequence[str]:
+    """The names of fields that differ in the JSON forms of two sessions."""
+    other = replace(other, conversation_id=one.conversation_id)
+    left, right = (json.loads(dump_session(session)) for session in (one, other))
+    return sorted(name for name in left | right if left.get(name) != right.get(name))
 
 
 def _fields_fault(values: Mapping[str, Any], names: Sequence[str], where: str) -> str | None:

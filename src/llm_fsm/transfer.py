@@ -1,4 +1,4 @@
-"""Whole conversations on their way: to a text and back, to a second id, and under the eye of a doctor.
+"""Whole conversations on their way: to a text and back, and to a second id.
 
 The text of a conversation is JSON:
 {"conversation": id, "format": 1, "definition": name, "created": seconds, "updated": seconds,
@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from llm_fsm import events as ev
 from llm_fsm.admission import checked_id
@@ -20,21 +20,13 @@ from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
 from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
 from llm_fsm.running import due_rows
 from llm_fsm.session import Session
-from llm_fsm.soundness import record_fault, session_fault
+from llm_fsm.soundness import unsound
 from llm_fsm.stores.base import Commit, Listed, Loaded, Store, kept_definition
 
 FORMAT = 1
 _WAIT = 30.0
 _PAGE = 500
 _YEAR_10000 = 253402300800
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Complaint:
-    """What a doctor found out about a conversation."""
-
-    conversation_id: str
-    what: str
 
 
 async def export(store: Store, conversation_id: str) -> str:
@@ -97,7 +89,7 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
         raise ValueError(f"this is no exported conversation: {error}") from error
     if not records:
         raise ValueError("this is no exported conversation: it has no records")
-    fault = next(iter(_unsound(session, records)), None)
+    fault = next(iter(unsound(session, records)), None)
     if fault is not None:
         raise ValueError(f"this is no exported conversation, or was changed since: {fault}")
     definition = None if pinned is None else json.dumps(pinned, separators=(",", ":"))
@@ -125,104 +117,15 @@ async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None
     await _keep(store, copy, session, records, pinned)
 
 
-async def examine(store: Store) -> Sequence[Complaint]:
-    """Look at every conversation without changing anything: what cannot be read, or does not agree."""
-    found: list[Complaint] = []
-    after: str | None = None
-    while page := await store.list(after, _PAGE):
-        for line in page:
-            whats = await _settled(store, line)
-            found += [Complaint(conversation_id=line.conversation_id, what=what) for what in whats]
-        after = page[-1].conversation_id
-    return found
-
-
-async def _settled(store: Store, line: Listed) -> Sequence[str]:
-    """What is wrong with a conversation, looked at again while nobody writes to it."""
-    found = await _complaints(store, line)
-    if not found:
-        return ()
-    try:
-        async with store.lock(line.conversation_id, _WAIT):
-            now = await _line_of(store, line.conversation_id)
-            return () if now is None else await _complaints(store, now)
-    except StoreError:  # nobody gets the lock on a store that cannot be written
-        return found
-
-
-async def _complaints(store: Store, line: Listed) -> Sequence[str]:
-    loaded = await store.load(line.conversation_id)
-    if loaded is None:
-        return () if await _is_gone(store, line) else ("it is listed, but cannot be loaded",)
-    texts = await store.records(line.conversation_id)
-    if loaded.version != len(texts):
-        return (f"its version is {loaded.version}, but it has {len(texts)} records",)
-    try:
-        session = parse_session(loaded.session)
-        records = [parse(text) for text in texts]
-        pinned = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
-    except UnreadableError as error:
-        return (str(error),)
-    found = []
-    if session.conversation_id != line.conversation_id:
-        found.append(f"its session is one of conversation {session.conversation_id!r}")
-    found += _unsound(session, records)
-    if (session.state, session.ended) != (line.state, line.ended):
-        found.append("the listing shows another state than the session has")
-    if loaded.definition_sha is not None and pinned is None:
-        found.append(f"the definition that it is pinned to, {loaded.definition_sha}, is missing")
-    return [*found, *await _inbox_complaints(store, line.conversation_id, list(zip(texts, records, strict=True)))]
-
-
-def _unsound(session: Session, records: Sequence[TurnRecord]) -> Sequence[str]:
-    """Why a session and its records cannot be what this package wrote; nothing where they may be."""
-    for number, record in enumerate(records, 1):
-        fault = record_fault(record)
-        if fault is not None:
-            return (f"record {number} cannot be used: {fault}",)
-    fault = session_fault(session)
-    if fault is not None:
-        return (f"its session cannot be used: {fault}",)
-    try:
-        again = replay(session.conversation_id, [record for _, record in standing(records)])
-    except (TypeError, ValueError, LookupError, AttributeError, UnreadableError) as error:
-        return (f"its records do not fit together: {error}",)
-    wrong = _differing(again, session)
-    return (f"its records do not lead to its session: {', '.join(wrong)} differ",) if wrong else ()
-
-
-def _differing(one: Session, other: Session) -> Sequence[str]:
-    """The names of fields that differ in the JSON forms of two sessions."""
-    other = replace(other, conversation_id=one.conversation_id)
-    left, right = (json.loads(dump_session(session)) for session in (one, other))
-    return sorted(name for name in left | right if left.get(name) != right.get(name))
-
-
-async def _inbox_complaints(store: Store, name: str, records: Sequence[tuple[str, TurnRecord]]) -> Sequence[str]:
-    found = []
-    for number, (text, record) in enumerate(records, 1):
-        request_id = _request_of(record)
-        if request_id is not None:
-            loaded = await store.load(name, request_id)
-            if loaded is not None and loaded.recorded != text:
-                found.append(f"request {request_id!r} is not answered by record {number}, which took it")
-    return found
-
-
-async def _is_gone(store: Store, line: Listed) -> bool:
-    """Somebody deleted it since it was listed."""
-    return await _line_of(store, line.conversation_id) is None
-
-
 async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Sequence[str]]:
     loaded = await store.load(conversation_id)
-    line = await _line_of(store, conversation_id)
+    line = await line_of(store, conversation_id)
     if loaded is None or line is None:
         raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
     return loaded, line, await store.records(conversation_id)
 
 
-async def _line_of(store: Store, conversation_id: str) -> Listed | None:
+async def line_of(store: Store, conversation_id: str) -> Listed | None:
     """The conversation's own line of the listing: the first one behind all ids that come before it."""
     last = ord(conversation_id[-1]) - 1
     before = chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last)
@@ -248,7 +151,7 @@ async def _keep(
     """Write all of it in one commit, under the id of `line`."""
     name = line.conversation_id
     session = replace(session, conversation_id=name)
-    appended = [(dump(_renamed(record, name)), _request_of(record)) for record in records]
+    appended = [(dump(_renamed(record, name)), request_of(record)) for record in records]
     *earlier, (last, request_id) = appended
     async with store.lock(name, _WAIT):
         await store.save(
@@ -299,7 +202,7 @@ def _told_of(event: ev.Event, name: str) -> ev.Event:
     return event
 
 
-def _request_of(record: TurnRecord) -> str | None:
+def request_of(record: TurnRecord) -> str | None:
     """The request id that a record answers."""
     asked = (event.request_id for event in record.events if isinstance(event, ev.UserSaid | ev.Answered))
     return next((request_id for request_id in asked if request_id is not None), None)

@@ -12,9 +12,10 @@ from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
 from llm_fsm.cli.options import db_option, open_existing, open_store
 from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.doctor import Complaint, examine
 from llm_fsm.errors import ConversationNotFound, UnreadableError
 from llm_fsm.stores.base import Store
-from llm_fsm.transfer import Complaint, examine, export, fork, take_in
+from llm_fsm.transfer import export, fork, take_in
 
 _PAGE = 500
 
@@ -77,11 +78,12 @@ def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -
 @db_option
 @verbose_option
 def doctor(db: str | None) -> None:
-    """Check every stored conversation; repairs nothing. Exit code 4 when something is wrong."""
+    """Check the store and every conversation in it; repairs nothing. Exit code 4 when something is wrong."""
     store = open_existing(db)
     found = [] if store is None else asyncio.run(_examined(store))
     for complaint in found:
-        printing.out(f"{printing.one_line(complaint.conversation_id)}: {printing.one_line(complaint.what)}")
+        whose = complaint.conversation_id or "the store"
+        printing.out(f"{printing.one_line(whose)}: {printing.one_line(complaint.what)}")
     if found:
         raise Failure(f"{len(found)} complaints; `conversations export` what can still be read", STORE)
     printing.note("nothing is wrong")

@@ -219,7 +219,7 @@ class Store(Protocol):
 
     async def outbox(
         self,
-        sink: str,
+        sink: str | None,
         *,
         after: str | None = None,
         limit: int = 100,
@@ -228,6 +228,7 @@ class Store(Protocol):
     ) -> Sequence[Posted]:
         """What a sink has still to be told: by conversation id, in each in order of the commits, at most `limit`.
 
+        `sink` None: what all sinks have, for whoever examines the store.
         `after`: only of conversations with ids after it. `conversation_id`: only of this one. `definition`: only of
         those that were last saved with this name of a definition.
         """

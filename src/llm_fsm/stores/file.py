@@ -98,7 +98,7 @@ class FileStore:
 
     async def outbox(
         self,
-        sink: str,
+        sink: str | None,
         *,
         after: str | None = None,
         limit: int = 100,

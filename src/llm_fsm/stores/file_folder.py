@@ -130,7 +130,7 @@ class Folder:
             Due(conversation_id=name, time=at, kind=kind) for at, name, kind in nsmallest(max(limit, 0), rows)
         )
 
-    def outbox(self, sink: str, after: str, limit: int, wanted: Mapping[str, Any]) -> Sequence[Posted]:
+    def outbox(self, sink: str | None, after: str, limit: int, wanted: Mapping[str, Any]) -> Sequence[Posted]:
         """See `Store.outbox`."""
         posting = (head for head in self._heads(wanted) if head["outbox"] and head["conversation_id"] > after)
         rows = (
@@ -144,7 +144,7 @@ class Folder:
             )
             for head in sorted(posting, key=_name)
             for number, index, to, key, text in head["outbox"]
-            if to == sink
+            if sink in (None, to)
         )
         return tuple(islice(rows, max(limit, 0)))
 

@@ -212,7 +212,7 @@ class MemoryStore:
 
     async def outbox(
         self,
-        sink: str,
+        sink: str | None,
         *,
         after: str | None = None,
         limit: int = 100,
@@ -229,7 +229,7 @@ class MemoryStore:
                 and (conversation_id is None or name == conversation_id)
                 and (definition is None or (found.last is not None and found.last.definition == definition))
             )
-            rows = (row for name in sorted(names) for row in self._posting[name].outbox if row.sink == sink)
+            rows = (row for name in sorted(names) for row in self._posting[name].outbox if sink in (None, row.sink))
             return tuple(islice(rows, max(limit, 0)))
 
     async def acknowledge(self, posted: Posted) -> None:

@@ -120,7 +120,7 @@ class MongoDBStore:
 
     async def outbox(
         self,
-        sink: str,
+        sink: str | None,
         *,
         after: str | None = None,
         limit: int = 100,

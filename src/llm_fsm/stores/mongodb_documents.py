@@ -150,9 +150,10 @@ class Documents:
             Due(conversation_id=name, time=at, kind=kind) for at, name, kind in rows[: max(limit, 0)]
         )
 
-    def outbox(self, sink: str, after: str, limit: int, wanted: Document) -> Sequence[Posted]:
+    def outbox(self, sink: str | None, after: str, limit: int, wanted: Document) -> Sequence[Posted]:
         """See `Store.outbox`."""
-        asked: dict[str, Any] = {"outbox.sink": sink, "conversation": {"$gt": after}}
+        told = {"outbox.0": {"$exists": True}} if sink is None else {"outbox.sink": sink}
+        asked: dict[str, Any] = {**told, "conversation": {"$gt": after}}
         if wanted["conversation"] is not None:
             asked["conversation"]["$eq"] = wanted["conversation"]
         turns = self._turns.find(asked).sort([("conversation", ASCENDING), ("first", ASCENDING)])
@@ -161,14 +162,14 @@ class Documents:
                 conversation_id=turn["conversation"],
                 number=turn["number"],
                 index=row["index"],
-                sink=sink,
+                sink=row["sink"],
                 key=row["key"],
                 text=row["text"],
             )
             for turn in turns
             if wanted["definition"] in (None, (self._newest(turn["conversation"]) or turn)["definition"])
             for row in turn["outbox"]
-            if row["sink"] == sink
+            if sink in (None, row["sink"])
         )
         return tuple(islice(rows, max(limit, 0)))
 

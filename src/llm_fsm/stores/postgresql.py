@@ -140,7 +140,7 @@ class PostgreSQLStore:
 
     async def outbox(
         self,
-        sink: str,
+        sink: str | None,
         *,
         after: str | None = None,
         limit: int = 100,

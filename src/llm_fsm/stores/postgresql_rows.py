@@ -132,6 +132,8 @@ _OUTBOX = """SELECT o.conversation, o.number, o.place, o.sink, o.key, o.text
     WHERE o.sink = %s AND o.conversation > %s AND (%s::text IS NULL OR o.conversation = %s)
     AND (%s::text IS NULL OR c.definition = %s) ORDER BY o.conversation, o.number, o.place LIMIT %s"""
 
+_OUTBOX_OF_ALL = _OUTBOX.replace("o.sink = %s", "%s::text IS NULL")
+
 _UNUSED = """DELETE FROM definitions d
     WHERE NOT EXISTS (SELECT 1 FROM conversations c WHERE c.definition_sha = d.sha)"""
 
@@ -320,7 +322,7 @@ async def outbox(db: Connection, wanted: Sequence[Any]) -> Sequence[Posted]:
     """See `Store.outbox`; `wanted` are the parameters of the statement."""
     return tuple(
         Posted(conversation_id=row[0], number=row[1], index=row[2], sink=row[3], key=row[4], text=row[5])
-        for row in await (await db.execute(_OUTBOX, wanted)).fetchall()
+        for row in await (await db.execute(_OUTBOX_OF_ALL if wanted[0] is None else _OUTBOX, wanted)).fetchall()
     )
 
 

@@ -172,7 +172,7 @@ class RedisStore:
 
     async def outbox(
         self,
-        sink: str,
+        sink: str | None,
         *,
         after: str | None = None,
         limit: int = 100,
@@ -190,7 +190,7 @@ class RedisStore:
                 continue
             for row in await self._ask("LRANGE", self._key("o", name), 0, -1):
                 number, index, to, key, text = json.loads(row)
-                if to == sink:
+                if sink in (None, to):
                     found.append(
                         Posted(conversation_id=name, number=number, index=index, sink=to, key=key, text=text)
                     )

@@ -112,7 +112,7 @@ class SQLiteStore:
 
     async def outbox(
         self,
-        sink: str,
+        sink: str | None,
         *,
         after: str | None = None,
         limit: int = 100,
@@ -130,6 +130,10 @@ class SQLiteStore:
     async def delete(self, conversation_id: str) -> bool:
         """See `Store.delete`."""
         return await self._run(partial(rows.delete, conversation_id), writes=True)
+
+    async def faults(self) -> Sequence[str]:
+        """What is wrong with the file as a whole, in sentences."""
+        return await self._run(rows.faults, writes=False)
 
     async def close(self) -> None:
         """Finish what waits, then free the file. May be called twice."""

@@ -28,6 +28,7 @@ _OUTBOX = """SELECT conversation, number, place, sink, key, text FROM outbox
     JOIN conversations ON id = conversation
     WHERE sink = ?1 AND conversation > ?2 AND (?4 IS NULL OR conversation = ?4)
     AND (?5 IS NULL OR definition = ?5) ORDER BY conversation, number, place LIMIT ?3"""
+_OUTBOX_OF_ALL = _OUTBOX.replace("sink = ?1", "?1 IS NULL")
 _UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
 
@@ -154,7 +155,7 @@ def due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) 
 
 def outbox(wanted: tuple[object, ...], db: sqlite3.Connection) -> Sequence[Posted]:
     """See `Store.outbox`; `wanted` are `sink`, `after` ("" for all), `limit`, `conversation_id` and `definition`."""
-    rows = db.execute(_OUTBOX, wanted)
+    rows = db.execute(_OUTBOX_OF_ALL if wanted[0] is None else _OUTBOX, wanted)
     return tuple(
         Posted(conversation_id=row[0], number=row[1], index=row[2], sink=row[3], key=row[4], text=row[5])
         for row in rows
@@ -165,6 +166,13 @@ def acknowledge(posted: Posted, db: sqlite3.Connection) -> None:
     """See `Store.acknowledge`."""
     told = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
     db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
+
+
+def faults(db: sqlite3.Connection) -> Sequence[str]:
+    """What SQLite finds damaged in the file, and rows that belong to no conversation."""
+    found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
+    strays = {str(row[0]) for row in db.execute("PRAGMA foreign_key_check")}
+    return (*found, *(f"rows of the table {name} belong to no conversation" for name in sorted(strays)))
 
 
 def drop_unused(db: sqlite3.Connection) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Awaitable, Callable
 from dataclasses import replace
 
@@ -238,6 +239,7 @@ async def due_rows_come_in_order_of_time(store: Store) -> None:
     expect("due at 9.9", list(await store.due(9.9)), [])
     expect("due at 100", list(await store.due(100.0)), [*wanted, later])
     expect("one of them", list(await store.due(100.0, limit=1)), wanted[:1])
+    expect("ever", [row.time for row in await store.due(math.inf, 2**31 - 1)], [10.0, 10.0, 30.5, 1e12])
     expect("of a definition", list(await store.due(100.0, definition="greeting")), [*wanted, later])
     expect("of another definition", list(await store.due(100.0, definition="other")), [])
     await store.save(due("b", 2, (20.0, "remind")))

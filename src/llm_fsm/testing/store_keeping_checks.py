@@ -57,6 +57,9 @@ async def the_outbox_is_read_in_order(store: Store) -> None:
     expect("of no conversation", await keys(store, "crm", conversation_id="c"), [])
     expect("of the definition", len(await keys(store, "crm", definition="greeting")), 14)
     expect("of another definition", await keys(store, "crm", definition="order"), [])
+    every = [("a1", "crm"), ("b1", "crm"), ("b1", "log"), ("b2", "crm")]
+    expect("all of all", [(row.key, row.sink) for row in await store.outbox(None, limit=4)], every)
+    expect("all of a", [row.sink for row in await store.outbox(None, conversation_id="a")], ["crm"])
     rows = await store.outbox("crm", conversation_id="b", limit=2)
     wanted_row = Posted(conversation_id="b", number=1, index=2, sink="crm", key="b2", text='"b2"')
     expect("a row", list(rows)[1], wanted_row)

@@ -1,0 +1,132 @@
+"""What is wrong with the conversations of a store: what cannot be read, what does not agree, what is missing."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.errors import StoreError, UnreadableError
+from llm_fsm.records import TurnRecord, parse, parse_session
+from llm_fsm.running import due_rows
+from llm_fsm.sinks import CLOSING
+from llm_fsm.soundness import unsound
+from llm_fsm.stores.base import Listed, Posted, Store, kept_definition
+from llm_fsm.transfer import line_of, request_of
+
+_WAIT = 30.0
+_PAGE = 500
+_ALL = 2**31 - 1
+_NOBODY = "nobody"
+"""The id of no conversation: who asks for it finds out whether there is anything to ask."""
+Due = Mapping[str, frozenset[tuple[float, str]]]
+"""Conversation to its rows of the due table: time and kind."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Complaint:
+    """What a doctor found out about a conversation; about the store as a whole where `conversation_id` is ""."""
+
+    conversation_id: str
+    what: str
+
+
+async def examine(store: Store) -> Sequence[Complaint]:
+    """Look at everything without changing anything. Raises StoreError where there is nothing to look at."""
+    await store.load(_NOBODY, _NOBODY)
+    await store.journalled(_NOBODY)
+    await store.outbox(None, limit=1)
+    own = getattr(store, "faults", None)
+    found = [Complaint(conversation_id="", what=what) for what in (() if own is None else await own())]
+    after: str | None = None
+    while page := await store.list(after, _PAGE):
+        due = await _due(store)
+        for line in page:
+            whats = await _settled(store, line, due)
+            found += [Complaint(conversation_id=line.conversation_id, what=what) for what in whats]
+        after = page[-1].conversation_id
+    return found
+
+
+async def _due(store: Store) -> Due:
+    found: dict[str, set[tuple[float, str]]] = {}
+    for row in await store.due(math.inf, _ALL):
+        found.setdefault(row.conversation_id, set()).add((row.time, row.kind))
+    return {name: frozenset(rows) for name, rows in found.items()}
+
+
+async def _settled(store: Store, line: Listed, due: Due) -> Sequence[str]:
+    """What is wrong with a conversation, looked at again while nobody writes to it."""
+    found = await _complaints(store, line, due)
+    if not found:
+        return ()
+    try:
+        async with store.lock(line.conversation_id, _WAIT):
+            now = await line_of(store, line.conversation_id)
+            return () if now is None else await _complaints(store, now, await _due(store))
+    except StoreError:  # nobody gets the lock on a store that cannot be written
+        return found
+
+
+async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
+    name = line.conversation_id
+    loaded = await store.load(name)
+    if loaded is None:
+        gone = await line_of(store, name) is None  # somebody deleted it since it was listed
+        return () if gone else ("it is listed, but cannot be loaded",)
+    texts = await store.records(name)
+    if loaded.version != len(texts):
+        return (f"its version is {loaded.version}, but it has {len(texts)} records",)
+    try:
+        session = parse_session(loaded.session)
+        records = [parse(text) for text in texts]
+        pinned = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)
+    except UnreadableError as error:
+        return (str(error),)
+    found = []
+    if session.conversation_id != name:
+        found.append(f"its session is one of conversation {session.conversation_id!r}")
+    unfit = unsound(session, records)
+    found += unfit
+    if (session.state, session.ended) != (line.state, line.ended):
+        found.append("the listing shows another state than the session has")
+    if loaded.definition_sha is not None and pinned is None:
+        found.append(f"the definition that it is pinned to, {loaded.definition_sha}, is missing")
+    if not unfit and frozenset(due_rows(session)) != due.get(name, frozenset()):
+        found.append("its rows of the due table are not those of its session")
+    found += await _outbox_complaints(store, name, records)
+    return [*found, *await _inbox_complaints(store, name, list(zip(texts, records, strict=True)))]
+
+
+async def _outbox_complaints(store: Store, name: str, records: Sequence[TurnRecord]) -> Sequence[str]:
+    rows = await store.outbox(None, conversation_id=name, limit=_ALL)
+    wrong = [row for row in rows if not _tells(row, records)]
+    return [f"what {row.sink!r} has still to be told, {row.key!r}, is not in its records" for row in wrong]
+
+
+def _tells(row: Posted, records: Sequence[TurnRecord]) -> bool:
+    """True when a row of the outbox tells of an event that is on record."""
+    try:
+        told: Any = json.loads(row.text)
+        if not 1 <= row.number <= len(records):
+            return False
+        record = records[row.number - 1]
+        if row.sink == CLOSING:
+            return isinstance(told["text"], str)
+        event = record.events[told["index"]]
+        return bool(told["event"]["type"] == type(event).__name__ and told["kind"] == record.kind)
+    except (ValueError, LookupError, TypeError):
+        return False
+
+
+async def _inbox_complaints(store: Store, name: str, records: Sequence[tuple[str, TurnRecord]]) -> Sequence[str]:
+    found = []
+    for number, (text, record) in enumerate(records, 1):
+        request_id = request_of(record)
+        if request_id is not None:
+            loaded = await store.load(name, request_id)
+            if loaded is not None and loaded.recorded != text:
+                found.append(f"request {request_id!r} is not answered by record {number}, which took it")
+    return found
