@@ -7,14 +7,17 @@ Nothing is run, imported or fetched.
 
 from __future__ import annotations
 
+import gc
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
 from llm_fsm import form, places, source
-from llm_fsm.codes import finding, step, steps
+from llm_fsm.codes import finding, places_of, step, steps
+from llm_fsm.copies import changed
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding, Place
 from llm_fsm.foreign import rewrite
@@ -35,6 +38,10 @@ class Court(NamedTuple):
     token_budget: int | None = None
     flow: FlowReader | None = None
     loading: bool = False
+
+
+_Orders = dict[int, tuple[Mapping[str, Any], dict[str, int]]]
+"""The id of an object to it, and to its keys with their places."""
 
 
 class Judged(NamedTuple):
@@ -81,6 +88,24 @@ def judge_text(text: str, court: Court) -> Judged:
     if not text.strip("\ufeff \t\r\n"):
         empty = finding("empty-file", "the file is empty", hint="a definition is one JSON object")
         return Judged(None, [replace(empty, file=file)])
+    with _uncollected():
+        return _judged_text(text, court)
+
+
+@contextmanager
+def _uncollected() -> Iterator[None]:
+    """No looking for garbage: what a check makes is next to none, and looking takes a fifth of its time."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collects:
+            gc.enable()
+
+
+def _judged_text(text: str, court: Court) -> Judged:
+    file = court.file
     value = source.plainly(text)
     if value is not None:
         document, findings = _judge(value, court)
@@ -103,9 +128,11 @@ def _sorted(findings: Iterable[Finding]) -> list[Finding]:
 
 def judge_value(value: object, court: Court) -> Judged:
     """As `judge_text`, for a value; findings have pointers and no positions."""
-    document, findings = _judge(value, court)
-    placed = [replace(found, file=court.file) for found in findings]
-    return Judged(document, sorted(placed, key=lambda found: _order(value, found.pointer)))
+    with _uncollected():
+        document, findings = _judge(value, court)
+    placed = [changed(found, file=court.file) for found in findings]
+    known: _Orders = {}
+    return Judged(document, sorted(placed, key=lambda found: _order(value, found.pointer, known)))
 
 
 def _judge(value: object, court: Court) -> Judged:
@@ -155,15 +182,8 @@ def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]
     """Findings about what the document says; what stands under a misspelt key is not judged before it is mended."""
     renamed = frozenset(formed.renamed)
     for found in findings:
-        if not renamed or renamed.isdisjoint(_places_of(found.pointer)):
+        if not renamed or renamed.isdisjoint(places_of(found.pointer)):
             yield found
-
-
-def _places_of(pointer: str) -> Iterator[str]:
-    """A pointer and those of all that it stands in."""
-    while pointer:
-        yield pointer
-        pointer = pointer.rpartition("/")[0]
 
 
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
@@ -177,7 +197,7 @@ def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
                 states[name] = Place(upgraded.origin("/states" + step(name)))
         where = tuple(map(states.__getitem__, found.path))
         same = pointer == found.pointer and not where
-        written.append(found if same else replace(found, pointer=pointer, where=where))
+        written.append(found if same else changed(found, pointer=pointer, where=where))
     return written
 
 
@@ -198,7 +218,7 @@ def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file
             if place not in known:
                 known[place] = Place(place.pointer, *text.position(place.pointer, at_key=True))
         where = tuple(map(known.__getitem__, found.where))
-        yield replace(found, file=file, line=line, column=column, where=where)
+        yield changed(found, file=file, line=line, column=column, where=where)
 
 
 def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping[str, Any] | None]:
@@ -213,12 +233,14 @@ def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping
     return place, upgrade(document, partial(rewrite, stem=stem_of(place))).document
 
 
-def _order(document: object, pointer: str) -> tuple[int, ...]:
-    """The place of a pointer in the order of a document."""
+def _order(document: object, pointer: str, known: _Orders) -> tuple[int, ...]:
+    """The place of a pointer in the order of a document; `known` keeps what was found of its objects."""
     order = []
     for part in steps(pointer):
         if isinstance(document, Mapping) and part in document:
-            order.append(list(document).index(part))
+            if id(document) not in known:
+                known[id(document)] = document, {key: place for place, key in enumerate(document)}
+            order.append(known[id(document)][1][part])
             document = document[part]
         elif isinstance(document, list | tuple) and part.isdecimal() and int(part) < len(document):
             order.append(int(part))

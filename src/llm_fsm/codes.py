@@ -6,7 +6,7 @@ F graph, C decision, K data flow, W words, T work, P properties, M older forms, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.findings import Finding, Level
@@ -62,6 +62,14 @@ def step(key: str | int) -> str:
 def steps(pointer: str) -> list[str]:
     """The steps of a JSON pointer, unescaped."""
     return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
+
+
+def places_of(pointer: str) -> Iterator[str]:
+    """A JSON pointer and those of all that it stands in, the whole document's last."""
+    while pointer:
+        yield pointer
+        pointer = pointer.rpartition("/")[0]
+    yield ""
 
 
 def listed(names: Iterable[str], limit: int = 8) -> str:

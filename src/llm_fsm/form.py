@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm.codes import finding, listed, step
+from llm_fsm.codes import finding, listed, places_of, step
 from llm_fsm.findings import Finding, nearest
 from llm_fsm.names import ALIASES
 from llm_fsm.published import ROOT, Part, shape_of
@@ -117,19 +117,20 @@ def examine(document: Mapping[str, Any]) -> Form:
     told = [_told(known, fault, walk.misspelt) for fault in faults]
     meant, renamed = known, tuple[str, ...]()
     if walk.renames:
-        meant = _Walk([], {}, {}).known(ROOT, _renamed(document, "", walk.renames), "")
+        above = {place for pointer in walk.renames for place in places_of(pointer.rpartition("/")[0])}
+        meant = _Walk([], {}, {}).known(ROOT, _renamed(document, "", walk.renames, above), "")
         renamed = tuple(place.rpartition("/")[0] + step(name) for place, name in walk.renames.items())
     return Form(known, not faults, (*walk.findings, *told), meant, renamed)
 
 
-def _renamed(value: Any, pointer: str, renames: Mapping[str, str]) -> Any:
-    """A document with other keys at these pointers."""
+def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[str]) -> Any:
+    """A document with other keys at these pointers; `above` are the pointers of what holds one of them."""
+    if pointer not in above:
+        return value
     if isinstance(value, dict):
         places = ((pointer + step(name), name, item) for name, item in value.items())
-        return {renames.get(place, name): _renamed(item, place, renames) for place, name, item in places}
-    if isinstance(value, list):
-        return [_renamed(item, f"{pointer}/{index}", renames) for index, item in enumerate(value)]
-    return value
+        return {renames.get(place, name): _renamed(item, place, renames, above) for place, name, item in places}
+    return [_renamed(item, f"{pointer}/{index}", renames, above) for index, item in enumerate(value)]
 
 
 def _fits(part: Part, item: Any) -> bool:
@@ -185,14 +186,14 @@ class _Walk(NamedTuple):
 
     def meant(self, shape: str, present: Mapping[str, Any], name: str) -> str | None:
         """The known key that was probably meant; one that is not there yet is the better guess."""
-        known = (*shape_of(shape).keys, *ALIASES.get(shape, {}))
-        missing = [key for key in known if key not in present]
+        keys, aliases = shape_of(shape).keys, ALIASES.get(shape, {})
         foreign = _MEANT.get(name.casefold())
-        if foreign in missing:
+        if foreign is not None and foreign not in present and (foreign in keys or foreign in aliases):
             return foreign
         if len(self.findings) >= _HINTED:
             return None
-        return nearest(name, missing) or nearest(name, known)
+        known = (*keys, *aliases)
+        return nearest(name, [key for key in known if key not in present]) or nearest(name, known)
 
 
 Loc = tuple[str | int, ...]

@@ -40,7 +40,7 @@ def shortest_path(
 ) -> tuple[str, ...]:
     """A path of fewest edges from `start` to a goal that enters no node of `avoid`; () when there is none."""
     wanted, closed = frozenset(goals), frozenset(avoid)
-    if start in closed:
+    if start in closed or not wanted:
         return ()
     before: dict[str, str | None] = {start: None}
     queue = deque([start])

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
-from llm_fsm.codes import finding, step
+from llm_fsm.codes import finding, places_of, step
 from llm_fsm.findings import Finding, Level, nearest
 from llm_fsm.lint.naming import matches, names_a_rule, near_rule
 from llm_fsm.lint.spelling import quoted
@@ -47,7 +47,7 @@ class Ignores(NamedTuple):
             kind = (found.name, found.code)
             if kind not in closed:
                 closed[kind] = {entry.at for entry in self.entries if _covers(entry.rule, *kind)}
-            if found.level == "error" or closed[kind].isdisjoint(_places(found.pointer)):
+            if found.level == "error" or closed[kind].isdisjoint(places_of(found.pointer)):
                 kept.append(found)
         return kept
 
@@ -59,7 +59,7 @@ class Ignores(NamedTuple):
         levels: dict[tuple[str, str], dict[str, set[Level]]] = {}
         for found in findings:
             below = levels.setdefault((found.name, found.code), {})
-            for place in _places(found.pointer):
+            for place in places_of(found.pointer):
                 below.setdefault(place, set()).add(found.level)
         kinds: dict[str, list[tuple[str, str]]] = {}
         for entry in self.entries:
@@ -73,14 +73,6 @@ class Ignores(NamedTuple):
 
 def _covers(word: str, name: str, code: str) -> bool:
     return name not in _TOLD and matches(word, name, code)
-
-
-def _places(pointer: str) -> Iterator[str]:
-    """A pointer and all that lead to it, the document's own included."""
-    while pointer:
-        yield pointer
-        pointer = pointer.rpartition("/")[0]
-    yield ""
 
 
 def _remark(entry: Ignore, covered: Set[Level]) -> Finding | None:

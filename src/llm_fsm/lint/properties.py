@@ -123,23 +123,52 @@ class Paths:
     def _stops_of(self, states: Iterable[str]) -> list[str]:
         return [stop for state in states for stop in self.stops.get(state, ())]
 
+    @cached_property
+    def _onward(self) -> dict[str, list[str]]:
+        """Stop to where its steps lead."""
+        return {stop: [step.target for step in steps] for stop, steps in self.steps.items()}
+
+    @cached_property
+    def _aside(self) -> dict[str, list[str]]:
+        """The same with where repair patterns and digressions lead."""
+        asides = self.routes.asides
+        return {stop: [*targets, *asides.get(state_of(stop), ())] for stop, targets in self._onward.items()}
+
+    @cached_property
+    def _before(self) -> dict[str, list[str]]:
+        return reversed_graph(self._onward)
+
+    @cached_property
+    def _before_aside(self) -> dict[str, list[str]]:
+        return reversed_graph(self._aside)
+
+    @cached_property
+    def _gaining(self) -> Mapping[str | None, set[str]]:
+        """Key to the stops with a step on which it is set; None to those where that is not certain."""
+        found: dict[str | None, set[str]] = {}
+        for stop, steps in self.steps.items():
+            for step in steps:
+                for key in step.gained:
+                    found.setdefault(key, set()).add(stop)
+                if not step.certain:
+                    found.setdefault(None, set()).add(stop)
+        return found
+
+    def _setting_on_the_way(self, keys: Iterable[str]) -> set[str]:
+        """The stops with a step on which one of the keys is set, or may be."""
+        return {stop for key in keys for one in (key, None) for stop in self._gaining.get(one, ())}
+
     def graph(self, refuse: Places, *, asides: bool = False) -> dict[str, list[str]]:
         """The graph without steps that enter one of these states or set one of these keys."""
-        states, keys = frozenset(refuse.states), frozenset(refuse.keys)
-        closed = frozenset(self._stops_of(states))
-        graph = {
-            stop: [
-                step.target
-                for step in steps
-                if step.target not in closed
-                and not step.gained & keys
-                and (step.certain or not keys)
-            ]
-            for stop, steps in self.steps.items()
-        }
-        if asides:
-            for stop, targets in graph.items():
-                targets += [one for one in self.routes.asides.get(state_of(stop), ()) if one not in states]
+        closed = {*self._stops_of(refuse.states), *refuse.states}
+        keys = frozenset(refuse.keys)
+        before = self._before_aside if asides else self._before
+        graph = dict(self._aside if asides else self._onward)
+        for stop in {one for target in closed for one in before.get(target, ())} | self._setting_on_the_way(keys):
+            steps = self.steps[stop]
+            free = [step.target for step in steps if not (keys and (step.gained & keys or not step.certain))]
+            targets = [*free, *self.routes.asides.get(state_of(stop), ())] if asides else free
+            graph[stop] = [target for target in targets if target not in closed]
         return graph
 
     def broken(self, statement: Statement) -> Violation | None:
@@ -193,17 +222,17 @@ class Paths:
     def _hopeless(self, what: Places) -> set[str]:
         """The states from which no path enters one of the states or may set one of the keys."""
         if what not in self._without_hope:
-            backwards = reversed_graph({stop: [step.target for step in steps] for stop, steps in self.steps.items()})
             goals = set(self._stops_of(what.states))
             for key in what.keys:
                 goals.update(self._stops_of(self._setting(key)))
-                goals.update(
-                    stop
-                    for stop, steps in self.steps.items()
-                    if any(key in step.gained or not step.certain for step in steps)
-                )
-            self._without_hope[what] = set(self.steps) - reachable(backwards, goals)
+            goals |= self._setting_on_the_way(what.keys)
+            self._without_hope[what] = set(self.steps) - reachable(self._before, goals)
         return self._without_hope[what]
+
+    @cached_property
+    def _tree(self) -> Mapping[str, str | None]:
+        initial = self.ways.subject.initial
+        return {} if initial is None else search_tree(self._onward, initial)
 
     @cached_property
     def _without_hope(self) -> dict[Places, set[str]]:
@@ -211,7 +240,7 @@ class Paths:
 
     def _missed_after(self, initial: str, what: Places, limit: Places) -> Violation | None:
         found: list[Violation] = []
-        free = self.graph(Places((), what.keys))
+        free = self.graph(Places((), what.keys)) if what.keys else self._onward
         onward = self.graph(what)
         for before in self._arrivals(initial, limit, free):
             violation = self._missed(before[-1], before, what, onward)
@@ -223,7 +252,7 @@ class Paths:
         self, initial: str, limit: Places, graph: Mapping[str, Sequence[str]]
     ) -> Iterator[tuple[str, ...]]:
         """Shortest paths to each of the states, and through the transitions that demand one of the keys."""
-        tree = search_tree(graph, initial)
+        tree = self._tree if graph is self._onward else search_tree(graph, initial)
         for stop in self._stops_of(limit.states):
             if path := path_in(tree, stop):
                 yield path

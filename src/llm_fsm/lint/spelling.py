@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 from llm_fsm.findings import nearest
 
 _HINTED = 200
+_COMPARED_ONE_BY_ONE = 8
 _COMPARED = 30_000
 _SHOWN_NAMES = 8
 _SHOWN_CHARS = 80
@@ -62,10 +63,18 @@ class Speller:
 
 
 class Slips:
-    """Known names, to be found by what is one slip of the fingers away (Garbe 2012, symmetric deletion)."""
+    """Known names, to be found by what is one slip of the fingers away (Garbe 2012, symmetric deletion).
+
+    The first few questions are answered by comparing; an index is made when there are more.
+    """
 
     def __init__(self, known: Iterable[str]) -> None:
-        self.known = known
+        self.known = tuple(known)
+        self.told: dict[str, str | None] = {}
+
+    @cached_property
+    def _places(self) -> Mapping[str, int]:
+        return {name: place for place, name in enumerate(self.known)}
 
     @cached_property
     def _by_gap(self) -> Mapping[str, tuple[str, ...]]:
@@ -78,13 +87,27 @@ class Slips:
 
     def meant(self, name: str) -> str | None:
         """The first of the known names that differs from this one by a slip; None when none does."""
-        near = dict.fromkeys(one for gap in _gaps(name) for one in self._by_gap.get(gap, ()))
-        return next((one for one in near if slip(name, one)), None)
+        if name not in self.told:
+            few = len(self.told) < _COMPARED_ONE_BY_ONE
+            found = [one for one in (self._alike(name) if few else self._near(name)) if slip(name, one)]
+            self.told[name] = min(found, key=self._places.__getitem__, default=None)
+        return self.told[name]
+
+    def _near(self, name: str) -> set[str]:
+        return {one for gap in _gaps(name) for one in self._by_gap.get(gap, ())}
+
+    def _alike(self, name: str) -> Iterator[str]:
+        """The names of about the same length that begin or end in the same way: a slip concerns two characters."""
+        least, most, half = len(name) - 1, len(name) + 1, max(0, (len(name) - 3) // 2)
+        begin, end = name[:half], name[len(name) - half :]
+        for one in self.known:
+            if least <= len(one) <= most and (one.startswith(begin) or one.endswith(end)):
+                yield one
 
 
-def _gaps(name: str) -> set[str]:
+def _gaps(name: str) -> list[str]:
     """A name, and all that is left of it when one character is taken out."""
-    return {name, *(name[:at] + name[at + 1 :] for at in range(min(len(name), _SHOWN_CHARS)))}
+    return [name, *[name[:at] + name[at + 1 :] for at in range(min(len(name), _SHOWN_CHARS))]]
 
 
 def slip(name: str, known: str) -> bool:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import step
+from llm_fsm.lint.spelling import Slips
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
 
 _STATE_TEXTS = (
@@ -117,8 +118,21 @@ def failure_words(subject: Subject) -> Iterator[tuple[str, str]]:
             yield f"{owner.pointer}/model/on_failure", text
 
 
-def known_names(subject: Subject) -> dict[str, str]:
-    """Every name that words may use, and what it is: keys, their fields and values, states, tools."""
+def known_names(subject: Subject) -> Mapping[str, str]:
+    """Every name that words may use, and what it is: keys, their fields and values, states, tools; made once."""
+    return subject.once(_known_names)
+
+
+def near_names(subject: Subject) -> Slips:
+    """The same names, to be found by what is nearly one of them; made once."""
+    return subject.once(_near_names)
+
+
+def _near_names(subject: Subject) -> Slips:
+    return Slips(known_names(subject))
+
+
+def _known_names(subject: Subject) -> Mapping[str, str]:
     names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
     for key, schema in (subject.keys or {}).items():
         choices, fields = schema.get("enum"), schema.get("properties")

@@ -19,9 +19,9 @@ from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.spelling import Slips, quoted
+from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.lint.words import known_names, texts
+from llm_fsm.lint.words import known_names, near_names, texts
 
 # Names in back-quotes or braces, and words that look like names because they have an underscore.
 _NAME = re.compile(
@@ -38,7 +38,7 @@ _SETTING = re.compile(
 def check(subject: Subject) -> Iterator[Finding]:
     """Look for names that are nearly known."""
     known = known_names(subject)
-    names = Slips(known)
+    names = near_names(subject)
     for pointer, text in texts(subject):
         if "_" not in text and "`" not in text and "{" not in text:
             continue

@@ -20,7 +20,7 @@ from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import Slips, quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.lint.words import known_names, texts
+from llm_fsm.lint.words import known_names, near_names, texts
 
 _QUOTED = r"[`\"'“‘«]([A-Za-z_][\w-]{1,63})[`\"'”’»]"
 _ENDS = r"(?=\s*(?:[.,;:!)\n]|$|\b(?:when|if|once|as|after|and|or|to|for|with|first)\b))"
@@ -131,11 +131,17 @@ def check(subject: Subject) -> Iterator[Finding]:
                     or plain.replace("_", " ").replace("-", " ") in spoken
                 ):
                     continue
-                if ("_" in name or f"`{name}`" in text) and near.meant(plain):
+                if ("_" in name or f"`{name}`" in text) and (_nearly_known(subject, name) or near.meant(plain)):
                     continue
                 hint = subject.speller.hint(name, there, f"{what}s")
                 yield RULE.finding(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)
                 break
+
+
+def _nearly_known(subject: Subject, name: str) -> bool:
+    """True for a name in small letters that differs by a slip from another one, which is looked for anyway."""
+    meant = near_names(subject).meant(name) if name == name.casefold() else None
+    return meant is not None and meant == meant.casefold()
 
 
 def _places(text: str) -> Iterator[str]:
