@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import asynccontextmanager, closing, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -438,6 +438,42 @@ async def test_saves_together_do_what_they_do_one_after_the_other(tmp_path):
         loads = [together.load(f"f{number}", "r") for number in range(70)]
         assert [loaded.recorded for loaded in await asyncio.gather(*loads)] == ['"1"'] * 70
         assert list(await together.journalled("a")) == []
+
+
+@asynccontextmanager
+async def under_way(store, count):
+    """So many conversations are locked."""
+    async with AsyncExitStack() as held:
+        for number in range(count):
+            await held.enter_async_context(store.lock(f"c{number}"))
+        yield
+
+
+async def test_where_many_are_under_way_one_transaction_serves_what_they_hand_in_together(path):
+    async with opened(path) as store, under_way(store, 20):
+        begun = []
+        await store._run(lambda db: db.set_trace_callback(begun.append), writes=False)
+        await asyncio.gather(*(store.save(replace(turn(1), conversation_id=f"c{n}")) for n in range(20)))
+        assert sum(statement.startswith("BEGIN") for statement in begun) == 1
+        found = await asyncio.gather(*(store.load(f"c{number}") for number in range(20)))
+        assert [loaded.version for loaded in found] == [1] * 20
+
+
+async def test_many_at_once_are_handed_in_while_more_of_them_come(path):
+    async with opened(path) as store, under_way(store, 20):
+        await asyncio.gather(*(store.journal(f"j{number}", 1, "{}") for number in range(1500)))
+        assert [len(await store.journalled(f"j{number}")) for number in (0, 63, 64, 1499)] == [1] * 4
+
+
+async def test_what_was_gathered_at_close_is_still_written(path):
+    store = SQLiteStore(path)
+    async with under_way(store, 20):
+        saves = [asyncio.create_task(store.journal(f"c{number}", 1, "{}")) for number in range(20)]
+        await asyncio.sleep(0)
+        await store.close()
+        await asyncio.gather(*saves)
+    async with opened(path) as again:
+        assert [len(await again.journalled(f"c{number}")) for number in range(20)] == [1] * 20
 
 
 async def test_a_text_that_sqlite_cannot_hold_fails_alone(path):

@@ -34,6 +34,9 @@ from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
 
+_MANY = 8
+"""Conversations under way from which on what they ask is gathered, so that it is served together."""
+
 
 class SQLiteStore:
     """A `Store` in the file `path`, or in memory for ":memory:".
@@ -138,6 +141,7 @@ class SQLiteStore:
     async def close(self) -> None:
         """Finish what waits, then free the file. May be called twice."""
         parts = self._own()
+        parts.worker.hand_in(asyncio.get_running_loop())
         thread = parts.worker.stop()
         while thread is not None and thread.is_alive():
             await asyncio.sleep(0.001)  # not in an executor's thread: none can be started any more at exit
@@ -153,7 +157,9 @@ class SQLiteStore:
     ) -> T:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        self._own().worker.submit(Job(work, writes, loop, future, together, value))
+        parts = self._own()
+        alone = len(parts.turnstile) < _MANY
+        parts.worker.submit(Job(work, writes, loop, future, together, value), alone=alone)
         return await future
 
     def _own(self) -> _Parts:

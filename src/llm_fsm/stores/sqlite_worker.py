@@ -20,6 +20,9 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
 
 BATCH = 1024
+"""Jobs in a batch, more or less."""
+_GATHERED = 64
+"""Jobs that are gathered at most before the worker is woken, which works while the event loop goes on."""
 
 
 Together = Callable[[Sequence[Any], sqlite3.Connection], Sequence[Any]]
@@ -53,22 +56,51 @@ class Worker:
     def __init__(self, path: str, busy_timeout: float) -> None:
         self._path = path
         self._busy_timeout = busy_timeout
-        self._jobs: SimpleQueue[Job | None] = SimpleQueue()
+        self._jobs: SimpleQueue[Sequence[Job] | None] = SimpleQueue()
+        self._gathered: dict[asyncio.AbstractEventLoop, list[Job]] = {}
         self._guard = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._db: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
 
-    def submit(self, job: Job) -> None:
-        """Hand in a job. Raises StoreError after `stop`."""
+    def submit(self, job: Job, *, alone: bool = True) -> None:
+        """Hand in a job, in the event loop of whoever waits for it. Raises StoreError after `stop`.
+
+        `alone` False: together with what else this round of the event loop hands in. Waking the worker for each of
+        a thousand jobs costs more than the jobs, and leaves it none to serve together.
+        """
+        self.check_open()
+        gathered = self._gathered.get(job.loop)
+        if gathered is not None:
+            gathered.append(job)
+            if len(gathered) >= _GATHERED:
+                self._put(gathered)
+                self._gathered[job.loop] = []
+        elif alone:
+            self._put([job])
+        else:
+            self._gathered[job.loop] = [job]
+            job.loop.call_soon(self.hand_in, job.loop)
+
+    def hand_in(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Wake the worker for what an event loop has gathered. To be called in that loop."""
+        jobs = self._gathered.pop(loop, None)
+        if not jobs:
+            return
+        try:
+            self._put(jobs)
+        except StoreError as error:
+            _resolve([_Outcome(job, error=StoreError(str(error))) for job in jobs])
+
+    def _put(self, jobs: Sequence[Job]) -> None:
         with self._guard:
             self.check_open()
             if self._thread is None:
                 thread = threading.Thread(target=self._run, name="llm-fsm-sqlite", daemon=True)
                 thread.start()
                 self._thread = thread
-            self._jobs.put(job)
+            self._jobs.put(jobs)
 
     def check_open(self) -> None:
         """Raises StoreError after `stop`."""
@@ -95,12 +127,12 @@ class Worker:
     def _next(self) -> tuple[Sequence[Job], bool]:
         """The jobs that wait now (at least one, or the wish to stop), and whether to go on after them."""
         batch: list[Job] = []
-        job = self._jobs.get()
-        while job is not None:
-            batch.append(job)
-            if len(batch) == BATCH or self._jobs.empty():
+        jobs = self._jobs.get()
+        while jobs is not None:
+            batch += jobs
+            if len(batch) >= BATCH or self._jobs.empty():
                 return batch, True
-            job = self._jobs.get_nowait()  # nobody else takes from this queue
+            jobs = self._jobs.get_nowait()  # nobody else takes from this queue
         return batch, False
 
     def _serve(self, batch: Sequence[Job]) -> None:
