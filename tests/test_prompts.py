@@ -129,7 +129,7 @@ def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], 
 def state_shown(target: dict[str, Any], *more: dict[str, Any]) -> list[dict[str, Any]]:
     """What the prompt shows of the transitions to `target` and of further ones, from far away in a large machine."""
     transitions = [{"target_state": "to", "description": "First"}, *more]
-    between = {f"s{number}": {"purpose": "Wait", "transitions": [{"target_state": "to"}]} for number in range(20)}
+    between = {f"s{number}": {"purpose": "Wait", "transitions": [{"target_state": "to"}]} for number in range(30)}
     states = {"here": {"purpose": "Ask", "transitions": transitions}, **between, "to": target}
     done = talk(machine(states), "m", reply("here"))
     items: list[dict[str, Any]] = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])

@@ -32,7 +32,7 @@ def chain(states: int, *, declared: bool = True) -> Any:
         }
         for number in range(states - 1)
     }
-    keys = {f"answer_{number}": {"type": "string"} for number in range(states - 1)}
+    keys = {f"answer_{number}": {"type": "string", "maxLength": 50 - number % 2} for number in range(states - 1)}
     schema = {"context_schema": {"properties": keys}} if declared else {}
     return machine({**asking, f"step_{states - 1}": {"purpose": "Thank"}}, **schema)
 
@@ -78,15 +78,17 @@ def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region()
     assert [systems.index(system) for system in systems] == [0] * 8 + [8] * 4
     assert [schemas(played).index(schema) for schema in schemas(played)] == [0] * 8 + [8] * 4
     first, second = systems[0], systems[8]
-    assert lines(first, "context_keys") == [f"answer_{number} (string)" for number in range(9)]
+    assert [line.partition(" ")[0] for line in lines(first, "context_keys")] == [f"answer_{n}" for n in range(9)]
     assert [line.partition(":")[0] for line in lines(second, "states")] == [f"step_{n}" for n in range(8, 16)]
     assert targets(schemas(played)[8]) == [f"step_{number}" for number in range(8, 17)]
     assert "further_context_keys" not in names(played[0].prompt)
-    assert lines(played[9].prompt, "further_context_keys") == [f"answer_{number} (string)" for number in range(8)]
+    further = [f"answer_{number} (string, maxLength {50 - number % 2})" for number in range(8)]
+    assert lines(played[9].prompt, "further_context_keys") == further
+    assert names(played[9].prompt)[:2] == ["further_context_keys", "conversation_history"]
 
 
 @pytest.mark.parametrize(
-    ("states", "options"), [(1, {}), (12, {}), (16, {}), (17, {}), (40, {"declared": False}), (300, {})]
+    ("states", "options"), [(1, {}), (12, {}), (24, {}), (25, {}), (40, {"declared": False}), (300, {})]
 )
 def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, options: dict[str, Any]) -> None:
     made = chain(states, **options)
@@ -95,11 +97,11 @@ def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, 
         if plan.moves:
             assert {plan.id, *(move.target for move in plan.moves)} <= set(targets(plan.schema.text))
             assert set(plan.collects) <= plan.listed
-    assert len({plan.around for plan in made.states.values()}) == (1 if states <= 16 else -(-states // 9))
+    assert len({plan.around for plan in made.states.values()}) == (1 if states <= 24 else -(-states // 9))
 
 
 def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() -> None:
-    long = {f"s{number}": {"purpose": "x " * 1200, "transitions": [{"target_state": "s0"}]} for number in range(4)}
+    long = {f"s{number}": {"purpose": "x " * 1500, "transitions": [{"target_state": "s0"}]} for number in range(4)}
     made = machine(long)
     assert sorted({tuple(plan.around) for plan in made.states.values()}) == [(f"s{number}",) for number in range(4)]
     assert len({plan.schema.text for plan in made.states.values()}) == 1

@@ -22,6 +22,7 @@ from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import (
     Prompts,
     glimpse,
+    is_bounded,
     key_line,
     state_line,
     state_words,
@@ -360,7 +361,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         keys=keys,
         fast=recognisers(keys, definition.key_schemas),
         prompts=prompts,
-        key_lines=lines,
+        key_lines={key: line for key, line in lines.items() if is_bounded(keys.offered[key])},
         systems=systems,
         limits=definition.limits,
         bounds=(),

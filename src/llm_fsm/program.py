@@ -89,7 +89,7 @@ class Program:
     states: Mapping[str, StatePlan]
     keys: Keys
     key_lines: Mapping[str, str]
-    """Key to its line in <context_keys>."""
+    """Key to its line in <context_keys>, for those with more than a type, which values that are shown do not show."""
     prompts: Prompts
     systems: Mapping[str, tuple[str, int]]
     """State id to the system message of its prompts, and the estimated tokens of that."""

@@ -245,6 +245,11 @@ def key_line(key: str, schema: Mapping[str, Any]) -> str:
     return f"{line}: {' '.join(clean(words).split())}" if isinstance(words, str) and words else line
 
 
+def is_bounded(schema: Mapping[str, Any]) -> bool:
+    """True when a key takes less than every value of its type."""
+    return "enum" in schema or any(word in schema for word in _KEY_WORDS)
+
+
 def _plain(value: object) -> str:
     return clean(value) if isinstance(value, str) else escaped(value)
 

@@ -70,9 +70,9 @@ class Speaking(Moving):
         return user if user is None else blotted(hidden, user)
 
     def further_keys(self) -> str:
-        """The lines of keys that have values and are not listed in the system message: in a large machine only."""
+        """The lines of bounded keys that have values and are not listed in the system message of a large machine."""
         lines, listed = self.program.key_lines, self.plan.listed
-        if len(listed) == len(lines):
+        if len(listed) == len(self.program.keys.offered):
             return ""
         return "\n".join(lines[key] for key in self.session.context if key in lines and key not in listed)
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from llm_fsm.definition import Definition, State, Transition
 from llm_fsm.tokens import estimate
 
-MOST_KEYS = 16
+MOST_KEYS = 24
 """Keys that stand in every system message and schema, where a machine has no more."""
-MOST_STATES = 16
+MOST_STATES = 24
 """States of a machine with one schema; if their words are few, with one system message, too."""
 _REGION_STATES = 9
-_REGION_TOKENS = 600
+_REGION_TOKENS = 800
 """Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
 _LINE = 4
 """Tokens of a state's line beside its words."""

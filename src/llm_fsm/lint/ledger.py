@@ -21,7 +21,7 @@ _FRAME = 420
 """Tokens of the words that stand in `prompts/system.j2` and `prompts/turn.j2` themselves."""
 _GLIMPSE_CHARS = 160
 _KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
-_MOST_KEYS = 16
+_MOST_KEYS = 24
 """Keys that a prompt lists; in a machine with more, those around its state."""
 _ITEM = 12
 """Tokens of the JSON around one transition."""
