@@ -229,6 +229,13 @@ def test_too_few_and_too_many_replies_are_told() -> None:
     ]
 
 
+def test_why_the_model_is_asked_again_is_told() -> None:
+    [said] = missed({"steps": [{"say": "x", "reply": {"to": "bye", "message": "Bye."}}]})
+    assert said.startswith("step 1: the model is asked for a reply in state 'hello', and only 1 is scripted")
+    assert "; it is asked again, as it is told: Your reply cannot be used: " in said
+    assert said.endswith(" Possible now: bye, hello.")
+
+
 def test_an_error_is_told_before_what_was_not_asked_for() -> None:
     steps = [{"end": True}, {"say": "x", "reply": TO_BYE, "expect": {"ended": False}}]
     assert missed({"steps": steps}) == [

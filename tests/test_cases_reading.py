@@ -124,6 +124,18 @@ def test_rows_of_one_name_are_numbered() -> None:
             ORDER + '{"say": "x", "expect": {"text": {"matches": "("}}}]}]}',
             ["2:45: error: '(' is no regular expression (RE2)"],
         ),
+        (
+            '{"definition": "order", "steps": [{"end": false}]}',
+            ["1:43: error: end: it can only be true, found false"],
+        ),
+        (
+            '{"definition": "order", "expect": {"any_of": []}}',
+            ["1:46: error: any_of: there must be at least one"],
+        ),
+        (
+            '{"definition": "tickets", "steps": [], "context": {"seats": 9}}',
+            ["1:61: error: no conversation begins with seats 9: 9 is greater than the maximum of 8"],
+        ),
         ('{"definition": "order"}', ["1:1: error: there is no case in this file"]),
         ('{"steps": []}', ['1:1: error: the key "definition" is missing']),
         ("[]", ["1:1: error: a file of tests is one JSON object, not an empty list"]),

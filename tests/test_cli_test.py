@@ -73,6 +73,13 @@ def test_exit_codes(desk: Desk, arguments: tuple[str, ...], code: int, says: str
     assert (done.code, says in done.out + done.err) == (code, True), done.out + done.err
 
 
+def test_a_model_that_there_is_not_is_told_with_its_line(desk: Desk) -> None:
+    suite(desk, GOOD, {**GOOD, "name": "other", "model": "offlin"})
+    done = desk.run("test")
+    assert done.code == 1
+    assert "greeter.test.json:35:13: error: unknown model 'offlin'; did you mean 'offline'?" in done.out
+
+
 def test_an_interrupt_ends_with_2(desk: Desk) -> None:
     suite(desk, GOOD)
     process = subprocess.Popen(

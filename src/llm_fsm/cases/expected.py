@@ -152,5 +152,5 @@ class Expect(Written):
     """The step must fail: a part of the error's class or message, such as ConversationEnded."""
     none_of: Expect | None = Field(default=None, alias="not")
     """What must not be true: none of it may hold."""
-    any_of: list[Expect] = []
+    any_of: Annotated[list[Expect], Field(min_length=1)] = []
     """Alternatives: at least one must hold as a whole."""

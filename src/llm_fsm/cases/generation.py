@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from llm_fsm import events as ev
@@ -25,11 +26,13 @@ from llm_fsm.cases.samples import samples
 from llm_fsm.cases.scripted import Reply
 from llm_fsm.cases.sense import function_names
 from llm_fsm.cases.solutions import BEGINNING, SAID
+from llm_fsm.context import compile_keys
 from llm_fsm.conversation import Turn
 from llm_fsm.definition import Definition
 from llm_fsm.flows import gather
 from llm_fsm.llm.base import LLM
 from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.program import Program
 
 _MOST_REPLIES = 12
 """Replies that a step may ask for before its plan is given up."""
@@ -46,41 +49,77 @@ class Generated:
     coverage: Coverage
 
 
+Played = tuple[dict[str, Any], Sequence[Turn]]
+"""A case as a document, and the turns that it came to."""
+
+
 def generated(definition: Definition, *, name: str, file: str, place: str | None = None) -> Generated:
     """Tests for a definition. `name`: what the file is to call it; `file`: where the tests will stand.
 
     `place`: the definition's own file, which others that it calls are found by.
     """
-    return asyncio.run(_generated(definition, name, file, place))
+    return asyncio.run(_generated(Maker(definition, file if place is None else place), name))
 
 
-async def _generated(definition: Definition, name: str, file: str, place: str | None) -> Generated:
-    document = json.loads(definition.canonical)
-    flows = gather(definition, file=file if place is None else place)
-    called = {name: Planner(one.definition, json.loads(one.definition.canonical)) for name, one in flows.called.items()}
-    planner = Planner(definition, document, {state: called[name] for state, name in flows.root.calls.items()})
-    plans = list(planner.plans())
-    host = _host(definition, planner.journeys.full)
-    skeletons = [_skeleton(definition, plan, number) for number, plan in enumerate(plans)]
-    inline = {"definition": document, **host, "cases": skeletons}
-    loaded = suite_of(json.dumps(inline), file=file if place is None else place)
-    player = Player(loaded)
+async def _generated(maker: Maker, name: str) -> Generated:
     cases: list[dict[str, Any]] = []
     turns: list[Sequence[Turn]] = []
-    seen: set[str] = set()
-    try:
-        for plan, skeleton, play in zip(plans, skeletons, loaded.plays, strict=False):
-            case, happened = await _played(player, loaded, plan, skeleton, play)
-            mark = json.dumps({key: value for key, value in case.items() if key != "name"}, sort_keys=True)
-            if happened and mark not in seen:
-                seen.add(mark)
-                cases.append(case)
-                turns.append(happened)
-        program = player.machine(handlers=False).program
-    finally:
-        await player.close()
-    coverage = coverage_of(program, ((event for turn in one for event in turn.events) for one in turns))
-    return Generated(document={"definition": name, **host, "cases": _numbered(cases)}, coverage=coverage)
+    async for case, happened in maker.played(maker.planner.plans()):
+        cases.append(case)
+        turns.append(happened)
+    coverage = coverage_of(maker.program, ((event for turn in one for event in turn.events) for one in turns))
+    return Generated(document=maker.document(name, cases), coverage=coverage)
+
+
+class Maker:
+    """Makes cases of plans for one definition. `place`: what files that it calls are found by."""
+
+    def __init__(self, definition: Definition, place: str) -> None:
+        self.definition = definition
+        self.place = place
+        flows = gather(definition, file=place)
+        within: dict[str, dict[str, Planner]] = {name: {} for name in flows.called}
+        called = {
+            name: Planner(one.definition, json.loads(one.definition.canonical), within[name])
+            for name, one in flows.called.items()
+        }
+        for name, one in flows.called.items():
+            within[name].update({state: called[flow] for state, flow in one.calls.items()})
+        document = json.loads(definition.canonical)
+        self.planner = Planner(definition, document, {state: called[flow] for state, flow in flows.root.calls.items()})
+        self._document = document
+        self._host = _host(definition, self.planner.journeys.full)
+
+    @cached_property
+    def program(self) -> Program:
+        """The machine."""
+        return self._loaded([]).machine(handlers=False).program
+
+    def document(self, name: str, cases: Iterable[dict[str, Any]]) -> dict[str, Any]:
+        """A file of tests with these cases. `name`: what it calls the definition."""
+        return {"definition": name, **self._host, "cases": _numbered(cases)}
+
+    def _loaded(self, skeletons: Sequence[dict[str, Any]]) -> Player:
+        cases = skeletons or [{"name": "none", "steps": []}]
+        text = json.dumps({"definition": self._document, **self._host, "cases": cases})
+        return Player(suite_of(text, file=self.place))
+
+    async def played(self, plans: Iterable[Plan]) -> AsyncIterator[Played]:
+        """The cases that plans come to, each once; those that cannot be played are left out."""
+        keys = compile_keys(self.definition, ())
+        fitting = [plan for plan in plans if all(keys.fault(*item) is None for item in plan.context.items())]
+        skeletons = [_skeleton(self.definition, plan, number) for number, plan in enumerate(fitting)]
+        player = self._loaded(skeletons)
+        seen: set[str] = set()
+        try:
+            for plan, skeleton, play in zip(fitting, skeletons, player.loaded.plays, strict=False):
+                case, happened = await _played(player, player.loaded, plan, skeleton, play)
+                mark = json.dumps({key: value for key, value in case.items() if key != "name"}, sort_keys=True)
+                if happened and mark not in seen:
+                    seen.add(mark)
+                    yield case, happened
+        finally:
+            await player.close()
 
 
 def _numbered(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -255,7 +294,7 @@ class _Improvised:
     """A model that tries what a plan wants first, and answers plainly to whatever else it is asked."""
 
     def __init__(self, definition: Definition, plan: Plan) -> None:
-        self._model = _Improviser(definition)
+        self._model = _Improviser(definition, passes=plan.judged)
         self.llm: LLM = self._model
         self._plan = plan
         self._definition = definition
@@ -296,11 +335,12 @@ def _as_text(output: Any) -> str:
 
 
 class _Improviser(CaseLLM):
-    """Gives the wanted reply, then plain ones; `told`: what it gave."""
+    """Gives the wanted reply, then plain ones; `told`: what it gave; `passes`: what it says as a judge."""
 
-    def __init__(self, definition: Definition) -> None:
+    def __init__(self, definition: Definition, *, passes: bool) -> None:
         super().__init__(lambda state: state in definition.states and definition.kind_of(state) == "task")
         self._definition = definition
+        self._passes = passes
         self._wanted: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []
 
@@ -324,7 +364,7 @@ class _Improviser(CaseLLM):
         if schema is not None and "verdicts" in members:
             verdict = members["verdicts"]["items"]["properties"]
             names = verdict["name"].get("enum", [])
-            return {"raw": {"verdicts": [{"name": name, "reason": "", "passed": True} for name in names]}}
+            return {"raw": {"verdicts": [{"name": name, "reason": "", "passed": self._passes} for name in names]}}
         if schema is not None and "transition" not in schema.get("properties", {}):
             return {"raw": next(iter(samples(schema, schema.get("$defs"))), {})}
         return {"message": _WORDS}

@@ -39,8 +39,8 @@ class Plan:
     """One conversation. `state`: where it begins, "" where the definition says; `context`: what is known then.
 
     `greet`: it begins with a greeting; `input`: what the first task is given; `outputs`: the tasks that begin at
-    once, each with what it puts out; `checks`: whether registered checks pass; `calls`: the tools called before;
-    `results`: what these give back.
+    once, each with what it puts out; `checks`: whether registered checks pass; `judged`: whether the judge is
+    content; `calls`: the tools called before; `results`: what these give back.
     """
 
     name: str
@@ -51,6 +51,7 @@ class Plan:
     input: Any = None
     outputs: tuple[tuple[str, Any], ...] = ()
     checks: bool = True
+    judged: bool = True
     calls: tuple[str, ...] = ()
     results: Mapping[str, Any] = field(default_factory=dict)
 
@@ -79,6 +80,10 @@ class Planner:
         yield from self._counter_examples()
         for state in self._known.subject.states:
             yield from self.plans_in(state)
+        yield from self.plans_at_first()
+
+    def plans_at_first(self) -> Iterator[Plan]:
+        """What is tried from the beginning on."""
         yield from self._corrections()
         yield from self._silence()
 
@@ -228,6 +233,7 @@ class Planner:
                 acts = tuple([Act(kind="answer", answer=_REPLIED[0])] * asked)
                 yield replace(plan, results=results, context={}, acts=acts)
         yield replace(base, name=f"{state}: fails", checks=False)
+        yield replace(base, name=f"{state}: is judged bad", judged=False)
 
     def _asks(self, tool: str) -> bool:
         """Whether a call of a tool waits for a person."""

@@ -258,6 +258,10 @@ class _Reader:
             )
         elif kind == "missing":
             self.fault(f'the key "{name}" is missing', place.rpartition("/")[0])
+        elif kind == "literal_error" and context["expected"] == "True":
+            self.fault(f"{name}: it can only be true, found {describe(detail['input'])}", place)
+        elif kind == "too_short":
+            self.fault(f"{name}: there must be at least one", place)
         elif kind == "literal_error":
             self.fault(
                 f"{name}: expected one of {context['expected']}, found {describe(detail['input'])}", place

@@ -14,6 +14,8 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls
 from llm_fsm.messages import LLMRequest, ModelReply
 
+_TOLD = 400
+"""Characters of what a model is told that stand in a message."""
 _FAULTS: dict[str, Callable[[], ModelError]] = {
     "down": lambda: ModelError("the provider is down (scripted fault)", status=503),
     "timeout": lambda: ModelError("the provider did not answer in time (scripted fault)", retryable=True),
@@ -52,7 +54,7 @@ class CaseLLM:
                 "none is scripted" if not given else f"only {given} {'is' if given == 1 else 'are'} scripted"
             )
             self.lacking = (
-                f"the model is asked for a reply in state {request.state!r}, and {told} for this step"
+                f"the model is asked for a reply in state {request.state!r}, and {told} for this step{_why(request)}"
             )
             raise ModelError(self.lacking)
         reply = self._replies[self._used]
@@ -90,6 +92,15 @@ class CaseLLM:
         if reply.reasoning is not None:
             document["reasoning"] = reply.reasoning
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+def _why(request: LLMRequest) -> str:
+    """What the model was told of the reply that it gave before, where it is asked again."""
+    *_, before, last = request.messages if len(request.messages) > 2 else (None, None)
+    if before is None or last is None or before.role != "assistant" or last.role != "user":
+        return ""
+    told = last.content.partition(" Answer <")[0]
+    return f"; it is asked again, as it is told: {told[:_TOLD]}"
 
 
 def _said(text: str, **more: Any) -> ModelReply:

@@ -12,12 +12,13 @@ from typing import Literal
 
 from llm_fsm.cases.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.cases.coverage import KINDS, Coverage, coverage_of, ways
-from llm_fsm.cases.faults import Fault, SuiteError
+from llm_fsm.cases.faults import Fault, SuiteError, in_order
 from llm_fsm.cases.player import Host, Player
 from llm_fsm.cases.reading import Loaded, Play, read_suite
 from llm_fsm.cases.replies import Model, Plain, Scripted
 from llm_fsm.cases.results import Result
 from llm_fsm.cases.tape import Match, Recorder, Replayed
+from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import TIMEOUT
@@ -113,7 +114,7 @@ def _from_files(job: Job, loaded: Loaded) -> Chooser:
     if cassette is None and job.mode == "replay":
         said = "there is no recording of this file"
         raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
-    own = Scripted(loaded.definition)
+    own, named = Scripted(loaded.definition), _models(loaded)
     tape = None if cassette is None else Replayed(cassette, loaded.definition.sha256, job.match)
     recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 
@@ -121,9 +122,26 @@ def _from_files(job: Job, loaded: Loaded) -> Chooser:
         if tape is not None and (job.mode == "replay" or (not _scripted(play) and play.name in recorded)):
             return tape
         name = play.setup["model"]
-        return own if name is None else Plain(resolve(name, environ=os.environ))
+        return own if name is None else named[name]
 
     return choose
+
+
+def _models(loaded: Loaded) -> dict[str, Model]:
+    """The models that the cases of a file name. Raises SuiteError for those that there are not."""
+    found: dict[str, Model] = {}
+    faults = []
+    for play in loaded.plays:
+        name = play.setup["model"]
+        try:
+            if name is not None and name not in found:
+                found[name] = Plain(resolve(name, environ=os.environ))
+        except ConfigurationError as error:
+            inner = f"{play.pointer}/model" if "model" in play.case.model_fields_set else "/model"
+            faults.append(loaded.text.fault(str(error), inner))
+    if faults:
+        raise SuiteError(in_order(faults))
+    return found
 
 
 def _scripted(play: Play) -> bool:

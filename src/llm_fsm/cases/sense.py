@@ -103,6 +103,16 @@ def nonsense(sense: Sense, setup: Setup, pointer: str) -> Iterator[Nonsense]:
         yield from _states(sense, handler.state or (), f"{pointer}/handlers/{number}/state")
     if isinstance(setup, Case):
         yield from _case(sense, setup, pointer)
+        if not isinstance(setup, Suite) and (setup.start is None or setup.start.expect is None):
+            yield from _given(sense, setup.context, f"{pointer}/context")
+
+
+def _given(sense: Sense, values: Mapping[str, Any], pointer: str) -> Iterator[Nonsense]:
+    """Values with which no conversation begins."""
+    for key, value in values.items():
+        reason = sense.keys.fault(key, value) if key in sense.definition.key_schemas and value is not None else None
+        if reason is not None:
+            yield Nonsense(f"{pointer}/{escape(key)}", f"no conversation begins with {key} {quoted(value)}: {reason}")
 
 
 def _case(sense: Sense, case: Case, pointer: str) -> Iterator[Nonsense]:

@@ -50,7 +50,8 @@ class Solver:
                 if name in SYSTEM_NAMES:
                     continue
                 fitting = [v for v in (*self.values(name), *allowed.samples()) if v is not None and allowed.has(v)]
-                fitting = [value for value in fitting if self.known.accepts(name, value)][:4]
+                fitting = [value for value in fitting if self.known.accepts(name, value)]
+                fitting = sorted(fitting, key=lambda value: value == "")[:4]
                 choices.append([(name, value) for value in fitting] or [(name, None)])
             for chosen in islice(product(*choices), _TRIED):
                 context = placed(chosen)

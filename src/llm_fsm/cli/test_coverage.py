@@ -6,11 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from llm_fsm import source
+from llm_fsm.cases.completing import Completed, completed
 from llm_fsm.cases.coverage import KINDS, Kind
+from llm_fsm.cases.faults import SuiteError
+from llm_fsm.cases.reading import ENDING, read_suite
 from llm_fsm.cases.running import Covered, FileResult, together
 from llm_fsm.cases.touched import FORMAT
 from llm_fsm.cli import printing
 from llm_fsm.errors import DefinitionError
+from llm_fsm.loader import load
 from llm_fsm.places import Scan
 from llm_fsm.reading import read
 
@@ -41,8 +45,8 @@ def share(found: Sequence[Covered]) -> float:
 
 
 def table(found: Sequence[Covered]) -> str:
-    """Numbers by kind, then what is missing, each with the shortest way there."""
-    return "\n\n".join("\n".join((*_numbers(one), *_missing(one))) for one in found)
+    """Numbers by kind, then what is missing, each with the shortest way there, and conversations that go it."""
+    return "\n\n".join("\n".join((*_numbers(one), *_missing(one), *_conversations(one))) for one in found)
 
 
 def _numbers(one: Covered) -> Iterator[str]:
@@ -53,6 +57,28 @@ def _numbers(one: Covered) -> Iterator[str]:
             touched = sum(bool(count) for count in counts)
             yield f"  {_NAMES[kind]:18} {touched:>4} of {len(counts):<4} {one.coverage.share(kind):5.1f} %"
     yield f"  {'together':18} {'':12} {one.coverage.share():5.1f} %"
+
+
+def completed_of(one: Covered) -> Completed | None:
+    """Conversations for what was missed; None where the definition cannot be read any more."""
+    try:
+        definition = read_suite(one.file).definition if one.file.endswith(ENDING) else load(one.file)
+        return completed(definition, one.coverage, name=one.file, place=one.file)
+    except (DefinitionError, SuiteError):
+        return None
+
+
+def _conversations(one: Covered) -> Iterator[str]:
+    """Conversations that would reach what is missing, each with what it would touch."""
+    made = completed_of(one) if one.coverage.share() < 100 else None
+    if made is None or not made.conversations:
+        return
+    yield "  reached by (llm-fsm test --generate FILE.test.json writes them):"
+    for found in made.conversations[:_LISTED]:
+        yield f"    {printing.one_line(found.told())}"
+        yield f"      {printing.one_line(', '.join(found.reaches))}"
+    if made.left:
+        yield f"  no way was found to: {printing.one_line(', '.join(made.left))}"
 
 
 def _missing(one: Covered) -> Iterator[str]:
@@ -104,4 +130,6 @@ def _definition(one: Covered) -> dict[str, Any]:
         for name in one.coverage.missing(kind)
     ]
     head = {"name": one.name, "file": one.file, "sha256": one.sha256}
-    return {**head, **one.coverage.to_dict(), "missing": missing}
+    made = completed_of(one) if missing else None
+    told = [{"reaches": list(item.reaches), "case": item.case} for item in made.conversations] if made else []
+    return {**head, **one.coverage.to_dict(), "missing": missing, "conversations": told}

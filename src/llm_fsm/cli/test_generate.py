@@ -1,4 +1,4 @@
-"""`llm-fsm test --generate`: files of tests made from definitions."""
+"""`llm-fsm test --generate`: files of tests made from definitions, or for what other tests leave out."""
 
 from __future__ import annotations
 
@@ -6,26 +6,38 @@ import json
 import os
 from collections.abc import Sequence
 
-from llm_fsm.cases.faults import SuiteError
+from llm_fsm.cases.completing import completed
+from llm_fsm.cases.faults import SuiteError, plural
 from llm_fsm.cases.generation import Generated, generated
-from llm_fsm.cli import documents, printing
+from llm_fsm.cases.reading import read_suite
+from llm_fsm.cases.running import Job, run_job
+from llm_fsm.cli import documents, printing, test_coverage
 from llm_fsm.cli.exits import AT_FAULT, USAGE, Failure
 from llm_fsm.errors import DefinitionError
 from llm_fsm.folder import NoDefinitionError, definitions
 from llm_fsm.loader import load
 
+SUITE = ".test.json"
 ENDING = ".generated.test.json"
+MISSING = ".missing.test.json"
 _SHOWN = 10
 
 
 def generate(paths: Sequence[str], output: str | None) -> None:
-    """Write the tests of each definition beside it, or those of one definition to `output`. Raises Failure."""
+    """Write the tests of each definition beside it, or those of one definition to `output`. Raises Failure.
+
+    For a file of tests they are those of what it does not touch.
+    """
+    suites = [path for path in paths if path.endswith(SUITE) and os.path.isfile(path)]
     try:
-        files = [file for path in paths for file in definitions(path) if not file.endswith(".test.json")]
+        given = [path for path in paths if path not in suites]
+        files = [file for path in given for file in definitions(path) if not file.endswith(SUITE)]
     except NoDefinitionError as error:
         raise Failure(str(error), USAGE) from error
-    if output is not None and len(files) != 1:
-        raise Failure(f"-o takes the tests of one definition, here are {len(files)}", USAGE)
+    if output is not None and len(files) + len(suites) != 1:
+        raise Failure(f"-o takes the tests of one definition, here are {len(files) + len(suites)}", USAGE)
+    if suites:
+        complete(suites, output)
     for file in files:
         place = output or file.removesuffix(".json") + ENDING
         try:
@@ -38,6 +50,31 @@ def generate(paths: Sequence[str], output: str | None) -> None:
             raise Failure(f"{file}: no tests can be made of it: {error}", AT_FAULT) from error
         documents.write_output(place, json.dumps(made.document, ensure_ascii=False, indent=1) + "\n")
         printing.note(_told(place, made))
+
+
+def complete(suites: Sequence[str], output: str | None) -> None:
+    """Write tests of what files of tests leave out, for each definition that they test. Raises Failure."""
+    done = [run_job(Job(file=file, cover=True)) for file in suites]
+    faults = [str(fault) for one in done for fault in one.faults]
+    if faults:
+        raise Failure("\n".join(faults), AT_FAULT)
+    found = test_coverage.covered(done)
+    if output is not None and len(found) > 1:
+        raise Failure(f"-o takes the tests of one definition, here are {len(found)}", USAGE)
+    for one in found:
+        first = next(each.file for each in done if each.covered is not None and each.covered.file == one.file)
+        place = output or first.removesuffix(SUITE) + MISSING
+        definition = read_suite(first).definition
+        inline = one.file.endswith(SUITE)
+        name = os.path.relpath(one.file, os.path.dirname(place) or os.curdir)
+        made = completed(definition, one.coverage, name=name, place=one.file)
+        left = f"; no way was found to: {', '.join(made.left)}" if made.left else ""
+        if not made.conversations:
+            printing.note(f"nothing to add for {one.file}{left}")
+            continue
+        document = {**made.document, **({"definition": json.loads(definition.canonical)} if inline else {})}
+        documents.write_output(place, json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+        printing.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
 
 
 def _told(place: str, made: Generated) -> str:
