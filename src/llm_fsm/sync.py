@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition import Definition
@@ -26,6 +26,38 @@ from llm_fsm.observers import Observer
 from llm_fsm.stores.base import Listed
 
 T = TypeVar("T")
+
+
+class _Errand(Generic[T]):
+    """Work that one thread hands to an event loop in another and waits for, at half the price of a `Future`."""
+
+    __slots__ = ("_done", "_task", "_work")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._task: asyncio.Task[T] | None = None
+        self._done = threading.Lock()
+        self._done.acquire()
+
+    def begin(self) -> None:
+        """Begin the work, on the loop's thread."""
+        self._task = asyncio.get_running_loop().create_task(self._work)
+        self._task.add_done_callback(lambda _: self._done.release())
+
+    def give_up(self) -> None:
+        """Cancel the work, on the loop's thread."""
+        if self._task is not None:
+            self._task.cancel()
+
+    def wait(self, seconds: float = -1) -> None:
+        """Wait for the end of the work, at most so long; -1: for ever."""
+        self._done.acquire(timeout=seconds)
+
+    def result(self) -> T:
+        """What came of the work that has ended."""
+        if self._task is None or self._task.cancelled():
+            raise CancelledError
+        return self._task.result()
 
 
 class _Loop:
@@ -48,16 +80,15 @@ class _Loop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
-        future = asyncio.run_coroutine_threadsafe(work, self._loop)
+        errand = _Errand(work)
+        self._loop.call_soon_threadsafe(errand.begin)
         try:
-            return future.result()
+            errand.wait()
         except BaseException:  # an interrupt too must not leave the work running behind the caller's back
-            if not future.done():
-                future.cancel()
-                done = threading.Event()
-                self._loop.call_soon_threadsafe(lambda: self._loop.call_soon(done.set))
-                done.wait(5)
+            self._loop.call_soon_threadsafe(errand.give_up)
+            errand.wait(5)
             raise
+        return errand.result()
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
         """Run the last work and end the thread, which closes the loop; from within the loop it goes on by itself."""
