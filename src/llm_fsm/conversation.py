@@ -59,15 +59,19 @@ _OUTCOMES = {
 }
 
 
+_MOVES = (StateEntered, FlowPushed, FlowReturned)
+_HEARD = (UserSaid, Answered)
+
+
 def turn_of(outcome: Outcome) -> Turn:
     """The public view of a committed turn."""
     record, session = outcome.record, outcome.session
-    entered = [event for event in record.events if isinstance(event, StateEntered | FlowPushed | FlowReturned)]
+    left = next((event for event in record.events if isinstance(event, _MOVES)), None)
     return Turn(
         text=record.text,
         state=session.state,
-        previous_state=_left(entered[0]) if entered else session.state,
-        moved=bool(entered),
+        previous_state=session.state if left is None else _left(left),
+        moved=left is not None,
         context=dict(session.root_context()),
         ended=session.ended,
         paused=session.pause,
@@ -89,7 +93,7 @@ def _left(event: StateEntered | FlowPushed | FlowReturned) -> str:
 
 
 def _request_id(events: Sequence[Event]) -> str | None:
-    return next((event.request_id for event in events if isinstance(event, UserSaid | Answered)), None)
+    return next((event.request_id for event in events if isinstance(event, _HEARD)), None)
 
 
 class TurnStream:

@@ -72,6 +72,7 @@ class Edition:
         self.toolbox = services.toolbox
         self.functions = services.functions
         self.now = services.now
+        self.publish = services.publish
         self._services = services
         self._means = Means(summaries=services.summaries)
         machines = (program, *program.flows.values())
@@ -163,7 +164,3 @@ class Edition:
     def committed(self, conversation_id: str) -> None:
         """A turn is on record, with rows of the outbox."""
         self._services.courier.tell(conversation_id)
-
-    def publish(self, conversation_id: str, event: ev.Event) -> None:
-        """Tell whoever observes."""
-        self._services.publish(conversation_id, event)

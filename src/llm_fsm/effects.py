@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from llm_fsm.events import Event
 from llm_fsm.messages import LLMRequest, ModelReply, TurnView, Usage
@@ -31,8 +31,7 @@ class Point(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AskModel:
+class AskModel(NamedTuple):
     """Get a reply. `view` makes the plain view of the turn, for adapters that read it.
 
     `left`: seconds left of the run's limit, here and in other effects; None: it has none. `about`: what a summary

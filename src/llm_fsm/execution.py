@@ -100,7 +100,7 @@ class _Questions:
             raise bench.stop(Break(asked))
         value = bench.answers.pop(0)
         loop = fresh.take_up((work.loop if work is not None else None) or {})
-        course.session = self.session
+        course.stand(self.session)
         before = len(course.events)
         course.answered(loop, pause.kind, pause.call or {}, value)
         if not bench.answers:

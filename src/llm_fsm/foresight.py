@@ -96,8 +96,10 @@ def asides(root: Program, session: Session) -> dict[str, Aside]:
     A state of the definition at work hides one of the same name, and so does one of a nearer caller.
     """
     found: dict[str, Aside] = {}
+    if not session.flow:
+        return found
     here = root.of(session)
-    for place in session.callers() if session.flow else ():
+    for place in session.callers():
         caller = session.of_caller(place)
         program = root.of(caller)
         for move in program.asides:

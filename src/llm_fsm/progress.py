@@ -38,6 +38,7 @@ from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000
+_NOTHING = Usage()
 TICK = 0.001
 """Seconds: less than that is no time, so that what is cut off at a limit has reached it, however clocks round."""
 
@@ -48,6 +49,7 @@ Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired", "cance
 class Progress:
     """The session folded over what happened so far, and what will be said. `kits`: the tools that there are.
 
+    `program` and `plan` are the definition that is at work now, and its current state.
     `root` is the definition that was started; `hidden` are secrets of flows that were left in this turn, `reopened`
     is the place that a digression came back to, unless an answer changed in it `turned_back` the conversation to
     an earlier state. `stopped` says why the run goes no further; a pause is in the session.
@@ -60,7 +62,9 @@ class Progress:
         "fallback",
         "hidden",
         "kits",
+        "plan",
         "points",
+        "program",
         "promise",
         "reopened",
         "root",
@@ -86,13 +90,13 @@ class Progress:
         summaries: bool = True,
     ) -> None:
         self.root = program
-        self.session = session
+        self.stand(session)
         self.points = points
         self.kits = kit
         self.summaries = summaries
         self.events: list[ev.Event] = []
         self.said: list[str] = []
-        self.usage = Usage()
+        self.usage = _NOTHING
         self.base: Mapping[str, float] = {}
         self.elapsed = 0.0
         self.tool_calls = 0
@@ -115,15 +119,20 @@ class Progress:
         other.hidden = set(self.hidden)
         return other
 
-    def note(self, event: ev.Event) -> None:
-        self.session = apply(self.session, event)
-        self.events.append(event)
+    def stand(self, session: Session) -> None:
+        """Go on from a session. Before a conversation has begun, its plan is that of the initial state."""
+        self.session = session
+        self.program = program = self.root.of(session)
+        self.plan: StatePlan = program.states[session.state or program.definition.initial_state]
 
-    @property
-    def program(self) -> Program:
-        """The definition that is at work now."""
-        flow = self.session.flow
-        return self.root.flows[flow] if flow else self.root
+    def note(self, event: ev.Event) -> None:
+        before = self.session
+        after = apply(before, event)
+        self.events.append(event)
+        if after.state is before.state and after.flow is before.flow:
+            self.session = after
+        else:
+            self.stand(after)
 
     def has(self, pattern: str) -> bool:
         """True when a repair pattern is switched on, whoever brings its words."""
@@ -138,12 +147,6 @@ class Progress:
     def kit(self) -> Kit:
         """The tools of the definition that is at work now."""
         return self.kits.of(self.session.flow)
-
-    @property
-    def plan(self) -> StatePlan:
-        session = self.session
-        program = self.root.flows[session.flow] if session.flow else self.root
-        return program.states[session.state]
 
     @property
     def moment(self) -> float:
@@ -278,7 +281,7 @@ class Progress:
             return None
         if not isinstance(reply, ModelReply):
             raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
-        self.usage += reply.usage
+        self.usage = reply.usage if self.usage is _NOTHING else self.usage + reply.usage
         self.note(
             ev.ModelReplied(
                 asked_for=asked_for,

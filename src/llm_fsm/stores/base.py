@@ -19,7 +19,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from llm_fsm.errors import UnreadableError
 
@@ -36,8 +36,7 @@ def storable(name: str) -> str:
     return name.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Loaded:
+class Loaded(NamedTuple):
     """A conversation as stored. `recorded` is the record that already answers the request id asked for.
 
     `definition_sha`: the definition that it is pinned to, as its last commit said.
