@@ -41,14 +41,15 @@ REPLY = json.dumps({"transition": {"target_state": "chat"}, "message": "Tell me 
 
 
 class Slow:
-    """A model that takes its time."""
+    """A model that takes its time, and says how much: a timer of asyncio is up to a millisecond late."""
 
     def __init__(self, seconds: float) -> None:
         self.seconds = seconds
 
     async def complete(self, request: LLMRequest) -> ModelReply:  # noqa: ARG002
+        began = time.perf_counter()
         await asyncio.sleep(self.seconds)
-        return ModelReply(text=REPLY)
+        return ModelReply(text=REPLY, seconds=time.perf_counter() - began)
 
 
 class Tally:
@@ -88,11 +89,12 @@ async def live(url: str, count: int, seconds: float, model: float, paced: float)
             turn += 1
             began = time.perf_counter()
             try:
-                await chat.send("I see.", request_id=f"r{turn}")
+                asked = (await chat.send("I see.", request_id=f"r{turn}")).usage.seconds
             except Exception as error:
                 tally.errors.append(error)
+                asked = model
             if tally.counting:
-                tally.overheads.append(time.perf_counter() - began - model)
+                tally.overheads.append(time.perf_counter() - began - asked)
             if pause > 0:
                 await asyncio.sleep(pause * 2 * random.random())
 
