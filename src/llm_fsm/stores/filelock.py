@@ -71,6 +71,7 @@ class RangeLocks:
         self._beside = folder if beside is None else beside
         self._guard = threading.Lock()
         self._handles: dict[int, int] = {}
+        self._held: dict[str, tuple[int, int]] = {}
         self._watched = False
 
     def take(self, name: str) -> bool:
@@ -85,17 +86,18 @@ class RangeLocks:
             if error.errno in _BUSY:
                 return False
             raise os_fault(self._path(share), error) from error
+        self._held[name] = handle, offset
         return True
 
     def give(self, name: str) -> None:
         """See `FileLocks.give`."""
-        share, offset = _place(name)
-        handle = self._handles.get(share)
-        if handle is not None:
-            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_UNLCK, offset))
+        held = self._held.pop(name, None)
+        if held is not None:
+            fcntl.fcntl(held[0], fcntl.F_OFD_SETLK, _one_byte(fcntl.F_UNLCK, held[1]))
 
     def close(self) -> None:
         """See `FileLocks.close`."""
+        self._held.clear()
         while self._handles:
             os.close(self._handles.popitem()[1])
 
