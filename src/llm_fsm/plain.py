@@ -32,6 +32,8 @@ class _Plain(NamedTuple):
     path: list[str | int]
 
     def of(self, value: object) -> Any:
+        if value.__class__ is str:
+            return self.text(value)
         if value is None or isinstance(value, bool):
             return value
         if isinstance(value, str):
@@ -43,7 +45,10 @@ class _Plain(NamedTuple):
         if isinstance(value, Mapping):
             return {self.key(name): self.at(name, item) for name, item in value.items()}
         if isinstance(value, list | tuple):
-            return [self.at(index, item) for index, item in enumerate(value)]
+            return [
+                item if item.__class__ is str and item.isascii() else self.at(index, item)
+                for index, item in enumerate(value)
+            ]
         raise self.fault("not-json", f"a value of type {type(value).__name__} has no place in JSON")
 
     def at(self, name: str | int, item: object) -> Any:

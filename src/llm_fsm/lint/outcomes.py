@@ -11,6 +11,8 @@ from llm_fsm.conditions import Rule, compile_rule, test
 from llm_fsm.lint.values import EVERYTHING, NOTHING, ValueSet, ordered, points
 
 _LONG = 32
+_PARTED = (dict, list)
+_SCALAR = frozenset({str, int, float})
 _COMPARED = frozenset({"==", "===", "<", "<="})
 
 
@@ -26,7 +28,7 @@ def operators_in(rule: object) -> Iterator[str]:
     """Every operator of a rule."""
     if isinstance(rule, list):
         for item in rule:
-            if isinstance(item, dict | list):
+            if isinstance(item, _PARTED):
                 yield from operators_in(item)
     elif (found := operation(rule)) is not None:
         yield found[0]
@@ -41,10 +43,11 @@ def is_literal(rule: object) -> bool:
 def variable(rule: object) -> str | None:
     """The name that a `var` with a literal name reads."""
     found = operation(rule)
-    if found is None or found[0] != "var" or not found[1] or not is_literal(found[1]):
+    if found is None or found[0] != "var":
         return None
-    name = found[1][0]
-    return name if isinstance(name, str) and name else None
+    name = found[1][0] if found[1] else None
+    simple = len(found[1]) == 1 or is_literal(found[1])
+    return name if isinstance(name, str) and name and simple else None
 
 
 def placed(name: str, value: object) -> dict[str, Any]:
@@ -87,7 +90,7 @@ def _shortened(rule: Any, name: str) -> Rule | None:
     key, listed = found[1][part], found[1][whole]
     if key not in ({"var": name}, {"var": [name]}) or not isinstance(listed, list) or len(listed) < _LONG:
         return None
-    kept = [item for item in listed if isinstance(item, bool) or not isinstance(item, str | int | float)]
+    kept = [item for item in listed if item.__class__ not in _SCALAR]
     return compile_rule({"in": [key, kept]})
 
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
-from functools import reduce
-from typing import Any, NamedTuple
+from functools import cached_property, reduce
+from typing import Any, NamedTuple, TypeGuard
 
 KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
 _SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}
@@ -42,13 +42,13 @@ def _lowest_high(a: Position | None, b: Position | None) -> Position | None:
 def _common(first: Ranges, second: Ranges) -> Ranges:
     if not first or not second:
         return ()
-    if first is second or _covers(second, first):
+    if first is second or (len(second) == 1 and _covers(second, first)):
         return first
-    if _covers(first, second):
+    if len(first) == 1 and _covers(first, second):
         return second
     if len(first) + len(second) > _MANY and _are_points(first) and _are_points(second):
-        kept = set(second)
-        return tuple(part for part in first if part in kept)
+        kept = second.members
+        return _Points([part for part in first if part in kept])
     found: list[Range] = []
     here = there = 0
     while here < len(first) and there < len(second):
@@ -65,9 +65,7 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
 
 
 def _covers(wide: Ranges, ranges: Ranges) -> bool:
-    """True when ranges, of which there are some, lie within a single one."""
-    if len(wide) != 1:
-        return False
+    """True when ranges, of which there are some, lie within the single one of `wide`."""
     [(low, high)] = wide
     first, last = ranges[0][0], ranges[-1][1]
     return (low is None or (first is not None and low <= first)) and (
@@ -75,8 +73,16 @@ def _covers(wide: Ranges, ranges: Ranges) -> bool:
     )
 
 
-def _are_points(ranges: Ranges) -> bool:
-    return all(low is not None and (low is high or low == high) for low, high in ranges)
+class _Points(tuple[Range, ...]):
+    """Ranges of one value each."""
+
+    @cached_property
+    def members(self) -> frozenset[Range]:
+        return frozenset(self)
+
+
+def _are_points(ranges: Ranges) -> TypeGuard[_Points]:
+    return isinstance(ranges, _Points)
 
 
 def _holds(ranges: Ranges, position: Position) -> bool:
@@ -91,6 +97,10 @@ def _lowest(part: Range) -> Position:
 
 def _by_low(part: Range) -> tuple[bool, Any]:
     return (part[0] is not None, part[0])
+
+
+def _either(first: Ranges, second: Ranges) -> Ranges:
+    return _united((*first, *second)) if first and second else first or second
 
 
 def _united(ranges: Iterable[Range]) -> Ranges:
@@ -190,8 +200,8 @@ class ValueSet(NamedTuple):
         whole = (self.whole or not self.numbers) and (other.whole or not other.numbers)
         return ValueSet(
             kinds=self.kinds | other.kinds,
-            numbers=_united((*self.numbers, *other.numbers)),
-            texts=_united((*self.texts, *other.texts)),
+            numbers=_either(self.numbers, other.numbers),
+            texts=_either(self.texts, other.texts),
             whole=whole,
         )
 
@@ -208,9 +218,9 @@ class ValueSet(NamedTuple):
         texts = other.texts
         if len(texts) < _MANY or not _are_points(self.texts) or not _are_points(texts):
             return self & ~other
-        gone = set(texts)
+        gone = texts.members
         left = self & (~other._replace(texts=()))
-        return left._replace(texts=tuple(part for part in self.texts if part not in gone))
+        return left._replace(texts=_Points([part for part in self.texts if part not in gone]))
 
     def within(self, other: ValueSet) -> bool:
         """True when it has no value that `other` lacks; `other` must not be `whole`."""
@@ -296,7 +306,9 @@ def points(values: Iterable[Any]) -> ValueSet:
     numbers: set[float] = set()
     texts: set[str] = set()
     for value in values:
-        if value is None or isinstance(value, bool):
+        if value.__class__ is str:
+            texts.add(value)
+        elif value is None or isinstance(value, bool):
             names.add("null" if value is None else "true" if value else "false")
         elif isinstance(value, str):
             texts.add(value)
@@ -310,7 +322,7 @@ def points(values: Iterable[Any]) -> ValueSet:
 
 
 def _each(values: Iterable[Any]) -> Ranges:
-    return tuple([(place, place) for place in [(value, 0) for value in sorted(values)]])
+    return _Points([(place, place) for place in [(value, 0) for value in sorted(values)]])
 
 
 def ordered(low: Position | None, high: Position | None) -> Ranges:
