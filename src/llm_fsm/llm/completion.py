@@ -19,6 +19,7 @@ from llm_fsm.messages import ModelReply
 
 _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""
+_NUMBERS = (int, float)
 
 
 def parse_completion(
@@ -165,13 +166,13 @@ def _arguments(message: Mapping[str, Any]) -> str:
 
 
 def _count(value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return 0
     return int(value) if 0 <= value <= _LARGEST else 0
 
 
 def _cost(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float):
+    if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return 0.0
     return float(value) if 0 <= value <= _LARGEST and math.isfinite(value) else 0.0
 
