@@ -658,3 +658,17 @@ def test_patterns_that_only_the_subflow_has_work_there(pattern: str) -> None:
     assert done.text
     assert done.usage.calls == 1
     assert done.session.ended is (pattern == "handover")
+
+
+def test_what_is_taken_back_is_asked_for_where_it_was() -> None:
+    states = {
+        "income": {"purpose": "Which income?", "required_context_keys": ["income"],
+                   "transitions": [{"target_state": "sum", "auto": True, "conditions": needs("income")}]},
+        "sum": {"purpose": "Which sum?", "required_context_keys": ["sum"], "transitions": [{"target_state": "done"}]},
+        "done": {"reply": "Bye."},
+    }  # fmt: skip
+    program = machine(states, patterns=["correct"])
+    done = talk(program, "2000", reply("sum", "Which sum?", income=2000))
+    assert done.session.state == "sum"
+    done = say(program, done.session, "no, forget that", reply("correct", "Forgotten.", _clear=["income"]))
+    assert (done.session.state, done.text) == ("income", "Forgotten.\n\nWhich income?")

@@ -39,9 +39,13 @@ def reads(move: Move, changed: Collection[str]) -> bool:
 
 
 def correction(
-    program: Program, before: Session, after: Session, changed: Collection[str]
+    program: Program, before: Session, after: Session, changed: Collection[str], picked: str = ""
 ) -> Correction | None:
-    """The way back that new values ask for; None where every step of the path would be taken again."""
+    """The way back that new values ask for; None where every step of the path would be taken again.
+
+    `picked`: the state that a model names. Where words alone had decided a step that the values bear on, it may be
+    another way on from there.
+    """
     path, old, new = after.path, before.data(), after.data()
     for number, (state, pointer) in enumerate(path):
         plan = program.states.get(state)
@@ -49,6 +53,11 @@ def correction(
         if plan is None or taken is None or plan.kind not in ("converse", "decide"):
             continue  # what worked, waited or called is not begun again
         starts = _otherwise(plan, taken, old, new, changed)
+        if starts is None:
+            starts = _instead(plan, taken, new, changed, picked)
+            again = None if starts is None else starts[0]
+        else:
+            again = onward(plan, starts, new)
         if starts is not None:
             past = frozenset(name for name, _ in path[: number + 1])
             left = [name for name, _ in path[number + 1 :]] + [after.state]
@@ -56,7 +65,7 @@ def correction(
                 state=state,
                 past=past,
                 dropped=_dropped(program, past, left, starts, changed),
-                on=onward(plan, starts, new),
+                on=again,
             )
     return None
 
@@ -73,11 +82,23 @@ def _otherwise(
         after = next((move for move in moves if verdict(move, new).holds), None)
         if after is not None and (before is None or before.target != after.target):
             return (after,)
+        if after is None and before is not None and plan.kind == "converse":
+            return ()  # what was known there is not known any more
     elif reads(taken, changed) and verdict(taken, old).holds and not verdict(taken, new).holds:
         same = [move for move in plan.moves if move.target == taken.target and verdict(move, new).holds]
         if not same:
             return tuple(move for move in own_moves(plan) if verdict(move, new).holds)
     return None
+
+
+def _instead(
+    plan: StatePlan, taken: Move, new: Mapping[str, Any], changed: Collection[str], picked: str
+) -> tuple[Move, ...] | None:
+    """The move to the state that was picked, where the one taken was for words to tell from answers that changed."""
+    if not taken.judged or plan.kind != "converse" or not set(plan.collects) & set(changed):
+        return None
+    found = next((move for move in own_moves(plan) if move.target == picked and verdict(move, new).holds), None)
+    return None if found is None or picked == taken.target else (found,)
 
 
 def own_moves(plan: StatePlan) -> tuple[Move, ...]:

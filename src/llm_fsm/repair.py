@@ -270,7 +270,9 @@ class Repairing(Speaking):
             return False
         found = None
         if not session.aside():
-            found = correction(self.program, before, session, changed)
+            leads = {self.plan.id, *(move.target for move in self.plan.moves)}
+            picked = "" if reply.target in leads else reply.target
+            found = correction(self.program, before, session, changed, picked)
         if found is None or reply.target in found.past:
             self.note(fe.Corrected(keys=changed, named=named))
             return False
