@@ -247,3 +247,59 @@ def test_a_conversation_within_a_flow_that_the_machine_lacks_is_a_conflict() -> 
     admit(SHOP, session)
     with pytest.raises(ConversationConflict, match="does not have"):
         admit(machine({"cart": {"transitions": [{"target_state": "end"}]}, "end": {}}), session)
+
+
+# -- what the definitions around a flow still hold
+
+
+HOLDING = nested(
+    {
+        **shop(input={"amount": "total"}),
+        "patterns": ["correct"],
+        "context_schema": {
+            "properties": {
+                "total": {"type": "number", "description": "What it costs"},
+                "note": {"type": "string"},
+                "pin": {"type": "string", "x-secret": True},
+                "tier": {"type": "string", "x-source": "host"},
+            }
+        },
+    },
+    pay=PAY,
+)
+
+
+def test_a_flow_is_shown_the_names_of_answers_around_it_and_no_values() -> None:
+    begun = talk(
+        HOLDING, "apples", reply("pay", "Right.", total=5, pin="9876"), reply("card", "Which card?"),
+        context={"tier": "gold"},
+    )  # fmt: skip
+    done = say(HOLDING, begun.session, "the blue one", reply("card", "Its number?"))
+    assert "<earlier_answers>\ntotal (number): What it costs\n</earlier_answers>" in done.prompt
+    assert "9876" not in done.prompt
+    assert "gold" not in done.prompt
+
+
+def test_an_answer_around_a_flow_changes_there_and_where_the_flow_was_given_it() -> None:
+    begun = talk(HOLDING, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
+    done = say(HOLDING, begun.session, "no, six", reply("correct", "Six.", total="6"))
+    assert (done.session.root_context(), done.session.context) == ({"total": 6}, {"amount": 6})
+    assert (done.session.state, done.text) == ("card", "Six.\n\nWhich card?")
+    assert done.of(fe.AnswersChanged) == [fe.AnswersChanged(frame=0, values={"total": 6})]
+    assert records.parse_session(records.dump_session(done.session)) == done.session
+
+
+@pytest.mark.parametrize("key", ["pin", "tier", "unheard"])
+def test_nothing_else_around_a_flow_is_changed_by_a_reply_in_it(key: str) -> None:
+    begun = talk(
+        HOLDING, "apples", reply("pay", "Right.", total=5, pin="9876"), reply("card", "Which card?"),
+        context={"tier": "gold"},
+    )  # fmt: skip
+    done = say(HOLDING, begun.session, "x", reply("correct", "Done.", **{key: "new"}))
+    assert done.session.root_context() == begun.session.root_context()
+    assert done.of(fe.AnswersChanged) == []
+
+
+def test_without_the_pattern_nothing_around_a_flow_is_changed() -> None:
+    done = say(SHOP, into().session, "six", reply("card", "Six.", total=6))
+    assert done.session.root_context() == {"total": 5}

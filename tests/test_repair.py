@@ -672,3 +672,11 @@ def test_what_is_taken_back_is_asked_for_where_it_was() -> None:
     assert done.session.state == "sum"
     done = say(program, done.session, "no, forget that", reply("correct", "Forgotten.", _clear=["income"]))
     assert (done.session.state, done.text) == ("income", "Forgotten.\n\nWhich income?")
+
+
+def test_a_pattern_that_does_not_fit_is_told_in_the_words_of_its_key() -> None:
+    schema = {"properties": {**SCHEMA["properties"], "mail": {"type": "string", "pattern": "@",
+              "title": "e-mail", "description": "An address with an @"}}}  # fmt: skip
+    program = machine(STATES, context_schema=schema, patterns=ALL)
+    done = say(program, at("check", program, mail="a@b"), "no, x", reply("correct", "Changed!", mail="x"))
+    assert done.text == "That does not fit (e-mail): An address with an @.\n\nWhat now?"

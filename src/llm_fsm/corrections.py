@@ -143,14 +143,15 @@ def apart(
     """An update in a flow that was called, without the values of answers that the definitions hold which wait for it;
     and those, by their places on the stack.
     """
-    keys, sent = root.of(session).keys, update.get(EXTRA)
+    sent = update.get(EXTRA)
     extra = sent if isinstance(sent, Mapping) else pairs(sent) or {}
     found: dict[int, dict[str, Any]] = {}
     taken: set[str] = set()
     for key, value in {**extra, **update}.items():
-        if value is None or key.startswith("_") or key in keys.offered or key in keys.sources or key in session.context:
+        if value is None or key.startswith("_"):
             continue
-        place = next((number for number in session.callers() if _holds(root, session.of_caller(number), key)), None)
+        places = (number for number in session.callers() if holds(root, session, session.of_caller(number), key))
+        place = next(places, None)
         if place is not None:
             found.setdefault(place, {})[key] = value
             taken.add(key)
@@ -162,6 +163,8 @@ def apart(
     return rest, found
 
 
-def _holds(root: Program, caller: Session, key: str) -> bool:
-    keys = root.of(caller).keys
-    return key in caller.context and keys.writable(key) and not keys.is_secret(key)
+def holds(root: Program, session: Session, caller: Session, key: str) -> bool:
+    """True when a definition that waits has an answer under a key that the one at work does not know."""
+    mine, theirs = root.of(session).keys, root.of(caller).keys
+    known = key in mine.offered or key in mine.sources or key in session.context
+    return not known and key in caller.context and theirs.writable(key) and not theirs.is_secret(key)

@@ -113,7 +113,7 @@ def asides(root: Program, session: Session) -> dict[str, Aside]:
 def _aside_item(aside: Aside, here: StatePlan) -> str:
     there = dict(aside.program.states[aside.move.target].glimpse)
     if there.pop("final", None):
-        there["then_back_to"] = {"state": here.id, **here.glimpse, "ask_its_question_again": True}
+        there["then_back_to"] = {"state": here.id, "ask_its_question_again": True}
     return transition_item(aside.move, there, is_open=True)
 
 

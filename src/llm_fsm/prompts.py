@@ -333,17 +333,20 @@ def turn_prompt(
     greeting: bool = False,
     summary: str = "",
     memory: Mapping[str, Any] | None = None,
+    earlier: str = "",
 ) -> tuple[str, dict[str, int]]:
     """The user message of one call, and the estimated tokens of each of its larger sections.
 
     `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
-    of keys that the system message does not list. `time`: seconds since the epoch of the turn.
+    of keys that the system message does not list; `earlier` those of answers from before a flow.
+    `time`: seconds since the epoch of the turn.
     """
     shown = {
         "history_summary": escaped(summary) if summary else "",
         "conversation_history": _history(window),
         "further_context_keys": keys,
         "current_context": escaped(context) if context else "",
+        "earlier_answers": earlier,
         "memory": escaped(memory) if memory else "",
         "refused": escaped([{"key": key, "reason": reason} for key, reason in notes]) if notes else "",
         "transitions": "" if words_only or not items else f"[{','.join(items)}]",

@@ -8,19 +8,21 @@ from typing import Literal
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
 from llm_fsm.context import blotted, missing
+from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run
-from llm_fsm.prompts import StateWords, retry_line, turn_prompt
+from llm_fsm.prompts import StateWords, key_line, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
 from llm_fsm.session import Frame, cut
 from llm_fsm.wording import asks, own_question, question_in, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _QUOTED_CHARS = 4000
+_MATCHING = " does not match "
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology."""
 
@@ -50,6 +52,7 @@ class Speaking(Moving):
             greeting=greeting,
             summary=session.summary,
             memory=buckets_of(session) if plan.state.memory else None,
+            earlier="" if words_only or not session.flow else self.earlier(),
         )
         return LLMRequest(
             messages=(LLMMessage("system", system), LLMMessage("user", user)),
@@ -75,6 +78,17 @@ class Speaking(Moving):
         if len(listed) == len(self.program.keys.offered):
             return ""
         return "\n".join(lines[key] for key in self.session.context if key in lines and key not in listed)
+
+    def earlier(self) -> str:
+        """The key list of answers that a correction may change in the definitions that wait for this one."""
+        session = self.session
+        lines: dict[str, str] = {}
+        for caller in map(session.of_caller, session.callers() if self.has("correct") else ()):
+            keys = self.root.of(caller).keys
+            for key in caller.context:
+                if holds(self.root, session, caller, key):
+                    lines.setdefault(key, key_line(key, keys.schema(key)))
+        return "\n".join(lines.values())
 
     def again(self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None) -> LLMRequest:
         """The same question with the refused reply and a line that says why."""
@@ -170,7 +184,8 @@ class Speaking(Moving):
         for key, reason in self.session.notes:
             schema = self.program.keys.offered.get(key, {})
             label = str(schema.get("title") or key.replace("_", " "))
-            self.said.append(sentence(f"That does not fit ({label}): {reason}"))
+            words = schema.get("description") if _MATCHING in reason else None  # nobody reads a regular expression
+            self.said.append(sentence(f"That does not fit ({label}): {words or reason}"))
 
     def last_resort(self) -> None:
         """What the definition says when nothing was understood, or its own question."""
