@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import time
 from typing import Any
@@ -387,6 +388,23 @@ async def test_handler_that_hangs_runs_out_of_time() -> None:
     )
     turn = await (await machine.start(greet=False)).send("m")
     assert ev.HandlerFailed(handler="slow", point="pre_processing", error="it ran out of time") in turn.events
+
+
+async def test_handler_that_will_not_be_cancelled_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llm_fsm.tool_batch._GRACE", 0.02)
+    release = asyncio.Event()
+
+    async def stubborn(event: Any) -> None:
+        while not release.is_set():
+            with contextlib.suppress(asyncio.CancelledError):
+                await release.wait()
+
+    machine = scripted(reply("hello", "ok"))
+    machine.add_handler(create_handler("stubborn").at("pre_processing").with_timeout(0.02).do(stubborn))
+    turn = await (await machine.start(greet=False)).send("m")
+    release.set()
+    await asyncio.sleep(0.01)
+    assert ev.HandlerFailed(handler="stubborn", point="pre_processing", error="it ran out of time") in turn.events
 
 
 async def test_error_handler_gives_the_words_and_the_turn_is_on_record() -> None:

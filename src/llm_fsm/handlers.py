@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import inspect
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -20,6 +21,7 @@ from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.errors import HandlerError
 from llm_fsm.findings import nearest
 from llm_fsm.threads import in_thread
+from llm_fsm.tool_batch import CallFault, bounded
 
 ErrorMode = Literal["continue", "raise"]
 
@@ -259,11 +261,11 @@ async def run(
     """Call one handler. `timeout`: seconds left for the turn. Raises HandlerError where its failure counts."""
     limits = [limit for limit in (handler.timeout, timeout) if limit is not None]
     try:
-        async with asyncio.timeout(min(limits) if limits else None):
-            value = await _call(handler, occasion)
+        value = await _call(handler, occasion, min(limits, default=math.inf))
         return _read(handler, occasion.point, value)
     except Exception as error:
-        what = "it ran out of time" if isinstance(error, TimeoutError) else f"{type(error).__name__}: {error}"
+        late = isinstance(error, TimeoutError) or (isinstance(error, CallFault) and error.lost)
+        what = "it ran out of time" if late else f"{type(error).__name__}: {error}"
         if mode == "raise" or handler.critical:
             raise HandlerError(
                 f"handler {handler.name!r} failed at {occasion.point.value}: {what}",
@@ -273,9 +275,12 @@ async def run(
         return HandlerResult(handler=handler.name, error=what)
 
 
-async def _call(handler: Handler, occasion: Occasion) -> Any:
+async def _call(handler: Handler, occasion: Occasion, limit: float) -> Any:
     function = handler.function
     if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
-        return await function(occasion)
-    value = await in_thread(lambda: function(occasion), f"llm_fsm handler {function!r:.60}")
-    return await value if inspect.isawaitable(value) else value
+        return await bounded(limit, function(occasion))
+    async with asyncio.timeout(None if limit == math.inf else limit):
+        value = await in_thread(lambda: function(occasion), f"llm_fsm handler {function!r:.60}")
+        if inspect.iscoroutine(value):
+            return await bounded(limit, value)
+        return await value if inspect.isawaitable(value) else value
