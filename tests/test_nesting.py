@@ -303,3 +303,99 @@ def test_nothing_else_around_a_flow_is_changed_by_a_reply_in_it(key: str) -> Non
 def test_without_the_pattern_nothing_around_a_flow_is_changed() -> None:
     done = say(SHOP, into().session, "six", reply("card", "Six.", total=6))
     assert done.session.root_context() == {"total": 5}
+
+
+BANK: dict[str, Any] = {
+    "name": "bank",
+    "initial_state": "iban",
+    "context_schema": {"properties": {"iban": {"type": "string"}, "sum": {"type": "number"}}},
+    "states": {"iban": {"purpose": "IBAN?", "required_context_keys": ["iban"], "transitions": [{"target_state": "ok"}]},
+               "ok": {"reply": "{{ sum }} by {{ iban }}."}},
+}  # fmt: skip
+METHOD: dict[str, Any] = {
+    "name": "method",
+    "initial_state": "which",
+    "context_schema": {"properties": {"method": {"enum": ["card", "bank"]}, "price": {"type": "number"}}},
+    "global_transitions": [{"target_state": "fees", "return": True}],
+    "states": {
+        "which": {"purpose": "Card or bank?", "required_context_keys": ["method"], "transitions": [
+            {"target_state": "bank", "conditions": [{"logic": {"==": [{"var": "method"}, "bank"]}}]},
+            {"target_state": "paid", "conditions": [{"logic": {"==": [{"var": "method"}, "card"]}}]}]},
+        "bank": {"kind": "subflow", "flow": "bank", "input": {"sum": "price"},
+                 "transitions": [{"target_state": "paid"}]},
+        "paid": {"reply": "{{ price }} by {{ method }}."},
+        "fees": {"reply": "No fees."},
+    },
+}  # fmt: skip
+AROUND = nested(
+    {
+        "name": "deep",
+        "initial_state": "item",
+        "patterns": ["correct", "cancel"],
+        "context_schema": {"properties": {"amount": {"type": "number"}, "code": {"type": "string"}}},
+        "global_transitions": [
+            {"target_state": "code", "return": True, "conditions": [{"logic": {">": [{"var": "amount"}, 100]}}]}],
+        "states": {
+            "item": {"purpose": "For how much?", "required_context_keys": ["amount"], "transitions": [
+                {"target_state": "pay", "conditions": [{"logic": {">": [{"var": "amount"}, 50]}}]},
+                {"target_state": "free", "conditions": [{"logic": {"<=": [{"var": "amount"}, 50]}}]}]},
+            "pay": {"kind": "subflow", "flow": "method", "input": {"price": "amount"},
+                    "transitions": [{"target_state": "done"}]},
+            "free": {"reply": "On the house."},
+            "done": {"reply": "Bye."},
+            "code": {"purpose": "Which code?", "required_context_keys": ["code"],
+                     "transitions": [{"target_state": "told"}]},
+            "told": {"purpose": "Thank for the code"},
+        },
+    },
+    method=METHOD,
+    bank=BANK,
+)  # fmt: skip
+
+
+def deep(*replies: str) -> Played:
+    """A conversation two flows deep, and then these replies."""
+    done = talk(AROUND, "80", reply("pay", "Fine.", amount=80), reply("which", "Card or bank?"))
+    done = say(AROUND, done.session, "bank", reply("bank", "Ok.", method="bank"), reply("iban", "IBAN?"))
+    for one in replies:
+        done = say(AROUND, done.session, "…", one)
+    return done
+
+
+def test_an_answer_that_changes_is_handed_on_through_all_flows() -> None:
+    done = deep(reply("correct", "120.", amount=120), reply("ok", "", iban="DE1"))
+    assert done.text == "120 by DE1.\n\n120 by bank.\n\nBye."
+
+
+def test_what_a_flow_has_made_of_what_it_was_given_stays() -> None:
+    done = deep(reply("iban", "?", sum=70), reply("correct", "120.", amount=120))
+    assert (done.session.context["sum"], done.session.root_context()["amount"]) == (70, 120)
+
+
+def test_flows_are_left_up_to_the_one_that_goes_another_way() -> None:
+    done = deep(reply("correct", "By card.", method="card"))
+    assert (done.session.state, done.text) == ("done", "By card.\n\n80 by card.\n\nBye.")
+    done = deep(reply("correct", "40.", amount=40))
+    assert (done.session.state, done.session.stack, done.text) == ("free", (), "40.\n\nOn the house.")
+    assert [event.how for event in done.of(fe.FlowReturned)] == ["corrected", "corrected"]
+
+
+def test_digressions_of_all_definitions_around_a_flow_are_offered_where_their_conditions_hold() -> None:
+    done = deep(reply("fees", ""))
+    assert (done.session.state, done.text) == ("iban", "No fees.\n\nIBAN?")
+    refused = say(AROUND, done.session, "code", reply("code", "Which?"), reply("iban", "Later. IBAN?"))
+    assert refused.session.state == "iban"
+    done = deep(reply("correct", "120.", amount=120), reply("code", "Which code?"))
+    assert (done.session.flow, done.session.state, done.session.root_context()) == ("", "code", {"amount": 120})
+    done = say(AROUND, done.session, "C1", reply("told", "Thanks.", code="C1"))
+    assert (done.session.flow, done.session.state) == ("bank", "iban")
+    assert done.session.root_context() == {"amount": 120, "code": "C1"}
+    assert done.text == "Thanks.\n\nIBAN?"
+
+
+def test_an_answer_that_changes_in_a_digression_around_a_flow_counts_when_it_comes_back() -> None:
+    begun = (reply("correct", "120.", amount=120), reply("code", "Which code?"))
+    done = deep(*begun, reply("told", "Thanks.", code="C1", amount=90), reply("ok", "", iban="DE1"))
+    assert done.text.startswith("90 by DE1.")
+    done = deep(*begun, reply("told", "Thanks.", code="C1", amount=40))
+    assert (done.session.state, done.session.stack, done.text) == ("free", (), "Thanks.\n\nOn the house.")

@@ -6,12 +6,13 @@ is decided again when its conditions read the corrected key and would now decide
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.context import EXTRA, missing
 from llm_fsm.graph import reachable
+from llm_fsm.outputs import mapped
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.reply_schema import pairs
 from llm_fsm.session import Session
@@ -135,6 +136,33 @@ def _gathers(program: Program, state: str) -> tuple[str, ...]:
     plan = program.states[state]
     given = (key for key in plan.state.output if program.keys.writable(key)) if plan.kind == "subflow" else ()
     return (*plan.collects, *given)
+
+
+def outside(
+    root: Program, before: Session, after: Session
+) -> Iterator[tuple[int, tuple[str, ...], Correction | None]]:
+    """What changed of the answers of definitions that wait, the outermost first: place, keys, and the way back."""
+    for place in reversed(after.callers()):
+        old, new = before.of_caller(place), after.of_caller(place)
+        items = new.context.items()
+        changed = tuple(key for key, value in items if old.context.get(key) != value and not key.startswith("_"))
+        if changed:
+            yield place, changed, None if new.aside() else correction(root.of(new), old, new, changed)
+
+
+def handed_on(root: Program, before: Session, after: Session, place: int) -> Mapping[str, Any]:
+    """The values that a flow was given by the definition at this place, and that changed there.
+
+    What the flow has changed itself stays as it is.
+    """
+    old, new = before.of_caller(place), after.of_caller(place)
+    caller = root.of(new)
+    plan, called = caller.states[new.state], root.flows[caller.states[new.state].calls]
+    was, _ = mapped(called.keys, caller.keys, old.context, plan.state.input)
+    now, _ = mapped(called.keys, caller.keys, new.context, plan.state.input)
+    inner = next((number for number in reversed(after.callers()) if number > place), None)
+    has = after.context if inner is None else after.of_caller(inner).context
+    return {key: value for key, value in now.items() if was.get(key) != value and has.get(key) == was.get(key)}
 
 
 def apart(

@@ -241,7 +241,7 @@ def _digression_begun(session: Session, event: fe.FlowPushed) -> Session:
         asked=event.asked,
         wanted=event.wanted,
         main=main or across,
-        before=session.context if main and not across else {},
+        before=session.context if main or across else {},
         entered=event.entered,
         caller=event.caller,
     )

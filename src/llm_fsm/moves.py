@@ -12,14 +12,14 @@ from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
 from llm_fsm.context import blotted, has
-from llm_fsm.corrections import Correction, correction
+from llm_fsm.corrections import Correction, correction, outside
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
 from llm_fsm.memory import Background, MemoryFault
 from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
-from llm_fsm.session import Frame
+from llm_fsm.session import Frame, Session
 from llm_fsm.tool_results import shortened
 from llm_fsm.transition import Move
 from llm_fsm.verdicts import summary_of
@@ -78,10 +78,14 @@ class Moving(Nested):
         """Come back from a flow or a digression, and go on from there; False where the run goes no further."""
         if not self.counted():
             return False
-        frame = self.session.stack[-1]
+        before, frame = self.session, self.session.stack[-1]
         move = yield from self.come_back(how)
         if frame.kind == "subflow":
             return (yield from self.go(move, "flow"))
+        if frame.caller is not None:
+            self.hand_on(before)
+            if (yield from self.reconsider_callers(before)):
+                return True
         self.reopened = frame
         if not (yield from self.reconsider(frame)):
             self.say_fixed()
@@ -130,13 +134,27 @@ class Moving(Nested):
         found = correction(self.program, replace(session, context=frame.before), session, changed)
         if found is None:
             return False
+        yield from self.turned(found, changed)
+        return True
+
+    def reconsider_callers(self, before: Session) -> Generator[Effect, Result, bool]:
+        """As `reconsider`, for the definitions that wait: where one of them is led another way, its flow is left."""
+        for place, changed, found in outside(self.root, before, self.session) if self.has("correct") else ():
+            if found is not None:
+                while len(self.session.stack) > place:
+                    self.leave("corrected")
+                yield from self.turned(found, changed)
+                return True
+        return False
+
+    def turned(self, found: Correction, changed: tuple[str, ...]) -> Run:
+        """Turn back where nothing was open, and go on from there where one way is left."""
         self.reopened, self.turned_back = None, True
         yield from self.turn_back(found, changed, named=False)
         if found.on is not None:
             yield from self.enter(found.on, "correct")
         else:
             self.say_fixed()
-        return True
 
     def turn_back(self, found: Correction, changed: tuple[str, ...], *, named: bool) -> Run:
         """To where the way is decided again, without what was collected on the way that is no longer taken."""

@@ -11,9 +11,11 @@ from collections.abc import Generator, Mapping
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.context import secret_texts
+from llm_fsm.corrections import handed_on
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.outputs import mapped
 from llm_fsm.progress import Run
+from llm_fsm.session import Session
 from llm_fsm.transition import Move
 from llm_fsm.work import Working
 
@@ -107,6 +109,17 @@ class Nested(Working):
                 self.note(ev.ContextRefused(key=key, reason=reason, source="flow"))
         for source, found in written.items():
             self.note(ev.ContextSet(source=source, values=found))
+
+    def hand_on(self, before: Session) -> None:
+        """Give the flows that were called what has changed of the answers that they were given, through all of them."""
+        places = self.session.callers()
+        for place in reversed(places):
+            values = handed_on(self.root, before, self.session, place)
+            if values and place == places[0]:
+                self.note(ev.ContextSet(source="model", values=values))
+            elif values:
+                inner = places[places.index(place) - 1]
+                self.note(fe.AnswersChanged(frame=inner, values=values))
 
     def conceal(self) -> None:
         """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""

@@ -12,7 +12,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.context import accept_reply
-from llm_fsm.corrections import Correction, apart, correction, onward, own_moves
+from llm_fsm.corrections import Correction, apart, correction, onward, outside, own_moves
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.patterns import end_of, words_of
 from llm_fsm.program import Outlook
@@ -288,27 +288,19 @@ class Repairing(Speaking):
         for place, values in found.items():
             caller = session.of_caller(place)
             program = self.root.of(caller)
-            accepted: Mapping[str, Any] = {}
             for event in accept_reply(program.keys, caller.context, values):
                 if isinstance(event, ev.ContextSet):
-                    accepted = event.values
-                    self.note(fe.AnswersChanged(frame=place, values=accepted))
+                    self.note(fe.AnswersChanged(frame=place, values=event.values))
                 else:
                     self.note(event)
-            if place == session.callers()[0]:
-                given = program.states[caller.state].state.input
-                rest = {**{key: accepted[source] for key, source in given.items() if source in accepted}, **rest}
+        if found:
+            self.hand_on(session)
         return rest
 
     def corrected_outside(self, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
         """Note which answers of waiting definitions a reply changed; True when that led back to one of them."""
         named = reply.target == "correct"
-        for place in () if reply.target in _ENDS else reversed(self.session.callers()):
-            old, new = before.of_caller(place), self.session.of_caller(place)
-            changed = tuple(key for key, value in new.context.items() if old.context.get(key) != value)
-            if not changed:
-                continue
-            found = None if new.aside() else correction(self.root.of(new), old, new, changed)
+        for place, changed, found in () if reply.target in _ENDS else outside(self.root, before, self.session):
             if found is None:
                 self.note(fe.Corrected(keys=changed, named=named))
                 continue
