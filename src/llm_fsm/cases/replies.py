@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 from llm_fsm.cases.reading import Play
 from llm_fsm.cases.scripted import Reply
+from llm_fsm.compact import in_unicode
 from llm_fsm.definition import Definition
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
@@ -91,7 +92,7 @@ class CaseLLM:
         }
         if reply.reasoning is not None:
             document["reasoning"] = reply.reasoning
-        return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+        return in_unicode(document)
 
 
 def _why(request: LLMRequest) -> str:

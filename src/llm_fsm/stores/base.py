@@ -106,6 +106,8 @@ class Commit:
     @property
     def numbered(self) -> Sequence[tuple[int, str, str | None]]:
         """Number, record and request id of all that this commit appends."""
+        if not self.earlier:
+            return ((self.expected + 1, self.record, self.request_id),)
         appended = (*self.earlier, (self.record, self.request_id))
         return [(self.expected + place, *item) for place, item in enumerate(appended, 1)]
 

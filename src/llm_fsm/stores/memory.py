@@ -114,6 +114,8 @@ class MemoryStore:
                 self._definitions.pop(old, None)
 
     def _post(self, found: _Conversation, commit: Commit) -> None:
+        if not commit.outbox:
+            return
         name = commit.conversation_id
         found.outbox += [
             Posted(
@@ -126,8 +128,7 @@ class MemoryStore:
             )
             for index, event in enumerate(commit.outbox)
         ]
-        if found.outbox:
-            self._posting[name] = found
+        self._posting[name] = found
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         """See `Store.records`."""
