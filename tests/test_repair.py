@@ -271,6 +271,17 @@ def test_what_everything_needs_cannot_be_skipped_and_no_words_say_otherwise() ->
     assert done.text == "I am sorry, I cannot go on without that.\n\nWhat now?"
 
 
+def test_what_a_digression_needs_is_left_out_by_leaving_the_digression() -> None:
+    states = {**STATES, "help": {"purpose": "Which city?", "required_context_keys": ["city"],
+              "transitions": [{"target_state": "done", "conditions": needs("city")}]}}  # fmt: skip
+    aside = [{"target_state": "help", "return": True}]
+    program = machine(states, patterns=["skip"], global_transitions=aside)
+    begun = say(program, at("mail", program), "stores?", reply("help", "Which city?")).session
+    done = say(program, begun, "I won't say", reply("skip", "Never mind."))
+    assert (done.session.state, done.session.stack) == ("mail", ())
+    assert done.text == "Never mind.\n\nWhat now?"
+
+
 def test_leaving_out_is_not_saying_what_a_transition_waits_for() -> None:
     states = {
         "ask": {"purpose": "Shall I book it?", "transitions": [

@@ -18,7 +18,7 @@ from llm_fsm.patterns import end_of, words_of
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run, Stopped
 from llm_fsm.reply import Reply
-from llm_fsm.session import TRUNCATED, Session
+from llm_fsm.session import TRUNCATED, Frame, Session
 from llm_fsm.speech import Speaking
 from llm_fsm.transition import Move, verdict
 from llm_fsm.wording import asks
@@ -107,11 +107,7 @@ class Repairing(Speaking):
             if self.stopped == "limit":
                 return
             if frame.kind == "digression":
-                if self.turned_back:
-                    yield from self.settle()
-                    yield from self.complete_words(frozenset())
-                else:
-                    self.ask_again(frame.asked)
+                yield from self.back_from(frame)
                 return
             before = frame.kept["previous_state"]
             if self.stopped == "stuck" and before is not None and self.leads_back(before):
@@ -130,6 +126,21 @@ class Repairing(Speaking):
             yield from self.complete_words(frozenset((self.here,)))
         else:
             self.stopped = "cancelled"
+
+    def step_back(self) -> Run:
+        """Leave a digression before its end."""
+        frame = self.session.stack[-1]
+        yield from self.returns("cancelled")
+        if self.stopped != "limit":
+            yield from self.back_from(frame)
+
+    def back_from(self, frame: Frame) -> Run:
+        """What is said where a digression was left."""
+        if self.turned_back:
+            yield from self.settle()
+            yield from self.complete_words(frozenset())
+        else:
+            self.ask_again(frame.asked)
 
     def leads_back(self, state: str) -> bool:
         plan = self.program.states.get(state)
@@ -173,6 +184,11 @@ class Repairing(Speaking):
         closed = {move.target for move in own_moves(self.plan)} - set(targets) - past
         if len(targets) > 1 or closed:
             targets = going_on  # nobody ends a conversation by leaving an answer out
+        if not targets and self.session.aside():
+            self.note(fe.Repaired(pattern="skip", how="left"))
+            self.say("skip", words=message)
+            yield from self.step_back()
+            return
         if not targets:
             self.note(fe.Repaired(pattern="skip", how="needed"))
             self.say("skip", needed=", ".join(keys) or "it", question=self.open_question(self.last_question()))
