@@ -143,3 +143,21 @@ async def test_a_store_serves_one_event_loop_after_the_other(postgresql_url):
         await asyncio.to_thread(in_a_loop_of_its_own, number)
     assert (await store.load("c")).version == 3
     await store.close()
+
+
+async def test_a_commit_that_a_deadlock_undid_is_written_when_the_other_one_is_through(postgresql_url):
+    store = PostgreSQLStore(postgresql_url)
+    url, _, schema = postgresql_url.partition("?schema=")
+    await store.save(turn(1))
+    waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    patient = f"-csearch_path={schema} -cdeadlock_timeout=60s"
+    async with await psycopg.AsyncConnection.connect(url, options=patient) as other, store.lock("c"):
+        await other.execute("SELECT 1 FROM conversations FOR UPDATE")
+        saving = asyncio.create_task(store.save(turn(2)))
+        while not await (await other.execute(waiting)).fetchall() and not saving.done():
+            await asyncio.sleep(0.01)
+        await other.execute("SELECT 1 FROM locks FOR UPDATE")  # the store's statement holds it, and is undone
+        await other.commit()
+        await saving
+    assert (await store.load("c")).version == 2
+    await store.close()

@@ -245,14 +245,17 @@ class _Parts:
         return await self._rounds(rows.journal, asked, lambda item: item.value[:2])
 
     async def _rounds(self, serve: Any, asked: Sequence[Any], key: Callable[[Any], Any]) -> Sequence[Any]:
-        """One statement holds no key twice: who comes second goes into the next one."""
+        """One statement holds no key twice: who comes second goes into the next one.
+
+        Keys are in order, so that two statements that lock the same rows do not wait for each other.
+        """
         outcomes: list[Any] = [None] * len(asked)
         left = list(range(len(asked)))
         while left:
             now: dict[Any, int] = {}
             for place in left:
                 now.setdefault(key(asked[place]), place)
-            chosen = list(now.values())
+            chosen = [now[key] for key in sorted(now)]
             found = await self._together(serve, [asked[place] for place in chosen])
             for place, outcome in zip(chosen, found, strict=True):
                 outcomes[place] = outcome

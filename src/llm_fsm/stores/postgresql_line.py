@@ -31,6 +31,10 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
 """Statements take arrays of unknown length: the planner would choose plans for small tables and keep them."""
 
 
+_VICTIM = frozenset({"40001", "40P01"})
+"""The server undid a statement so that another one could go on: a deadlock, say."""
+
+
 class Line:
     """A connection for one user at a time. `welcome` is awaited with each new connection before it is used.
 
@@ -55,7 +59,7 @@ class Line:
         _close_in_children(self)
 
     async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `work` gives. It is begun a second time, once, when the connection broke.
+        """What `work` gives. It is begun a second time, once, when the connection broke or another one came first.
 
         Work that is begun again must find out by itself whether the first time had an effect.
         Raises Unreachable, and StoreError for a statement that the server refused.
@@ -63,7 +67,7 @@ class Line:
         try:
             return await self._once(work)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if not self._lost():
+            if not self._lost() and error.sqlstate not in _VICTIM:
                 raise fault(self._place, error) from error
         except psycopg.Error as error:
             raise fault(self._place, error) from error

@@ -274,7 +274,8 @@ async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[s
 
 async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
     """Give locks back; those that were lost are somebody else's."""
-    await db.execute(_UNLOCK, (texts(name for name, _ in held), numbers(holder for _, holder in held)))
+    given = sorted(held)
+    await db.execute(_UNLOCK, (texts(name for name, _ in given), numbers(holder for _, holder in given)))
 
 
 async def records(db: Connection, name: str, after: int, limit: int | None) -> Sequence[str]:
