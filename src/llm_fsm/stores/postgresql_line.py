@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 import psycopg
 from psycopg import AsyncConnection
 
+from llm_fsm.errors import StoreError
 from llm_fsm.stores.postgresql_faults import fault, silent, unreachable
 
 Connection = AsyncConnection[Any]
@@ -33,6 +34,8 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
 
 _VICTIM = frozenset({"40001", "40P01"})
 """The server undid a statement so that another one could go on: a deadlock, say."""
+_PAUSES = (0.01, 0.1, 0.5)
+"""Seconds that the other one is given before such a statement is begun again."""
 
 
 class Line:
@@ -59,15 +62,25 @@ class Line:
         _close_in_children(self)
 
     async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
-        """What `work` gives. It is begun a second time, once, when the connection broke or another one came first.
+        """What `work` gives. It is begun again, once, when the connection broke, and a few times when it was undone.
 
         Work that is begun again must find out by itself whether the first time had an effect.
         Raises Unreachable, and StoreError for a statement that the server refused.
         """
+        for pause in _PAUSES:
+            try:
+                return await self._twice(work)
+            except StoreError as error:
+                if getattr(error.__cause__, "sqlstate", None) not in _VICTIM:
+                    raise
+            await asyncio.sleep(pause)
+        return await self._twice(work)
+
+    async def _twice(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         try:
             return await self._once(work)
         except (psycopg.OperationalError, psycopg.InterfaceError) as error:
-            if not self._lost() and error.sqlstate not in _VICTIM:
+            if not self._lost():
                 raise fault(self._place, error) from error
         except psycopg.Error as error:
             raise fault(self._place, error) from error
