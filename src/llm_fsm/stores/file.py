@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
@@ -20,7 +21,7 @@ from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.file_folder import Folder
 from llm_fsm.stores.filelock import locks_beside
-from llm_fsm.stores.onewriter import OneWriter
+from llm_fsm.stores.onewriter import OneWriter, over
 from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -127,7 +128,13 @@ class FileStore:
 
     async def _run(self, work: Callable[[Folder], T]) -> T:
         parts = self._own()
-        return await asyncio.get_running_loop().run_in_executor(parts.thread, work, parts.folder)
+        loop = asyncio.get_running_loop()
+        try:
+            return await loop.run_in_executor(parts.thread, work, parts.folder)
+        except asyncio.CancelledError:
+            if not self._closed:
+                await over(loop.run_in_executor(parts.thread, time.monotonic))  # behind what the thread has begun
+            raise
 
     def _own(self) -> _Parts:
         """What belongs to this process: threads do not survive a fork."""

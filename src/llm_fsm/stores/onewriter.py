@@ -4,13 +4,28 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 from types import TracebackType
+from typing import Any
 
 from llm_fsm.stores.filelock import FileLocks
 from llm_fsm.stores.turnstile import Turnstile, busy
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
+
+
+async def over(work: asyncio.Future[Any]) -> None:
+    """Wait until it is done, whoever cancels meanwhile; how it ended is nobody's concern.
+
+    A thread goes on with what it has begun when its caller is cancelled. A lock that was given back before the
+    thread is through would let it write into the turn of the next one.
+    """
+    while not work.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait([work])
+    if not work.cancelled():
+        work.exception()
 
 
 class OneWriter:

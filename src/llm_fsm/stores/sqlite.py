@@ -17,17 +17,18 @@ import os
 import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from llm_fsm.errors import StoreError
 from llm_fsm.stores import sqlite_batches as batches
 from llm_fsm.stores import sqlite_rows as rows
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
-from llm_fsm.stores.onewriter import OneWriter
+from llm_fsm.stores.onewriter import OneWriter, over
 from llm_fsm.stores.sqlite_file import MEMORY
 from llm_fsm.stores.sqlite_worker import Job, Together, Worker
 from llm_fsm.stores.turnstile import Turnstile
@@ -160,7 +161,15 @@ class SQLiteStore:
         parts = self._own()
         alone = len(parts.turnstile) < _MANY
         parts.worker.submit(Job(work, writes, loop, future, together, value), alone=alone)
-        return await future
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if writes:
+                behind: asyncio.Future[None] = loop.create_future()
+                with suppress(StoreError):  # the store was closed, which waits for the worker
+                    parts.worker.submit(Job(_nothing, False, loop, behind))
+                    await over(behind)
+            raise
 
     def _own(self) -> _Parts:
         """What belongs to this process: neither a thread nor a connection survives a fork."""
@@ -174,6 +183,10 @@ class SQLiteStore:
         parts = _Parts(self._path, self._busy_timeout)
         weakref.finalize(self, parts.abandon).atexit = False
         return parts
+
+
+def _nothing(_: sqlite3.Connection) -> None:
+    """A job that is done when all before it are."""
 
 
 class _Parts:
