@@ -23,7 +23,10 @@ _NOT_IDENTITY = ("time", "step")
 
 
 async def under_way(store: Store, conversation_id: str) -> tuple[Mapping[str, Any] | None, bool]:
-    """What the turn in the journal is (None: there is none), and whether it must be finished."""
+    """What the turn in the journal is (None: there is none), and whether it must be finished.
+
+    A message that has its answer is no turn under way, whatever was written down of it.
+    """
     entries = [json.loads(text) for text in await store.journalled(conversation_id)]
     if not entries:
         return None, False
@@ -32,6 +35,10 @@ async def under_way(store: Store, conversation_id: str) -> tuple[Mapping[str, An
     must = first["kind"] == "answer" or BEGUN in kinds
     if first.get("request_id") is not None and not must:
         must = kinds[-1:] != [FAILED] and any(acts(kind) for kind in kinds)
+    if must and first.get("request_id") is not None:
+        loaded = await store.load(conversation_id, first["request_id"])
+        if loaded is not None and loaded.recorded is not None:
+            return None, False
     return first, must
 
 

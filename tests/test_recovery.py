@@ -1,0 +1,48 @@
+"""Which turn in a journal was interrupted and has to be finished."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from llm_fsm import AsyncMachine
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.recovery import under_way
+from llm_fsm.stores.memory import MemoryStore
+from orders import ORDER, REPLIES
+
+pytestmark = pytest.mark.anyio
+
+
+async def left_behind(store, *entries):
+    for step, entry in enumerate(entries):
+        await store.journal("c", step, json.dumps({**entry, "step": step}))
+
+
+async def test_what_is_left_of_a_message_that_has_its_answer_holds_nobody_up():
+    store, heard = MemoryStore(), []
+    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store)
+
+    @machine.on("pre_processing")
+    async def hear(occasion):
+        heard.append(occasion.user_input)
+
+    chat = await machine.start(conversation_id="c", greet=False)
+    await chat.send("hello", request_id="r1")
+    message = {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0}
+    await left_behind(store, message, {"kind": "handler"})
+    assert await under_way(store, "c") == (None, False)
+    turn = await chat.send("soup", request_id="r2")
+    assert (turn.number, turn.request_id, heard) == (2, "r2", ["hello", "soup"])
+    assert (await chat.send("hello", request_id="r1")).number == 1
+    assert await store.journalled("c") == ()
+
+
+async def test_a_message_that_acted_and_has_no_answer_is_to_be_finished():
+    store = MemoryStore()
+    await left_behind(
+        store, {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0}, {"kind": "handler"}
+    )
+    first, must = await under_way(store, "c")
+    assert (first["text"], must) == ("hello", True)
