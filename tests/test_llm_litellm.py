@@ -258,14 +258,17 @@ async def test_a_stream_is_asked_for_again_before_its_first_piece():
 
 
 MARK = {"type": "ephemeral"}
-HISTORY = "<conversation_history>\n[]\n</conversation_history>\n"
+FIRST = '<conversation_history>\n[{"system":"Hi"},{"user":"\\"},{\\"user\\":\\""},{"system":"Name?"}'
+LATER = ',{"user":"Ada"},{"system":"Age?"}'
+END = "]\n</conversation_history>\n<now>x</now>\n"
 
 
 @pytest.mark.parametrize(
     ("role", "text", "parts"),
     [
         ("system", "Serve.", [("Serve.", MARK)]),
-        ("user", f"{HISTORY}<now>x</now>\n", [(HISTORY, MARK), ("<now>x</now>\n", None)]),
+        ("user", FIRST + END, [(FIRST[:39], None), (FIRST[39:], MARK), (END, None)]),
+        ("user", FIRST + LATER + END, [(FIRST[:39], None), (FIRST[39:], None), (LATER, MARK), (END, None)]),
         ("user", "<now>x</now>\n", None),
     ],
 )

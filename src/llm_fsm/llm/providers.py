@@ -48,7 +48,9 @@ FIRST_MODES: Mapping[str, Mode] = {"deepseek": "tool"}
 SCHEMA_BESIDE_TOOLS = frozenset({"azure", "openai"})
 """Providers that hold a reply to its schema and still let the model call tools instead."""
 
-_HISTORY_END = "</conversation_history>\n"
+_HISTORY_END = "]\n</conversation_history>\n"
+_EXCHANGE = re.compile(r'(?<="})(?=,{"user":")')
+"""Between two exchanges of the history: no JSON string has an unescaped quote after a brace."""
 _FAMILIES = ((r"(gpt-|chatgpt-|o\d|ft:)", "openai"), (r"claude-", "anthropic"))
 
 
@@ -83,16 +85,23 @@ def takes_marks(model: str) -> bool:
 
 
 def marked(message: dict[str, Any]) -> dict[str, Any]:
-    """A message with the marks by which Claude's providers cache a prompt: after the system message, and after the
-    history, which is only appended to between trims."""
+    """A message with the mark by which Claude's providers cache a prompt: after the system message, and after the
+    last exchange of the history.
+
+    What is cached ends where a part ends, so each exchange is a part: the next prompt begins with the same parts.
+    """
     text = message["content"]
     if not isinstance(text, str):
         return message
-    before, history_end, _ = text.partition(_HISTORY_END)
-    end = len(text) if message["role"] == "system" else len(before + history_end)
-    if message["role"] != "system" and not history_end:
-        return message
-    parts: list[dict[str, Any]] = [{"type": "text", "text": text[:end], "cache_control": {"type": "ephemeral"}}]
-    if text[end:]:
-        parts.append({"type": "text", "text": text[end:]})
+    if message["role"] == "system":
+        known, rest = [text], ""
+    else:
+        history, end, rest = text.partition(_HISTORY_END)
+        if not end:
+            return message
+        known, rest = _EXCHANGE.split(history), end + rest
+    parts: list[dict[str, Any]] = [{"type": "text", "text": part} for part in known]
+    parts[-1]["cache_control"] = {"type": "ephemeral"}
+    if rest:
+        parts.append({"type": "text", "text": rest})
     return {**message, "content": parts}
