@@ -232,6 +232,8 @@ def subflow(path: str) -> Document:
         ({"main.json": subflow("b.json"), "b.json": machine({"a": {}})}, []),
         ({"main.json": subflow("b.json")}, ["missing-flow"]),
         ({"main.json": subflow("b.json"), "b.json": 3}, ["missing-flow"]),
+        ({"main.json": subflow("sub/../b.json"), "b.json": machine({"a": {}})}, []),
+        ({"main.json": subflow("..\\b.json")}, ["missing-flow"]),
     ],
 )
 def test_calls_are_followed_from_file_to_file(
@@ -243,3 +245,14 @@ def test_calls_are_followed_from_file_to_file(
         place.write_text(json.dumps(document), encoding="utf-8")
     found = check(tmp_path / "main.json")
     assert [one.name for one in found if one.name in ("subflow-recursion", "missing-flow")] == expected
+
+
+def test_a_call_that_leads_out_of_the_folder_is_found(tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text(json.dumps(machine({"a": {}})), encoding="utf-8")
+    (tmp_path / "sub").mkdir()
+    main = tmp_path / "sub" / "main.json"
+    for path, level in (("../b.json", "warning"), ("x/../../b.json", "warning"), ("../nowhere.json", "error")):
+        main.write_text(json.dumps(subflow(path)), encoding="utf-8")
+        [found] = [one for one in check(main) if one.name == "missing-flow"]
+        assert (found.level, found.pointer) == (level, "/states/go/flow")
+        assert "leads out of the folder" in found.message

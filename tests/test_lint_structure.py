@@ -189,6 +189,12 @@ def test_a_conversation_that_ends_where_it_begins_is_one_finding() -> None:
     assert found_by("ends-at-once", machine({"a": {"purpose": "Chat"}})) == []
 
 
+@pytest.mark.parametrize("key", ["transition", "transitons"])
+def test_a_state_whose_transitions_are_misspelt_and_cannot_be_read_is_not_said_to_end(key: str) -> None:
+    document = machine({"a": {"purpose": "Ask", key: "b"}, "b": {"kind": "final", "purpose": "End"}})
+    assert [found.name for found in check(document) if found.level == "warning"] == ["unknown-key"]
+
+
 def test_a_key_that_appears_nowhere_else_is_a_note() -> None:
     keys = {"name": {}, "fax": {}, "tier": {"x-source": "host"}, "home_town": {}}
     document = machine(

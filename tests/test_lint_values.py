@@ -184,3 +184,21 @@ def test_comparisons_of_computed_values_that_test_something_are_not_found(logic:
 def test_what_re2_lacks_is_said_so(pattern: str) -> None:
     [found] = found_by("bad-condition", asks(when({"matches": [var("size"), pattern]})))
     assert "look-around" in (found.hint or "")
+
+
+@pytest.mark.parametrize(
+    ("schema", "logic", "found"),
+    [
+        ({"type": "string", "maxLength": 20}, {">": [{"len": [var("k")]}, 20]}, ["/>/1"]),
+        ({"type": "string", "maxLength": 20}, {"<": [50, {"len": var("k")}]}, ["/</0"]),
+        ({"type": "array", "items": {}, "maxItems": 3}, {"==": [{"len": [var("k")]}, 4]}, ["/==/1"]),
+        ({"type": "string", "maxLength": 20}, {">": [{"len": [var("k")]}, 19]}, []),
+        ({"type": "string", "maxLength": 20}, {"<=": [{"len": [var("k")]}, 20]}, []),
+        ({"type": "string", "maxLength": 20}, {"!": [{">": [{"len": [var("k")]}, 20]}]}, []),
+        ({"type": "string"}, {">": [{"len": [var("k")]}, 2000]}, []),
+        ({"type": ["string", "array"], "maxLength": 20}, {">": [{"len": [var("k")]}, 30]}, []),
+    ],
+)
+def test_a_length_that_the_schema_of_the_key_does_not_allow_is_found(schema, logic, found) -> None:
+    document = machine({"a": {"purpose": "x", "transitions": [to("b", when(logic))]}}, {"k": schema})
+    assert [one.pointer for one in found_by("impossible-comparison", document)] == [LOGIC + place for place in found]

@@ -152,7 +152,7 @@ def _judge(value: object, court: Court) -> Judged:
     formed = form.examine(upgraded.document)
     found = [*upgraded.findings, *_written(formed.findings, upgraded)]
     judged = formed.document if court.loading else formed.meant
-    subject = Subject(Placed("", judged), court.file, court.template, court.token_budget, court.flow)
+    subject = Subject(Placed("", judged), court.file, court.template, court.token_budget, court.flow, formed.unread)
     document = formed.document if formed.sound else None
     found += _written(_stated(_found(subject, formed.sound, blocks=True), formed), upgraded)
     ignores = read_ignores(written)

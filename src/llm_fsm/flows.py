@@ -18,7 +18,7 @@ from llm_fsm.codes import step
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding, nearest
-from llm_fsm.lint.flows import Side, is_absolute, is_path, misfit
+from llm_fsm.lint.flows import Side, is_absolute, is_path, leads_out, misfit
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules import flow_mapping, flow_nesting, missing_flow, subflow_recursion
 from llm_fsm.loader import load_dict, load_text
@@ -181,7 +181,7 @@ class _Search:
                 f"register it with flows={{{flow!r}: …}}, or load this definition from its file",
             )
         path = posixpath.normpath(posixpath.join(posixpath.dirname(place.path), flow.replace("\\", "/")))
-        if path.startswith(".."):
+        if leads_out(path):
             raise _fault(
                 place,
                 state_id,

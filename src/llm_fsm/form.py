@@ -98,7 +98,7 @@ class Form(NamedTuple):
     """A document held against the schema. `document`: without unknown keys and optional nulls.
 
     `sound`: it fits, so that the models accept it. `meant`: the document with misspelt keys under the names that
-    were probably meant, where what stands there fits; `renamed` are their pointers in it.
+    were probably meant, where what stands there fits; `renamed` are their pointers in it, `unread` those of the others.
     """
 
     document: Mapping[str, Any]
@@ -106,11 +106,12 @@ class Form(NamedTuple):
     findings: tuple[Finding, ...]
     meant: Mapping[str, Any]
     renamed: tuple[str, ...] = ()
+    unread: frozenset[str] = frozenset()
 
 
 def examine(document: Mapping[str, Any]) -> Form:
     """Hold a document against the schema: every key and every type, all faults at once."""
-    walk = _Walk([], {}, {})
+    walk = _Walk([], {}, {}, set())
     known = walk.known(ROOT, document, "")
     faults: list[_Fault] = []
     _look(Part("object", shape=ROOT), known, (), faults)
@@ -118,9 +119,9 @@ def examine(document: Mapping[str, Any]) -> Form:
     meant, renamed = known, tuple[str, ...]()
     if walk.renames:
         above = {place for pointer in walk.renames for place in places_of(pointer.rpartition("/")[0])}
-        meant = _Walk([], {}, {}).known(ROOT, _renamed(document, "", walk.renames, above), "")
+        meant = _Walk([], {}, {}, set()).known(ROOT, _renamed(document, "", walk.renames, above), "")
         renamed = tuple(place.rpartition("/")[0] + step(name) for place, name in walk.renames.items())
-    return Form(known, not faults, (*walk.findings, *told), meant, renamed)
+    return Form(known, not faults, (*walk.findings, *told), meant, renamed, frozenset(walk.unread))
 
 
 def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[str]) -> Any:
@@ -135,18 +136,22 @@ def _renamed(value: Any, pointer: str, renames: Mapping[str, str], above: Set[st
 
 def _fits(part: Part, item: Any) -> bool:
     """True when a value could stand where this part of a document is expected."""
-    known = _Walk([], {}, {}).inner(part, item, "") if part.model else item
+    known = _Walk([], {}, {}, set()).inner(part, item, "") if part.model else item
     faults: list[_Fault] = []
     _look(part, known, (), faults)
     return not faults
 
 
 class _Walk(NamedTuple):
-    """One pass over a document beside the schema. `renames`: pointer of an unknown key to the key that was meant."""
+    """One pass over a document beside the schema. `renames`: pointer of an unknown key to the key that was meant.
+
+    `unread` are the pointers that keys would have whose names are misspelt and whose values do not fit.
+    """
 
     findings: list[Finding]
     misspelt: _Misspelt
     renames: dict[str, str]
+    unread: set[str]
 
     def known(self, shape: str, value: Any, pointer: str) -> Any:
         """The value without unknown keys, and without null for optional keys; unknown keys are noted."""
@@ -181,6 +186,8 @@ class _Walk(NamedTuple):
                 part = shape_of(shape).keys.get(meant)
                 if part is not None and _fits(part, present[name]):
                     self.renames[pointer + step(name)] = meant
+                else:
+                    self.unread.add(pointer + step(meant))
         message = f"unknown key {shown} in {_NOUNS[shape]}"
         self.findings.append(finding("unknown-key", message, pointer=pointer + step(name), hint=hint))
 

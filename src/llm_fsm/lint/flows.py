@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
@@ -19,6 +20,11 @@ def is_path(flow: str) -> bool:
 def is_absolute(flow: str) -> bool:
     """True for a path that does not begin at the file that names it."""
     return _ABSOLUTE.match(flow) is not None
+
+
+def leads_out(flow: str) -> bool:
+    """True for a relative path to what does not lie in the folder tree of the file that names it."""
+    return posixpath.normpath(flow.replace("\\", "/")).split("/")[0] == ".."
 
 
 def flow_paths(document: Mapping[str, Any] | None) -> Iterator[str]:

@@ -110,7 +110,8 @@ class Subject:
     """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
 
     `template` judges fixed replies. `token_budget`: what a state's prompt may take, if not 4,000 tokens.
-    `flow` reads the documents that subflows name; without it they are not looked at.
+    `flow` reads the documents that subflows name; without it they are not looked at. `unread` are the pointers of
+    keys that seem to be there under a misspelt name, with values that cannot be used.
     """
 
     root: Placed
@@ -118,6 +119,7 @@ class Subject:
     template: TemplateFault = template_fault
     token_budget: int | None = None
     flow: FlowReader | None = None
+    unread: frozenset[str] = frozenset()
 
     @cached_property
     def speller(self) -> Speller:

@@ -1,8 +1,8 @@
 """A computed value is compared with something that makes the outcome the same every time.
 
 Why it is bad:
-Lengths are never negative, `now` and `date` count seconds and no milliseconds, and are no texts, `lower` has no
-capitals: the condition does not test what it was written for.
+Lengths are never negative and go up to `maxLength` or `maxItems`, `now` and `date` count seconds and no
+milliseconds, and are no texts, `lower` has no capitals: the condition does not test what it was written for.
 
 Example:
     "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"], "transitions": [
@@ -30,6 +30,7 @@ from llm_fsm.lint.values import SET, TEXTS
 
 _COMPARING = frozenset({"==", "!=", "===", "!==", "<", "<=", ">", ">="})
 _COUNTING = {"len": "a length", "context_length": "a length", "count": "a count"}
+_LONGEST = {"string": "maxLength", "array": "maxItems"}
 _MILLISECONDS = 10**11
 """Seconds of the year 5138, and milliseconds of 1973."""
 
@@ -55,7 +56,7 @@ def _all_impossible(subject: Subject) -> tuple[Finding, ...]:
 
 
 def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
-    place, rule, operator, arguments, _ = part
+    place, rule, operator, arguments, positive = part
     if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
         yield from _literal_date(rule, arguments[0], place)
     if operator not in _COMPARING or len(arguments) != 2:
@@ -63,6 +64,8 @@ def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
     for here, there in ((0, 1), (1, 0)):
         computed = operation(arguments[here])
         why = None if computed is None else _odd(subject, operator, computed[0], arguments, here)
+        if why is None and computed is not None and positive:
+            why = _too_long(subject, operator, computed, arguments, here)
         if why is not None:
             yield RULE.finding(why[0], pointer=f"{place}/{operator}/{there}", hint=why[1])
 
@@ -94,6 +97,22 @@ def _odd(
     if computed == "lower" and capitals and operator in ("==", "===", "!=", "!=="):
         return f'"lower" has no capitals, and {shown} has', f"write {shown.lower()}"
     return None
+
+
+def _too_long(
+    subject: Subject, operator: str, computed: tuple[str, list[Any]], arguments: list[Any], here: int
+) -> tuple[str, str | None] | None:
+    """(message, hint) where a key would have to be longer than its schema allows."""
+    other, name = arguments[1 - here], variable(computed[1][0]) if len(computed[1]) == 1 else None
+    schema = None if computed[0] != "len" or name is None else reasoning(subject).schema(name)
+    word = _LONGEST.get(str((schema or {}).get("type")))
+    most = None if schema is None or word is None else schema.get(word)
+    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < 10**6 or not _is_number(other):
+        return None
+    lengths = sorted({0, most, *(number for number in _lengths(other) if number <= most)})
+    if any(_outcome(operator, number, other, here) for number in lengths):
+        return None
+    return f'"{word}" of {json.dumps(name)[:60]} is {most}: this never holds', f"compare with at most {most}"
 
 
 def _outcome(operator: str, number: int, other: Any, here: int) -> bool:

@@ -1,4 +1,4 @@
-"""The file that a subflow names is not there, is no definition, or is not named by a relative path.
+"""The file that a subflow names is not there, is no definition, or does not lie in the folder of its caller.
 
 Why it is bad:
 There is nothing to call. The machine cannot be made.
@@ -8,7 +8,8 @@ Example:
                "done": {"purpose": "Say goodbye"}}
 
 Fix:
-Correct the path: it is relative to the file that names it. A name without a slash and without `.json` is that of
+Correct the path: it is relative to the file that names it, and may not lead out of the folder of the file that a
+machine begins with. A name without a slash and without `.json` is that of
 a definition which the host registers.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.flows import is_absolute, is_path
+from llm_fsm.lint.flows import is_absolute, is_path, leads_out
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -34,7 +35,14 @@ def check(subject: Subject) -> Iterator[Finding]:
             yield RULE.finding(message, pointer=pointer, hint="name a file of the same folder tree")
         elif subject.flow is not None:
             place, document = subject.flow(flow, None)
-            if document is None:
+            if leads_out(flow):
+                yield RULE.finding(
+                    f"{quoted(flow)} leads out of the folder of this file: a machine that begins here cannot call it",
+                    pointer=pointer,
+                    hint="keep a machine's files in one folder tree, and begin with the one at its root",
+                    level="warning" if document is not None else None,
+                )
+            elif document is None:
                 yield RULE.finding(
                     f"there is no definition in {quoted(place)}",
                     pointer=pointer,
