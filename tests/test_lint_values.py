@@ -144,6 +144,8 @@ def test_global_transitions_may_test_the_current_state() -> None:
     ("logic", "place"),
     [
         ({"<": [{"len": [var("size")]}, 0]}, "/</1"),
+        ({"==": [var("day"), var("day")]}, "/==/1"),
+        ({">": [var("qty"), {"var": ["qty"]}]}, "/>/1"),
         ({">=": [{"len": [var("tags")]}, 0]}, "/>=/1"),
         ({"==": [{"context_length": "tags"}, -1]}, "/==/1"),
         ({"==": [{"count": [var("tags"), "a"]}, 1.5]}, "/==/1"),
@@ -192,6 +194,7 @@ def test_what_re2_lacks_is_said_so(pattern: str) -> None:
         ({"type": "string", "maxLength": 20}, {">": [{"len": [var("k")]}, 20]}, ["/>/1"]),
         ({"type": "string", "maxLength": 20}, {"<": [50, {"len": var("k")}]}, ["/</0"]),
         ({"type": "array", "items": {}, "maxItems": 3}, {"==": [{"len": [var("k")]}, 4]}, ["/==/1"]),
+        ({"type": "integer"}, {">": [{"len": [var("k")]}, 3]}, ["/>/1"]),
         ({"type": "string", "maxLength": 20}, {">": [{"len": [var("k")]}, 19]}, []),
         ({"type": "string", "maxLength": 20}, {"<=": [{"len": [var("k")]}, 20]}, []),
         ({"type": "string", "maxLength": 20}, {"!": [{">": [{"len": [var("k")]}, 20]}]}, []),

@@ -1,8 +1,9 @@
 """A computed value is compared with something that makes the outcome the same every time.
 
 Why it is bad:
-Lengths are never negative and go up to `maxLength` or `maxItems`, `now` and `date` count seconds and no
-milliseconds, and are no texts, `lower` has no capitals: the condition does not test what it was written for.
+Lengths are never negative and go up to `maxLength` or `maxItems`, numbers have none, `now` and `date` count seconds
+and no milliseconds, and are no texts, `lower` has no capitals, and a key is always like itself: the condition does not
+test what it was written for.
 
 Example:
     "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"], "transitions": [
@@ -61,6 +62,11 @@ def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
         yield from _literal_date(rule, arguments[0], place)
     if operator not in _COMPARING or len(arguments) != 2:
         return
+    name = variable(arguments[0])
+    if name is not None and operation(arguments[0]) == operation(arguments[1]):
+        message = f"both sides are {json.dumps(name)[:60]}: this tests nothing"
+        yield RULE.finding(message, pointer=f"{place}/{operator}/1", hint="compare with something else")
+        return
     for here, there in ((0, 1), (1, 0)):
         computed = operation(arguments[here])
         why = None if computed is None else _odd(subject, operator, computed[0], arguments, here)
@@ -102,10 +108,13 @@ def _odd(
 def _too_long(
     subject: Subject, operator: str, computed: tuple[str, list[Any]], arguments: list[Any], here: int
 ) -> tuple[str, str | None] | None:
-    """(message, hint) where a key would have to be longer than its schema allows."""
+    """(message, hint) where a key has no length, or would have to be longer than its schema allows."""
     other, name = arguments[1 - here], variable(computed[1][0]) if len(computed[1]) == 1 else None
     schema = None if computed[0] != "len" or name is None else reasoning(subject).schema(name)
-    word = _LONGEST.get(str((schema or {}).get("type")))
+    kind = str((schema or {}).get("type"))
+    if kind in ("integer", "number", "boolean"):
+        return f'{json.dumps(name)[:60]} is of type "{kind}", which has no length: this never holds', None
+    word = _LONGEST.get(kind)
     most = None if schema is None or word is None else schema.get(word)
     if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < 10**6 or not _is_number(other):
         return None
