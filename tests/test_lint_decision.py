@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
+from llm_fsm.lint.plain_texts import plain_text
 
 TIER = {"tier": {"type": "string", "enum": ["gold", "silver"]}}
 AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 130}}
@@ -397,3 +399,34 @@ def test_hints_guess_what_was_meant() -> None:
 def test_the_path_to_a_gap_is_shown() -> None:
     [finding] = found_by("decide-gap", choice(TIER, to("g", when(is_("tier", "gold")))))
     assert finding.path == ("a", "d")
+
+
+@pytest.mark.parametrize(
+    ("pattern", "text"),
+    [
+        ("^R-[0-9]{6}$", "R-000000"),
+        (r"^\d{2}\.\d{1,2}$", "00.0"),
+        ("[A-Z]+x?", "A"),
+        (r"^\w{3,}@b\-c$", "aaa@b-c"),
+        ("^(a|b)$", None),
+        ("^[^a]$", None),
+        ("^a{99}b{99}c{99}d{99}$", None),
+        ("^a.b$", None),
+    ],
+)
+def test_a_plain_text_is_found_for_a_simple_pattern(pattern: str, text: str | None) -> None:
+    assert plain_text(pattern) == text
+    assert text is None or re.fullmatch(pattern, text)
+
+
+def test_a_gap_is_shown_with_a_text_that_the_pattern_of_its_key_matches() -> None:
+    number = {"type": "string", "pattern": "^R-[0-9]{6}$"}
+    document = machine(
+        {
+            "ask": {"purpose": "Ask", "required_context_keys": ["n"], "transitions": [to("check", when(None, "n"))]},
+            "check": {"kind": "decide", "transitions": [to("good", when({"==": [{"var": "n"}, {"var": "known"}]}))]},
+        },
+        {"n": number, "known": {**number, "x-source": "host"}},
+    )
+    [found] = found_by("decide-gap", document)
+    assert '"n" is "R-000000"' in found.message

@@ -16,8 +16,8 @@ _REFUSAL = 16
 Domains = Callable[[str], ValueSet]
 """Every value that a key may have, null (which is: not set) among them."""
 
-Accepts = Callable[[str, Any], bool]
-"""Whether a key may hold a value; any may be null."""
+Draw = Callable[[str, ValueSet], list[Any]]
+"""A few of these values that a key may hold, plain ones first; null is not to be set."""
 
 
 class Effort:
@@ -109,10 +109,10 @@ def _bounded(cases: list[Case]) -> Cases | None:
     return tuple(cases) if len(cases) <= MAX_CASES else None
 
 
-def contexts(case: Case, accepts: Accepts, limit: int = 32) -> Iterator[dict[str, Any]]:
-    """Contexts drawn from a case, plain ones first, of values that `accepts`; dotted names as objects."""
+def contexts(case: Case, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]]:
+    """Contexts drawn from a case, plain ones first; dotted names as objects."""
     names = list(case.sets)
-    choices = [[value for value in case.sets[name].samples() if accepts(name, value)] for name in names]
+    choices = [draw(name, case.sets[name]) for name in names]
     for values in islice(product(*choices), limit):
         context: dict[str, Any] = {}
         for name, value in zip(names, values, strict=True):

@@ -18,6 +18,7 @@ from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.formulas import Tests
 from llm_fsm.lint.guards import SHARE, Guard, guard_of
 from llm_fsm.lint.offers import arriving
+from llm_fsm.lint.plain_texts import plain_text
 from llm_fsm.lint.schema_parts import answers
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
@@ -106,6 +107,16 @@ class Reasoning:
                 self._shapes[name] = None
         shape = self._shapes[name]
         return shape is not None and shape.fault(value) is None
+
+    def _drawn(self, name: str, values: ValueSet) -> list[Any]:
+        """A few of these values that a key may hold, one that its pattern matches where the usual ones do not."""
+        found = [value for value in values.samples() if self.accepts(name, value)]
+        if all(value is None for value in found):
+            pattern = (self.schema(name) or {}).get("pattern")
+            text = plain_text(pattern) if isinstance(pattern, str) else None
+            if text is not None and values.has(text) and self.accepts(name, text):
+                return [text, *found]
+        return found
 
     @cached_property
     def _compared(self) -> Mapping[str, set[str]]:
@@ -330,7 +341,7 @@ class Reasoning:
             context
             for case in cases
             if not any(name in SYSTEM_NAMES for name in case.sets)
-            for context in contexts(case, self.accepts)
+            for context in contexts(case, self._drawn)
         )
         for context in islice(drawn, _TRIED_CONTEXTS):
             if all(guard.test(context) for guard in kept) and not any(
