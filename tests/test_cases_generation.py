@@ -103,6 +103,20 @@ def test_the_counter_example_of_a_statement_is_played() -> None:
     assert "against /properties/2" not in cases
 
 
+def test_values_that_need_no_model_are_said_alone() -> None:
+    guests = {"type": "integer", "minimum": 1, "maximum": 20, "x-fast": True}
+    open_to_all = {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}
+    document = copy.deepcopy(SHOP)
+    document["context_schema"]["properties"]["guests"] = guests
+    document["states"]["hello"] |= {"required_context_keys": ["guests"], "transitions": [open_to_all]}
+    tests = made_of(document)
+    fast = [step for case in tests["cases"] for step in case["steps"] if step.get("say") == "9"]
+    assert any(step["expect"]["calls"] == 0 and step["expect"]["state"] == "hall" for step in fast)
+    slow = copy.deepcopy(document)
+    del slow["context_schema"]["properties"]["guests"]["x-fast"]
+    assert failures(tests, slow) > 0
+
+
 def test_they_are_the_same_each_time() -> None:
     assert made_of(SHOP) == made_of(SHOP)
 

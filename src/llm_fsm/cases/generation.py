@@ -182,7 +182,7 @@ def _skeleton(definition: Definition, plan: Plan, number: int) -> dict[str, Any]
 def _step(act: Act) -> dict[str, Any]:
     if act.kind == "answer":
         return {"answer": act.answer}
-    return {"wait": act.wait} if act.kind == "wait" else {"say": SAID}
+    return {"wait": act.wait} if act.kind == "wait" else {"say": act.said or SAID}
 
 
 async def _played(

@@ -26,7 +26,8 @@ _TRIED = 400
 class Act:
     """One thing that happens: a message and the move that the model tries, an answer, or seconds that pass.
 
-    `outputs`: the tasks that begin then, each with what it puts out. `garbled`: the model's reply is none.
+    `said`: the user's words, where they matter. `outputs`: the tasks that begin then, each with what it puts out.
+    `garbled`: the model's reply is none.
     """
 
     to: str | None = None
@@ -34,6 +35,7 @@ class Act:
     answer: Any = None
     wait: float | None = None
     kind: str = "say"
+    said: str = ""
     outputs: tuple[tuple[str, Any], ...] = ()
     garbled: bool = False
 

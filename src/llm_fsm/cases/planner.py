@@ -26,6 +26,7 @@ from llm_fsm.patterns import named
 
 _MOST_TRIALS = 60
 _MOST_SPOKEN = 16
+_MOST_SAID = 6
 _WORKING = ("task", "decide", "subflow")
 _SILENT = (299, 2, 598, 2, 898, 2)
 """Seconds after which a silence is looked at again: around the two reminders and the end."""
@@ -139,7 +140,20 @@ class Planner:
         for key, bounds in self._refused(state):
             acts = tuple(Act(update={key: value}) for value in bounds)
             yield Plan(name=f"{state}: {key} at its bounds", state=state, context={}, acts=acts)
+        yield from self._recognised(state)
         yield from self._repairs(state)
+
+    def _recognised(self, state: str) -> Iterator[Plan]:
+        """Values that are the whole message, of keys for which that may need no model."""
+        subject = self._known.subject
+        for _, key in subject.states[state].texts("required_context_keys"):
+            if ((subject.keys or {}).get(key) or {}).get("x-fast") is not True:
+                continue
+            rest = {name: value for name, value in self.journeys.full.items() if name != key}
+            for value, context in product(self.journeys.solver.values(key)[:_MOST_SAID], ({}, rest)):
+                said = ("yes" if value else "no") if isinstance(value, bool) else str(value)
+                act = Act(said=said, update={key: value})
+                yield Plan(name=f"{state}: {key} said alone", state=state, context=context, acts=(act,))
 
     def _turns(self, arc: Arc) -> list[int]:
         """How many messages come before, where a condition counts them."""
