@@ -332,6 +332,16 @@ def carried_values() -> Document:
     return _machine({**states, "s999": _END}, keys, properties=[{"never": "s999"}, {"eventually": "s999"}])
 
 
+def schema_references() -> Document:
+    """20 keys of one schema that refers to the next one eight times, and so on for 30 schemas."""
+    inner: Document = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(30)}
+    keys = {f"k{n}": {"$ref": "#/$defs/d0"} for n in range(20)}
+    start = {"purpose": "Ask", "transitions": [_to("end", _is("k0", "x")), _to("end", _is("k1", 1))]}
+    found = _machine({"start": start, "end": _END}, keys)
+    found["context_schema"]["$defs"] = {**inner, "d30": {"type": "string"}}
+    return found
+
+
 def words() -> Document:
     """1,000 states with long words in which keys are named."""
     keys = {f"key_{n}": {"type": "string", "description": f"What key {n} is"} for n in range(300)}
@@ -405,6 +415,7 @@ SHAPES: Mapping[str, Callable[[], Document]] = MappingProxyType(
             automatic_fan,
             statements,
             carried_values,
+            schema_references,
             words,
             work,
         )

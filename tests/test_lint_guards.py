@@ -13,6 +13,7 @@ from llm_fsm.conditions import test as holds_for
 from llm_fsm.lint.cases import ANY, Case, Effort, both, contexts
 from llm_fsm.lint.guards import guard_of
 from llm_fsm.lint.outcomes import split
+from llm_fsm.lint.schema_parts import unfolds
 from llm_fsm.lint.values import EVERYTHING, SET, UNSET, ValueSet, domain, points
 from llm_fsm.shapes import compile_shape
 
@@ -293,3 +294,17 @@ def test_a_part_of_the_effort_is_taken_from_the_whole_and_never_less_than_the_le
     assert whole.part(300, 10).left == 300
     assert whole.spend(750)
     assert whole.part(300, 10).left == 10
+
+
+@pytest.mark.parametrize(
+    ("definitions", "small"),
+    [
+        ({"a": {"type": "string"}, "b": {"items": {"$ref": "#/$defs/a"}}}, True),
+        ({"a": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/lost"}]}}, True),
+        ({f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(30)}, False),
+        ({f"d{n}": {"items": {"$ref": f"#/$defs/d{n + 1}"}} for n in range(5000)}, False),
+    ],
+)
+def test_definitions_that_unfold_without_end_are_not_reasoned_about(definitions: dict[str, Any], small: bool) -> None:
+    assert unfolds(definitions) is small
+    assert not domain({"$ref": "#/$defs/d0"}, definitions).empty

@@ -43,7 +43,10 @@ class _Plain(NamedTuple):
         if len(self.path) > MAX_DEPTH:
             raise self.fault("too-deep", f"lists and objects are nested deeper than {MAX_DEPTH} levels")
         if isinstance(value, Mapping):
-            return {self.key(name): self.at(name, item) for name, item in value.items()}
+            return {
+                self.key(name): item if item.__class__ is str and item.isascii() else self.at(name, item)
+                for name, item in value.items()
+            }
         if isinstance(value, list | tuple):
             return [
                 item if item.__class__ is str and item.isascii() else self.at(index, item)

@@ -26,13 +26,16 @@ def operation(rule: object) -> tuple[str, list[Any]] | None:
 
 def operators_in(rule: object) -> Iterator[str]:
     """Every operator of a rule."""
-    if isinstance(rule, list):
-        for item in rule:
-            if isinstance(item, _PARTED):
-                yield from operators_in(item)
-    elif (found := operation(rule)) is not None:
-        yield found[0]
-        yield from operators_in(found[1])
+    left = [rule]
+    while left:
+        part = left.pop()
+        if isinstance(part, list):
+            left += [item for item in reversed(part) if isinstance(item, _PARTED)]
+        elif isinstance(part, dict) and len(part) == 1:
+            [(operator, written)] = part.items()
+            yield operator
+            if isinstance(written, _PARTED):
+                left.append(written)
 
 
 def is_literal(rule: object) -> bool:

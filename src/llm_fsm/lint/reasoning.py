@@ -19,7 +19,7 @@ from llm_fsm.lint.formulas import Tests
 from llm_fsm.lint.guards import SHARE, Guard, guard_of
 from llm_fsm.lint.offers import arriving
 from llm_fsm.lint.plain_texts import plain_text
-from llm_fsm.lint.schema_parts import answers
+from llm_fsm.lint.schema_parts import answers, unfolds
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
@@ -59,10 +59,10 @@ class Reasoning:
 
     @cached_property
     def definitions(self) -> Mapping[str, Any]:
-        """What `#/$defs/…` in the schemas of keys refers to."""
+        """What `#/$defs/…` in the schemas of keys refers to; nothing where that is too much to reason about."""
         schema = self.subject.root.value.get("context_schema")
         found = schema.get("$defs") if isinstance(schema, dict) else None
-        return found if isinstance(found, dict) else {}
+        return found if isinstance(found, dict) and unfolds(found) else {}
 
     def schema(self, name: str) -> Mapping[str, Any] | None:
         """The schema of a key, or of the part of an object that a dotted name means; None if there is none."""

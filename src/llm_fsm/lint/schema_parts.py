@@ -11,6 +11,8 @@ from llm_fsm.lint.values import SET, ValueSet, domain, points
 from llm_fsm.shapes import ShapeError, compile_shape
 
 _ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")
+_MOST_PARTS = 100_000
+_DEEPEST = 300
 _SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED = ("properties", "$defs", "patternProperties")
 _DEPTH = 8
@@ -90,6 +92,30 @@ def _member(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
         members = found.get("properties") if isinstance(found, dict) else None
         found = members.get(name) if isinstance(members, dict) else None
     return found if isinstance(found, dict) else None
+
+
+def unfolds(definitions: Mapping[str, Any]) -> bool:
+    """True when definitions stay small with each `$ref` in them replaced by what it refers to."""
+    sizes: dict[str, int] = {}
+
+    def size(value: object, depth: int) -> int:
+        if not isinstance(value, list | dict):
+            return 0
+        if depth > _DEEPEST:
+            return _MOST_PARTS + 1
+        if isinstance(value, list):
+            return sum(size(item, depth + 1) for item in value)
+        found = 1 + sum(size(item, depth + 1) for item in value.values())
+        name = value.get("$ref")
+        if isinstance(name, str) and name.startswith("#/$defs/"):
+            name = name.removeprefix("#/$defs/")
+            if name not in sizes:
+                sizes[name] = 0  # what refers to itself counts once
+                sizes[name] = min(size(definitions.get(name), depth + 1), _MOST_PARTS + 1)
+            found += sizes[name]
+        return found
+
+    return size(definitions, 0) <= _MOST_PARTS
 
 
 def refusal(part: Part, value: object) -> str | None:

@@ -11,7 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, reduce
-from typing import Any, NamedTuple, TypeGuard
+from typing import Any, NamedTuple
 
 KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
 _SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}
@@ -46,7 +46,7 @@ def _common(first: Ranges, second: Ranges) -> Ranges:
         return first
     if len(first) == 1 and _covers(first, second):
         return second
-    if len(first) + len(second) > _MANY and _are_points(first) and _are_points(second):
+    if len(first) + len(second) > _MANY and isinstance(first, _Points) and isinstance(second, _Points):
         kept = second.members
         return _Points([part for part in first if part in kept])
     found: list[Range] = []
@@ -79,10 +79,6 @@ class _Points(tuple[Range, ...]):
     @cached_property
     def members(self) -> frozenset[Range]:
         return frozenset(self)
-
-
-def _are_points(ranges: Ranges) -> TypeGuard[_Points]:
-    return isinstance(ranges, _Points)
 
 
 def _holds(ranges: Ranges, position: Position) -> bool:
@@ -216,7 +212,7 @@ class ValueSet(NamedTuple):
     def minus(self, other: ValueSet) -> ValueSet:
         """The values that `other` lacks, which must not be `whole`."""
         texts = other.texts
-        if len(texts) < _MANY or not _are_points(self.texts) or not _are_points(texts):
+        if len(texts) < _MANY or not isinstance(self.texts, _Points) or not isinstance(texts, _Points):
             return self & ~other
         gone = texts.members
         left = self & (~other._replace(texts=()))
@@ -341,12 +337,16 @@ _TYPES: Mapping[str, ValueSet] = {
 }
 
 
-def domain(schema: object, definitions: Mapping[str, Any], depth: int = 0) -> ValueSet:
+def domain(schema: object, definitions: Mapping[str, Any]) -> ValueSet:
     """All values that a JSON Schema accepts, and perhaps more; `definitions` are those of `#/$defs/…`.
 
     Read are type, enum, const, the bounds of numbers, minLength and minItems from 1 on, anyOf, oneOf,
     allOf and $ref; other keywords can only narrow and are left out of account.
     """
+    return _domain(schema, definitions, 0, {})
+
+
+def _domain(schema: object, definitions: Mapping[str, Any], depth: int, known: dict[Any, ValueSet]) -> ValueSet:
     if schema is False:
         return NOTHING
     if not isinstance(schema, dict) or depth > 8:
@@ -363,13 +363,16 @@ def domain(schema: object, definitions: Mapping[str, Any], depth: int = 0) -> Va
     found &= _bounds(schema)
     reference = schema.get("$ref")
     if isinstance(reference, str) and reference.startswith("#/$defs/"):
-        found &= domain(definitions.get(reference[8:]), definitions, depth + 1)
+        mark = (reference[8:], depth)
+        if mark not in known:
+            known[mark] = _domain(definitions.get(mark[0]), definitions, depth + 1, known)
+        found &= known[mark]
     for choice in ("anyOf", "oneOf"):
         if isinstance(schema.get(choice), list) and schema[choice]:
-            parts = [domain(part, definitions, depth + 1) for part in schema[choice][:16]]
+            parts = [_domain(part, definitions, depth + 1, known) for part in schema[choice][:16]]
             found &= EVERYTHING if len(schema[choice]) > 16 else reduce(ValueSet.__or__, parts)
     for part in schema["allOf"][:16] if isinstance(schema.get("allOf"), list) else ():
-        found &= domain(part, definitions, depth + 1)
+        found &= _domain(part, definitions, depth + 1, known)
     return found
 
 
