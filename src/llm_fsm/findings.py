@@ -88,8 +88,12 @@ def nearest(word: str, candidates: Iterable[str]) -> str | None:
     best: str | None = None
     best_score = (_CUTOFF, 0.0)
     for candidate in candidates:
-        loose.set_seq1(candidate.casefold())
-        if loose.real_quick_ratio() < best_score[0] or loose.quick_ratio() < best_score[0]:
+        bare = candidate.casefold()
+        length = len(bare) + len(folded)
+        if length and 2.0 * min(len(bare), len(folded)) / length < best_score[0]:
+            continue  # at most so much of them can be alike
+        loose.set_seq1(bare)
+        if loose.quick_ratio() < best_score[0]:
             continue
         exact.set_seq1(candidate)
         score = (loose.ratio(), exact.ratio())

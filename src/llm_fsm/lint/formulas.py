@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm.conditions import Rule, compile_rule, test
 from llm_fsm.lint.cases import ANY, Case, Cases, Domains, Effort, both, either
-from llm_fsm.lint.outcomes import is_literal, operation, operators_in, placed, split
+from llm_fsm.lint.outcomes import Tried, is_literal, operation, operators_in, placed, split
 from llm_fsm.lint.values import EVERYTHING, ValueSet, points
 from llm_fsm.nodes import Node
 
@@ -103,6 +103,7 @@ class Tests:
         """Rules as text, and the formulas that they became."""
         self.by_form: dict[tuple[str, bool, ValueSet], Test] = {}
         """Comparisons as text without the key's name, whether that is dotted, and the key's domain, to such a test."""
+        self.tried: Tried = {}
 
 
 TRUE = Junction(True, ())
@@ -197,7 +198,7 @@ class Reader(NamedTuple):
         finite = values.finite(_FINITE)
         if finite is not None:
             return _tried(compiled, name, finite)
-        yes, no = split(rule, compiled, name, values)
+        yes, no = split(rule, compiled, name, values, self.tests.tried)
         certain = (yes & no).empty
         return Test(None if certain else text, name, yes, no, breaks=not operators <= _SAFE)
 

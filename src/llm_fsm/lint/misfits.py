@@ -39,15 +39,17 @@ def _all_misfits(subject: Subject) -> Mapping[str, Misfit]:
     if subject.keys is None:
         return {}
     known = reasoning(subject)
+    folded: dict[str, frozenset[str]] = {}
     found: dict[str, Misfit] = {}
     for comparison in comparisons(subject):
-        misfit = _misfit(known, comparison)
+        misfit = _misfit(known, comparison, folded)
         if misfit is not None:
             found.setdefault(comparison.at, misfit)
     return found
 
 
-def _misfit(known: Reasoning, comparison: Comparison) -> Misfit | None:
+def _misfit(known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]]) -> Misfit | None:
+    """What is odd about a comparison; `folded` keeps the listed texts of each key, without letter case."""
     schema = known.schema(comparison.key)
     literal = comparison.literal
     if schema is None or literal is None:
@@ -64,11 +66,10 @@ def _misfit(known: Reasoning, comparison: Comparison) -> Misfit | None:
         return Misfit("type", comparison, listed, harmless and comparison.operator not in ("in", "contains"))
     if not listed or comparison.ordering:
         return None
-    if isinstance(literal, str) and any(
-        isinstance(value, str) and value.casefold() == literal.casefold() for value in listed
-    ):
-        return Misfit("case", comparison, listed)
-    return Misfit("value", comparison, listed)
+    if comparison.key not in folded:
+        folded[comparison.key] = frozenset(value.casefold() for value in listed if isinstance(value, str))
+    other_case = isinstance(literal, str) and literal.casefold() in folded[comparison.key]
+    return Misfit("case" if other_case else "value", comparison, listed)
 
 
 def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]) -> str | None:

@@ -61,12 +61,24 @@ def placed(name: str, value: object) -> dict[str, Any]:
 _TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
 
 
-def split(rule: Any, compiled: Rule, name: str, values: ValueSet) -> tuple[ValueSet, ValueSet]:
-    """Of the values that a key may have, those with which a test of it may hold, and may fail."""
+Tried = dict[tuple[str, int, float], frozenset[str]]
+"""What is common to comparisons with a number, to the names of the other values with which they hold."""
+
+
+def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) -> tuple[ValueSet, ValueSet]:
+    """Of the values that a key may have, those with which a test of it may hold, and may fail.
+
+    `known` is filled with what was found by trying.
+    """
     numbers, texts, whole = _shape(rule, name)
-    tried = _shortened(rule, name) or compiled
-    yes = {kind for kind, value in _TRIED.items() if test(tried, placed(name, value)).holds}
-    no = set(_TRIED) - yes
+    mark = _common_mark(rule, name)
+    found = None if mark is None else known.get(mark)
+    if found is None:
+        tried = _shortened(rule, name) or compiled
+        found = frozenset(kind for kind, value in _TRIED.items() if test(tried, placed(name, value)).holds)
+        if mark is not None:
+            known[mark] = found
+    yes, no = set(found), set(_TRIED) - found
     if "." in name:  # the object it stands in may hold null, for which a default does not stand in
         yes, no = yes | {"null"}, no | {"null"}
     wide = frozenset({"list", "object"})
@@ -82,6 +94,23 @@ def split(rule: Any, compiled: Rule, name: str, values: ValueSet) -> tuple[Value
         numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts
     )
     return may, values.minus(surely) & ValueSet(no_kinds, every.numbers, every.texts)
+
+
+def stand_in(number: float) -> float:
+    """The number that stands for this one beside null, truth values and lists: these count as 0, 1 or no number."""
+    return number if number in (0, 1) else -1 if number < 0 else 2 if number > 1 else 0.5
+
+
+def _common_mark(rule: Any, name: str) -> tuple[str, int, float] | None:
+    """What decides how a comparison of a key with a number comes out for the values tried."""
+    found = operation(rule)
+    if found is None or found[0] not in _COMPARED or len(found[1]) != 2 or "." in name:
+        return None
+    for here in (0, 1):
+        literal = found[1][1 - here]
+        if found[1][here] == {"var": name} and isinstance(literal, int | float) and not isinstance(literal, bool):
+            return found[0], here, stand_in(literal)
+    return None
 
 
 def _shortened(rule: Any, name: str) -> Rule | None:

@@ -39,7 +39,7 @@ class Speller:
 
     def hint(self, name: str, candidates: Iterable[str], what: str) -> str | None:
         """`did you mean "greet"?`, or which `what` there are; None once a hopeless file had its share."""
-        if self._spent():
+        if self.spent:
             return None
         names = sorted(candidates) if isinstance(candidates, frozenset) else list(candidates)
         meant = self.meant(name, names)
@@ -52,13 +52,15 @@ class Speller:
 
     def meant(self, name: str, names: Sequence[str]) -> str | None:
         """The one of these names that an unknown one was probably meant to be; None once the file had its share."""
-        if self._spent():
+        if self.spent:
             return None
         self.left -= 1
         self.comparisons -= len(names)
         return nearest(name, names)
 
-    def _spent(self) -> bool:
+    @property
+    def spent(self) -> bool:
+        """True once the file had its share."""
         return self.left <= 0 or self.comparisons <= 0
 
 
@@ -106,8 +108,9 @@ class Slips:
 
 
 def _gaps(name: str) -> list[str]:
-    """A name, and all that is left of it when one character is taken out."""
-    return [name, *[name[:at] + name[at + 1 :] for at in range(min(len(name), _SHOWN_CHARS))]]
+    """A name, and all that is left of it when one character is taken out; digits stay, for no slip concerns them."""
+    places = range(min(len(name), _SHOWN_CHARS))
+    return [name, *[name[:at] + name[at + 1 :] for at in places if not name[at].isdigit()]]
 
 
 def slip(name: str, known: str) -> bool:

@@ -149,7 +149,7 @@ def _whole(ranges: Ranges) -> Ranges:
         least, most = _whole_ends(part)
         if least is None or most is None or least <= most:
             found.append((None if least is None else (least, 0), None if most is None else (most, 0)))
-    return _united(found)
+    return _united(found) if len(found) > 1 else tuple(found)
 
 
 class ValueSet(NamedTuple):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import step
@@ -77,15 +78,16 @@ def _every_text(subject: Subject) -> tuple[Text, ...]:
 
 def _joined(subject: Subject) -> str:
     found: list[str] = []
-    left: list[tuple[Any, int]] = [(subject.root.value, 0)]
-    while left:
-        value, depth = left.pop()
-        if isinstance(value, str):
-            found.append(value)
-        elif isinstance(value, dict | list) and depth < _DEPTH:
-            if isinstance(value, dict):
-                found.extend(value)
-            left.extend((item, depth + 1) for item in (value.values() if isinstance(value, dict) else value))
+    level: list[Any] = [subject.root.value]
+    for _ in range(_DEPTH + 1):
+        found += [value for value in level if isinstance(value, str)]
+        objects = [value for value in level if isinstance(value, dict)]
+        for keys in objects:
+            found += keys
+        lists = [value for value in level if isinstance(value, list)]
+        level = list(chain(*map(dict.values, objects), *lists))
+        if not level:
+            break
     return "\n".join(found)
 
 

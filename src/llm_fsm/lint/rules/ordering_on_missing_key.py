@@ -23,7 +23,7 @@ from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.flow import Flow, flow
 from llm_fsm.lint.offers import taken
-from llm_fsm.lint.outcomes import operation, variable
+from llm_fsm.lint.outcomes import operation, stand_in, variable
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Arc, Subject
@@ -54,7 +54,9 @@ def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bo
     found = operation(comparison.rule)
     if comparison.positive is None or found is None or any(_has_default(side) for side in found[1]):
         return False
-    mark = (comparison.operator, variable(found[1][0]) is not None, repr(comparison.literal))
+    literal = comparison.literal
+    number = isinstance(literal, int | float) and not isinstance(literal, bool)
+    mark = (comparison.operator, variable(found[1][0]) is not None, repr(stand_in(literal) if number else literal))
     if mark not in passed:
         passed[mark] = test(compile_rule(comparison.rule), {}).holds
     return passed[mark] is comparison.positive

@@ -29,6 +29,14 @@ _DEFAULTS = (("auto", False), ("return", False), ("priority", 100))
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare the transitions of each state; what is left away counts as its default."""
+    yield from subject.once(_found)
+
+
+def _found(subject: Subject) -> tuple[Finding, ...]:
+    return tuple(_compared(subject))
+
+
+def _compared(subject: Subject) -> Iterator[Finding]:
     seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
     for owner, transition in subject.transitions():
         target = transition.value.get("target_state")

@@ -37,7 +37,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         for key, schema in keys.items()
         if key not in used and subject.source_of(key) != "host" and schema.get("x-secret") is not True
     ]
-    words = " ".join(text for _, text in texts(subject)).casefold() if unused else ""
+    words = " ".join(dict.fromkeys(text for _, text in texts(subject))).casefold() if unused else ""
     for key in unused:
         title = keys[key].get("title")
         names = [key, key.replace("_", " "), *([title] if isinstance(title, str) else [])]

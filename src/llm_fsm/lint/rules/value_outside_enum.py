@@ -101,8 +101,9 @@ def _compared(reply: str) -> Iterator[tuple[str, str]]:
 
 def _hint(speller: Speller, misfit: Misfit) -> str:
     literal = misfit.comparison.literal
-    texts = [value for value in misfit.values if isinstance(value, str)]
-    meant = speller.meant(literal, texts) if isinstance(literal, str) else None
+    meant = None
+    if isinstance(literal, str) and not speller.spent:
+        meant = speller.meant(literal, [value for value in misfit.values if isinstance(value, str)])
     if meant is not None:
         return f"did you mean {quoted(meant)}?"
     listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in misfit.values[:8])
