@@ -82,16 +82,24 @@ class Flow:
         return found
 
     @cached_property
-    def outputs(self) -> Mapping[str, list[tuple[str, str]]]:
-        """Key to the (state, pointer) whose answer, called machine or tool sets it."""
-        found: dict[str, list[tuple[str, str]]] = {}
-        tools = {tool.name: tool for tool in self.subject.root.members("tools")}
+    def outputs(self) -> Mapping[str, frozenset[str]]:
+        """Key to the states whose answer, called machine or tool sets it."""
+        found: dict[str, set[str]] = {}
+        for name, keys in self.written.items():
+            for key in keys:
+                found.setdefault(key, set()).add(name)
+        return {key: frozenset(states) for key, states in found.items()}
+
+    @cached_property
+    def written(self) -> Mapping[str, Sequence[str]]:
+        """State to the keys that its answer, the machine that it calls and its tools set."""
+        tools = {tool.name: _keys_of(tool) for tool in self.subject.root.members("tools")}
+        found: dict[str, Sequence[str]] = {}
         for name, state in self.subject.states.items():
-            for key, pointer in mapped(state):
-                found.setdefault(key, []).append((name, pointer))
+            keys = _keys_of(state)
             for _, tool in state.texts("tools"):
-                for key, pointer in mapped(tools[tool]) if tool in tools else ():
-                    found.setdefault(key, []).append((name, pointer))
+                keys |= tools.get(tool, {})
+            found[name] = tuple(keys)
         return found
 
     @cached_property
@@ -127,8 +135,8 @@ class Flow:
 
     def setters(self, key: str) -> frozenset[str]:
         """The states that ask for a key or set it, as far as the file says."""
-        places = [*self.collected.get(key, ()), *self.outputs.get(key, ())]
-        return frozenset(state for state, _ in places) | self.named.get(key, frozenset())
+        collecting = frozenset(state for state, _ in self.collected.get(key, ()))
+        return collecting | self.outputs.get(key, frozenset()) | self.named.get(key, frozenset())
 
     def may_be_set(self, key: str, state: str) -> bool:
         """Whether some path enters a state after a state that asks for the key, tests it or sets it."""
@@ -353,6 +361,11 @@ def mapped(placed: Placed) -> Iterator[tuple[str, str]]:
     mapping = placed.value.get("output")
     for key in mapping if isinstance(mapping, dict) else ():
         yield key, f"{placed.pointer}/output{step(key)}"
+
+
+def _keys_of(placed: Placed) -> dict[str, None]:
+    """The keys that an `output` mapping sets, in their order."""
+    return dict.fromkeys(key for key, _ in mapped(placed))
 
 
 def _words(state: Placed) -> Iterator[str]:

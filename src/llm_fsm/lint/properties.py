@@ -205,7 +205,7 @@ class Paths:
     def _setting(self, key: str) -> set[str]:
         """The states that collect a key or set it by an output."""
         found = {state for state, _ in self.ways.collected.get(key, ())}
-        return found | {state for state, _ in self.ways.outputs.get(key, ())}
+        return found | self.ways.outputs.get(key, frozenset())
 
     # -- eventually and always
 

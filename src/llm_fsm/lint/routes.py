@@ -322,20 +322,11 @@ class Routes:
             kind = subject.kind_of(state)
             if kind in ("wait", "converse", "task") and not placed.value.get("execute"):
                 changed = told if kind == "converse" else 0
-                for key in self._written.get(state, ()):
+                for key in self.ways.written.get(state, ()):
                     changed |= parts.get(key, 0)
                 found[state] = steady & ~changed
             else:
                 found[state] = steady if kind == "decide" else 0
-        return found
-
-    @cached_property
-    def _written(self) -> Mapping[str, list[str]]:
-        """State to the keys that its output and its tools set."""
-        found: dict[str, list[str]] = {}
-        for key, setters in self.ways.outputs.items():
-            for state, _ in setters:
-                found.setdefault(state, []).append(key)
         return found
 
 

@@ -54,8 +54,8 @@ def _produced(ways: Flow, arc: Arc) -> Iterator[tuple[str, str]]:
 
 
 def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding | None:
-    producers = {state for state, _ in ways.outputs.get(key, ())}
-    if not producers & ways.subject.reached:
+    producers = ways.outputs.get(key, frozenset())
+    if producers.isdisjoint(ways.subject.reached):
         return RULE.finding(
             f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can never be taken",
             pointer=arc.placed.pointer,
