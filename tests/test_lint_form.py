@@ -31,6 +31,15 @@ def condition(logic: Any) -> Document:
     return machine({"a": {"transitions": [to("b", {"logic": logic})]}})
 
 
+FANNED = {"$ref": "#/$defs/d0"}
+
+
+def referring(length: int) -> Document:
+    """Definitions each of which refers to the next one eight times."""
+    found: Document = {f"d{n}": {"anyOf": [{"$ref": f"#/$defs/d{n + 1}"}] * 8} for n in range(length)}
+    return {**found, f"d{length}": {"type": "string"}}
+
+
 LOGIC = "/states/a/transitions/0/conditions/0/logic"
 PROPERTIES = "/context_schema/properties"
 
@@ -47,6 +56,12 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ("bad-context-schema", keys({"n": {"type": "interger"}}), [("error", PROPERTIES + "/n/type")]),
     ("bad-context-schema", keys({"n": {"minLength": "x"}}), [("error", PROPERTIES + "/n/minLength")]),
     ("bad-context-schema", keys({"n": {}}, required=3), [("error", "/context_schema/required")]),
+    ("bad-context-schema", keys({"n": FANNED}, **{"$defs": referring(30)}), [("error", PROPERTIES + "/n")]),
+    (
+        "bad-answer-schema",
+        one(kind="wait", answer_schema={**FANNED, "$defs": referring(30)}),
+        [("error", A + "/answer_schema")],
+    ),
     ("bad-template", one(reply="{{ x"), [("error", A + "/reply")]),
     ("bad-template", one(reply=["{% if x %}", "y"]), [("error", A + "/reply")]),
     (
@@ -121,6 +136,8 @@ GOOD: list[tuple[str, Document]] = [
     ("mismatched-id", one(id="")),
     ("bad-tool", {**one(), "tools": {"t": {"registered": "f"}, "u": {"mcp": "m", "tool": "u"}}}),
     ("bad-context-schema", keys({"n": {"$ref": "#/$defs/s"}}, **{"$defs": {"s": {"type": "string"}}})),
+    ("bad-context-schema", keys({"n": FANNED}, **{"$defs": referring(4)})),
+    ("bad-answer-schema", one(kind="wait", answer_schema={**FANNED, "$defs": referring(4)})),
     ("bad-template", one(reply="{{ '}}' }} {# {{ #}{% raw %}{{{% endraw %}")),
     ("bad-answer-schema", one(kind="wait", answer_schema={"type": ["string", "null"]})),
     ("confusable-ids", machine({"ask": {}, "task": {}, "ask2": {}}, {"ask": {}, "naïve": {}})),

@@ -6,10 +6,19 @@ document: nothing is ever fetched.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
+
+_MOST_WORK = 100_000
+_DEEPEST = 300
+_NOT_APPLIED = frozenset(("$defs", "definitions", "enum", "const", "default", "examples"))
+_CODED = re.compile("%([0-7][0-9A-Fa-f])")
+
+TOO_MUCH_WORK = f'following each "$ref" gives more than {_MOST_WORK:,} schemas, or more than {_DEEPEST} levels of them'
+"""Why a schema is refused with which checking one value could take for ever."""
 
 
 class ShapeError(ValueError):
@@ -61,4 +70,54 @@ def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = No
         raise ShapeError(str(error.message), pointer) from error
     except (ValueError, engine.ReferencingError) as error:
         raise ShapeError(str(error)) from error
+    if _Work(document, {}).of(document) > _MOST_WORK:
+        raise ShapeError(TOO_MUCH_WORK)
     return Shape(schema, validator)
+
+
+class _Work(NamedTuple):
+    """How many schemas may be tried on one value; what a schema says of several properties is said of several values.
+
+    `known`: what was found for references. A schema that comes back to itself counts once: each round is on a part
+    of the value.
+    """
+
+    document: Mapping[str, Any]
+    known: dict[str, int]
+
+    def of(self, schema: object, depth: int = 0) -> int:
+        if isinstance(schema, list):
+            return sum(self.of(item, depth + 1) for item in schema)
+        if not isinstance(schema, dict):
+            return 0
+        if depth > _DEEPEST:
+            return _MOST_WORK + 1
+        found = 1
+        for word, inner in schema.items():
+            if word == "$ref" and isinstance(inner, str):
+                found += self._referred(inner, depth + 1)
+            elif word == "properties" and isinstance(inner, dict):
+                found += max((self.of(item, depth + 1) for item in inner.values()), default=0)
+            elif word not in _NOT_APPLIED:
+                found += self.of(inner, depth + 1)
+        return found
+
+    def _referred(self, reference: str, depth: int) -> int:
+        if not reference.startswith("#/"):
+            return 0
+        if reference not in self.known:
+            self.known[reference] = 0
+            self.known[reference] = min(self.of(self._target(reference), depth), _MOST_WORK + 1)
+        return self.known[reference]
+
+    def _target(self, reference: str) -> object:
+        """What stands where a reference points to; None where that is counted from another place than the document."""
+        found: Any = self.document
+        for step in _CODED.sub(lambda coded: chr(int(coded[1], 16)), reference).split("/")[1:]:
+            key = step.replace("~1", "/").replace("~0", "~")
+            if isinstance(found, dict):
+                found = found.get(key)
+            else:
+                listed = isinstance(found, list) and key.isdecimal() and int(key) < len(found)
+                found = found[int(key)] if listed else None
+        return found

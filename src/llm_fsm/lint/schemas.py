@@ -8,7 +8,7 @@ from typing import Any
 
 from llm_fsm.codes import value_at
 from llm_fsm.findings import nearest
-from llm_fsm.shapes import ShapeError, compile_shape
+from llm_fsm.shapes import TOO_MUCH_WORK, ShapeError, compile_shape
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 
@@ -26,7 +26,9 @@ def schema_faults(
         compile_shape(schema, defs if isinstance(defs, dict) else None)
     except ShapeError as error:
         message, hint = f"not a JSON Schema: {_short(error.reason)}", None
-        if error.pointer.endswith("/type"):
+        if error.reason == TOO_MUCH_WORK:
+            message, hint = f"checking a value might not end: {error.reason}", "refer to a schema fewer times"
+        elif error.pointer.endswith("/type"):
             value = value_at(schema, error.pointer)
             message = f"not a JSON Schema: {json.dumps(value)[:80]} is no type"
             meant = nearest(value, _TYPES) if isinstance(value, str) else None

@@ -1,7 +1,8 @@
 """The `answer_schema` of a state is not a JSON Schema.
 
 Why it is bad:
-No answer can be checked against it, so the wait could never be ended.
+No answer can be checked against it, so the wait could never be ended. The same goes for schemas that refer to each
+other so many times that checking one answer might not end.
 
 Example:
     "states": {"hello": {"kind": "wait", "timeout": 60, "answer_schema": {"type": "bool"},

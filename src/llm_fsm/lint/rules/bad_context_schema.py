@@ -1,7 +1,8 @@
 """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
 
 Why it is bad:
-No value can be checked against it, so the machine cannot be started.
+No value can be checked against it, so the machine cannot be started. The same goes for schemas that refer to each
+other so many times that checking one value might not end.
 
 Example:
     "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
