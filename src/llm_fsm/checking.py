@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import gc
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from llm_fsm import form, places, source
@@ -186,15 +187,23 @@ def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]
             yield found
 
 
+class _Places(dict[str, Place]):
+    """Names or pointers to where they stand, looked up at the first need: paths of states may be long and many."""
+
+    def __init__(self, find: Callable[[str], Place]) -> None:
+        self.find = find
+
+    def __missing__(self, name: str) -> Place:
+        place = self[name] = self.find(name)
+        return place
+
+
 def _written(findings: Iterable[Finding], upgraded: Upgraded) -> list[Finding]:
     """Findings about today's form, with the pointers of the document as written."""
     written = []
-    states: dict[str, Place] = {}
+    states = _Places(lambda name: Place(upgraded.origin("/states" + step(name))))
     for found in findings:
         pointer = upgraded.origin(found.pointer)
-        for name in found.path:
-            if name not in states:
-                states[name] = Place(upgraded.origin("/states" + step(name)))
         where = tuple(map(states.__getitem__, found.path))
         same = pointer == found.pointer and not where
         written.append(found if same else changed(found, pointer=pointer, where=where))
@@ -211,13 +220,10 @@ def _duplicate(found: source.Duplicate) -> Finding:
 
 def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file: str | None) -> Iterator[Finding]:
     """Findings with their lines and columns."""
-    known: dict[Place, Place] = {}
+    known = _Places(lambda pointer: Place(pointer, *text.position(pointer, at_key=True)))
     for found in findings:
         line, column = text.position(found.pointer, at_key=BY_NAME[found.name].at_key)
-        for place in found.where:
-            if place not in known:
-                known[place] = Place(place.pointer, *text.position(place.pointer, at_key=True))
-        where = tuple(map(known.__getitem__, found.where))
+        where = tuple(map(known.__getitem__, map(attrgetter("pointer"), found.where))) if found.where else ()
         yield changed(found, file=file, line=line, column=column, where=where)
 
 

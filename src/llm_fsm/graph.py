@@ -84,6 +84,26 @@ def path_in(tree: Mapping[str, str | None], goal: str) -> tuple[str, ...]:
     return tuple(reversed(path))
 
 
+class Paths:
+    """The paths of a search tree from its root; one that was asked for is the beginning of those that go on from it."""
+
+    def __init__(self, tree: Mapping[str, str | None]) -> None:
+        self.tree = tree
+        self.known: dict[str, tuple[str, ...]] = {}
+
+    def to(self, goal: str) -> tuple[str, ...]:
+        """The path to a node; () for a node that is not in the tree."""
+        rest: list[str] = []
+        node: str | None = goal if goal in self.tree else None
+        while node is not None and node not in self.known:
+            rest.append(node)
+            node = self.tree[node]
+        path = (*(() if node is None else self.known[node]), *reversed(rest))
+        if path:
+            self.known[goal] = path
+        return path
+
+
 def shortest_round(graph: Graph, node: str) -> tuple[str, ...]:
     """A path of fewest edges, at least one, from a node back to it; () when there is none."""
     before: dict[str, str | None] = {node: None}

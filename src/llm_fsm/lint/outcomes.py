@@ -40,7 +40,7 @@ def operators_in(rule: object) -> Iterator[str]:
 
 def is_literal(rule: object) -> bool:
     """True when no operator is in it."""
-    return next(operators_in(rule), None) is None
+    return not isinstance(rule, _PARTED) or next(operators_in(rule), None) is None
 
 
 def variable(rule: object) -> str | None:

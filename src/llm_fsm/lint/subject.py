@@ -16,7 +16,7 @@ from typing import Any, NamedTuple, TypeVar
 from llm_fsm.codes import step, steps
 from llm_fsm.conditions import ConditionError, Rule, compile_rule
 from llm_fsm.findings import nearest
-from llm_fsm.graph import path_in, reachable, search_tree
+from llm_fsm.graph import Paths, reachable, search_tree
 from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.spelling import Speller
 from llm_fsm.names import KEY_PATTERN
@@ -53,11 +53,11 @@ class Placed(NamedTuple):
         return steps(self.pointer)[-1]
 
     def items(self, key: str) -> Iterator[Placed]:
-        """The objects in the list that stands at `key`."""
+        """The objects in the list that stands at `key`, a name of the format, which needs no escaping."""
         inner = self.value.get(key)
         if not inner or not isinstance(inner, list):
             return iter(())
-        place = f"{self.pointer}{step(key)}/"
+        place = f"{self.pointer}/{key}/"
         return iter([Placed(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, dict)])
 
     def members(self, key: str) -> Iterator[Placed]:
@@ -68,11 +68,11 @@ class Placed(NamedTuple):
                 yield Placed(self.pointer + step(key) + step(name), item)
 
     def texts(self, key: str) -> Iterator[tuple[str, str]]:
-        """(pointer, text) of the texts in the list at `key`."""
+        """(pointer, text) of the texts in the list at `key`, a name of the format, which needs no escaping."""
         inner = self.value.get(key)
         if not inner or not isinstance(inner, list):
             return iter(())
-        place = f"{self.pointer}{step(key)}/"
+        place = f"{self.pointer}/{key}/"
         return iter([(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, str)])
 
     def text(self, key: str) -> str:
@@ -269,7 +269,11 @@ class Subject:
 
     def path_to(self, state: str) -> tuple[str, ...]:
         """A shortest path from the initial state; () for a state that is not reached, or without an initial one."""
-        return path_in(self._tree, state)
+        return self._paths.to(state)
+
+    @cached_property
+    def _paths(self) -> Paths:
+        return Paths(self._tree)
 
     @cached_property
     def _rank(self) -> Mapping[str, int]:
