@@ -10,7 +10,7 @@ from __future__ import annotations
 import gc
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from functools import partial
 from operator import attrgetter
@@ -155,16 +155,17 @@ def _judge(value: object, court: Court) -> Judged:
     judged = formed.document if court.loading else formed.meant
     subject = Subject(Placed("", judged), court.file, court.template, court.token_budget, court.flow, formed.unread)
     document = formed.document if formed.sound else None
-    found += _written(_stated(_found(subject, formed.sound, blocks=True), formed), upgraded)
     ignores = read_ignores(written)
-    if court.loading and not any(blocking(one) for one in found):
-        return Judged(document, ignores.kept(found))
-    if court.loading and formed.renamed:
-        whole = _judge(value, court._replace(loading=False))  # what stands under misspelt keys is told as for `check`
-        if any(map(blocking, whole.findings)):
-            return whole
-    found += _written(_stated(_found(subject, formed.sound, blocks=False), formed), upgraded)
-    return Judged(document, [*ignores.kept(found), *ignores.remarks(found)])
+    with closing(subject):
+        found += _written(_stated(_found(subject, formed.sound, blocks=True), formed), upgraded)
+        if court.loading and not any(blocking(one) for one in found):
+            return Judged(document, ignores.kept(found))
+        if court.loading and formed.renamed:
+            whole = _judge(value, court._replace(loading=False))  # what stands under misspelt keys is told too
+            if any(map(blocking, whole.findings)):
+                return whole
+        found += _written(_stated(_found(subject, formed.sound, blocks=False), formed), upgraded)
+        return Judged(document, [*ignores.kept(found), *ignores.remarks(found)])
 
 
 def blocking(found: Finding) -> bool:

@@ -137,6 +137,11 @@ class Subject:
         made: T = self._made[make]
         return made
 
+    def close(self) -> None:
+        """Let go of what refers to this subject again, which would otherwise be left to the garbage collector."""
+        for name in ("_made", "arcs_from"):
+            self.__dict__.pop(name, None)
+
     @cached_property
     def states(self) -> Mapping[str, Placed]:
         """State id to state object, in order of the file."""
