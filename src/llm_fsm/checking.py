@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from llm_fsm import form, places, source
-from llm_fsm.codes import finding, places_of, step, steps
+from llm_fsm.codes import finding, step, steps
 from llm_fsm.copies import changed
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding, Place
@@ -182,10 +182,19 @@ def _found(subject: Subject, sound: bool, *, blocks: bool) -> Iterator[Finding]:
 
 def _stated(findings: Iterable[Finding], formed: form.Form) -> Iterator[Finding]:
     """Findings about what the document says; what stands under a misspelt key is not judged before it is mended."""
-    renamed = frozenset(formed.renamed)
+    renamed = dict.fromkeys(formed.renamed, True)
+    renamed[""] = "" in renamed
     for found in findings:
-        if not renamed or renamed.isdisjoint(places_of(found.pointer)):
+        if not _stands_in(renamed, found.pointer):
             yield found
+
+
+def _stands_in(known: dict[str, bool], pointer: str) -> bool:
+    """Whether something is, or stands in, what is known to be true; what is found is kept."""
+    inside = known.get(pointer)
+    if inside is None:
+        inside = known[pointer] = _stands_in(known, pointer.rpartition("/")[0])
+    return inside
 
 
 class _Places(dict[str, Place]):

@@ -51,7 +51,9 @@ class Case(NamedTuple):
     @property
     def weight(self) -> int:
         """How much work it is to join it with another one."""
-        ranges = sum(len(values.texts) + len(values.numbers) for values in self.sets.values())
+        ranges = 0
+        for values in self.sets.values():
+            ranges += len(values.texts) + len(values.numbers)
         return 2 + ranges + 2 * len(self.sets) + len(self.signs)
 
     def and_also(self, other: Case) -> Case | None:
@@ -85,8 +87,8 @@ def both(first: Cases | None, second: Cases | None, effort: Effort | None = None
     """The cases of which one of each holds; None when they are too many, not known, or beyond the effort."""
     if first is None or second is None or len(first) * len(second) > MAX_CASES * 8:
         return () if first == () or second == () else None
-    if first == (ANY,) or second == (ANY,):
-        return second if first == (ANY,) else first
+    if _is_any(first) or _is_any(second):
+        return second if _is_any(first) else first
     if effort is not None and (not effort.left or not effort.spend(_work(first, second))):
         return None
     found = [case for a in first for b in second if (case := a.and_also(b)) is not None]
@@ -94,8 +96,12 @@ def both(first: Cases | None, second: Cases | None, effort: Effort | None = None
 
 
 def _work(first: Cases, second: Cases) -> int:
-    heavy = sum(case.weight for case in first) * len(second)
-    return heavy + sum(case.weight for case in second) * len(first)
+    heavy = sum([case.weight for case in first]) * len(second)
+    return heavy + sum([case.weight for case in second]) * len(first)
+
+
+def _is_any(cases: Cases) -> bool:
+    return len(cases) == 1 and not cases[0].sets and not cases[0].signs
 
 
 def either(first: Cases | None, second: Cases | None) -> Cases | None:
@@ -104,8 +110,9 @@ def either(first: Cases | None, second: Cases | None) -> Cases | None:
 
 
 def _bounded(cases: list[Case]) -> Cases | None:
-    if any(not case.sets and not case.signs for case in cases):
-        return (ANY,)
+    for case in cases:
+        if not case.sets and not case.signs:
+            return (ANY,)
     return tuple(cases) if len(cases) <= MAX_CASES else None
 
 
