@@ -57,16 +57,24 @@ def _all_constants(subject: Subject) -> tuple[Constant, ...]:
 
 def _constant_parts(condition: Placed, subject: Subject) -> Iterator[tuple[str, Any]]:
     logic, pointer = condition.value["logic"], condition.pointer + "/logic"
-    if operation(logic) is None or _READING.isdisjoint(operators_in(logic)):
+    if operation(logic) is None or not _reads(logic):
         yield pointer, logic
         return
     outer: str | None = None
     for place, rule, operator, _, _ in parts(subject)[pointer]:
         if operator not in _DECIDING or (outer is not None and place.startswith(outer)):
             continue
-        if _READING.isdisjoint(operators_in(rule)):
+        if not _reads(rule):
             outer = place + "/"
             yield place, rule
+
+
+def _reads(rule: Any) -> bool:
+    """Whether anything in a rule reads what is known; most comparisons tell at a glance."""
+    for written in rule.values() if isinstance(rule, dict) and len(rule) == 1 else ():
+        if isinstance(written, list) and written and isinstance(written[0], dict) and [*written[0]] == ["var"]:
+            return True
+    return not _READING.isdisjoint(operators_in(rule))
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -31,6 +31,9 @@ from llm_fsm.lint.values import SET, TEXTS
 
 _COMPARING = frozenset({"==", "!=", "===", "!==", "<", "<=", ">", ">="})
 _COUNTING = {"len": "a length", "context_length": "a length", "count": "a count"}
+_TELLING = frozenset((*_COUNTING, "now", "date", "lower"))
+"""Operators of which the result is known to some extent."""
+
 _LONGEST = {"string": "maxLength", "array": "maxItems"}
 _MILLISECONDS = 10**11
 """Seconds of the year 5138, and milliseconds of 1973."""
@@ -62,15 +65,18 @@ def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
         yield from _literal_date(rule, arguments[0], place)
     if operator not in _COMPARING or len(arguments) != 2:
         return
-    name = variable(arguments[0])
-    if name is not None and operation(arguments[0]) == operation(arguments[1]):
+    same = operation(arguments[0]) == operation(arguments[1])
+    name = variable(arguments[0]) if same else None
+    if name is not None:
         message = f"both sides are {json.dumps(name)[:60]}: this tests nothing"
         yield RULE.finding(message, pointer=f"{place}/{operator}/1", hint="compare with something else")
         return
     for here, there in ((0, 1), (1, 0)):
         computed = operation(arguments[here])
-        why = None if computed is None else _odd(subject, operator, computed[0], arguments, here)
-        if why is None and computed is not None and positive:
+        if computed is None or computed[0] not in _TELLING:
+            continue
+        why = _odd(subject, operator, computed[0], arguments, here)
+        if why is None and positive:
             why = _too_long(subject, operator, computed, arguments, here)
         if why is not None:
             yield RULE.finding(why[0], pointer=f"{place}/{operator}/{there}", hint=why[1])
