@@ -144,6 +144,8 @@ def _whole_ends(part: Range) -> tuple[int | None, int | None]:
 
 def _whole(ranges: Ranges) -> Ranges:
     """Ranges of whole numbers with whole ends, empty ones left out."""
+    if len(ranges) == 1 and all(not shut and isinstance(value, int) for value, shut in filter(None, ranges[0])):
+        return ranges if _meets(*ranges[0]) else ()
     found: list[Range] = []
     for part in ranges:
         least, most = _whole_ends(part)
