@@ -141,3 +141,8 @@ print("done")
         cwd=tmp_path,
     )
     assert (done.stdout, done.stderr) == ("done\n", "")
+
+
+def test_a_machine_of_something_else_than_a_definition_says_what_takes_it() -> None:
+    with pytest.raises(TypeError, match="from_dict takes a dict, from_file a path"):
+        Machine({"name": "x"}, model="offline")  # type: ignore[arg-type]

@@ -62,8 +62,7 @@ class AsyncMachine:
     `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
     `prompt`: "whole" has the model read all states in every turn, in a system message that never changes: for
-    models whose provider caches prompts.
-    Raises DefinitionError, ConfigurationError.
+    models whose provider caches prompts. Raises DefinitionError, ConfigurationError.
     """
 
     def __init__(
@@ -90,6 +89,8 @@ class AsyncMachine:
         file: str | Path | None = None,
         prompt: str = "state",
     ) -> None:
+        if not isinstance(definition, Definition):
+            raise TypeError("a machine is made of a Definition; from_dict takes a dict, from_file a path")
         if error_mode not in ("continue", "raise"):
             raise ValueError(f"error_mode is 'continue' or 'raise', not {error_mode!r}")
         if prompt not in ("state", "whole"):
