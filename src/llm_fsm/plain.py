@@ -23,7 +23,36 @@ class NotPlainError(Exception):
 
 def plain(document: object) -> Any:
     """The document as plain JSON values. Raises NotPlainError."""
-    return _Plain([]).of(document)
+    try:
+        return _copied(document, 0)
+    except (_OddError, UnicodeEncodeError):
+        return _Plain([]).of(document)
+
+
+class _OddError(Exception):
+    """There is something that is not simply copied."""
+
+
+def _copied(value: Any, depth: int) -> Any:
+    """A copy of what consists of nothing but the commonest values, of which no place has to be told."""
+    kind = value.__class__
+    if kind is dict and depth <= MAX_DEPTH:
+        if not all(name.__class__ is str and name.isascii() for name in value):
+            raise _OddError
+        return {
+            name: item if item.__class__ is str and item.isascii() else _copied(item, depth + 1)
+            for name, item in value.items()
+        }
+    if kind is list and depth <= MAX_DEPTH:
+        return [item if item.__class__ is str and item.isascii() else _copied(item, depth + 1) for item in value]
+    if value is None or kind is bool or (kind is int and -_MAX_INT <= value <= _MAX_INT):
+        return value
+    if kind is float and math.isfinite(value):
+        return value
+    if kind is str:
+        value.encode()  # half of a surrogate pair cannot be
+        return value
+    raise _OddError
 
 
 class _Plain(NamedTuple):
