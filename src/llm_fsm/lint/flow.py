@@ -373,10 +373,9 @@ def _words(state: Placed) -> Iterator[str]:
         yield from _split(state.text(key))
 
 
-def _split(text: str) -> Iterator[str]:
+def _split(text: str) -> list[str]:
     """The words of a text that could be names of keys."""
-    for word in text.replace("{", " ").replace("}", " ").split():
-        yield word.strip(".,;:!?\"'`()[]")
+    return [word.strip(".,;:!?\"'`()[]") for word in text.replace("{", " ").replace("}", " ").split()] if text else []
 
 
 def _strings(value: Any, depth: int = 0) -> Iterator[str]:

@@ -187,12 +187,8 @@ class ValueSet(NamedTuple):
             return self
         whole = self.whole or other.whole
         numbers = _common(self.numbers, other.numbers)
-        return ValueSet(
-            kinds=self.kinds & other.kinds,
-            numbers=_whole(numbers) if whole else numbers,
-            texts=_common(self.texts, other.texts),
-            whole=whole,
-        )
+        kinds, texts = self.kinds & other.kinds, _common(self.texts, other.texts)
+        return ValueSet(kinds, _whole(numbers) if whole else numbers, texts, whole)
 
     def __or__(self, other: ValueSet) -> ValueSet:
         whole = (self.whole or not self.numbers) and (other.whole or not other.numbers)
