@@ -354,7 +354,7 @@ class Reasoning:
         """The contexts of these cases in which the names are set as well."""
         if cases is None:
             return None
-        for name in names:
+        for name in sorted(names):  # the order shows in messages
             cases = tuple(
                 found for case in cases if (found := case.having(name, SET, self.domain)) is not None
             )
