@@ -35,9 +35,9 @@ class WordsExpected(Written):
 
     short: ClassVar[str] = "contains"
 
-    contains: Texts = []
+    contains: Texts = Field(default_factory=list)
     """Texts that must all stand in the words; letter case counts."""
-    matches: Annotated[Texts, AfterValidator(_patterns)] = []
+    matches: Annotated[Texts, AfterValidator(_patterns)] = Field(default_factory=list)
     """Regular expressions (RE2) that must all be found in the words."""
     equals: str | None = None
     """The whole words."""
@@ -121,11 +121,11 @@ class Expect(Written):
     """Whether a transition was made."""
     path: list[str] | None = None
     """The states entered in this step, in order; [] when none was."""
-    context: JsonObject = {}
+    context: JsonObject = Field(default_factory=dict)
     """Context keys with the values that they must have, among others; null: it is not set."""
     context_exact: JsonObject | None = None
     """The whole context."""
-    absent: Texts = []
+    absent: Texts = Field(default_factory=list)
     """Context keys that must not be set."""
     logic: Rule = None
     """A JsonLogic rule over the context and the system names that must be truthy."""
@@ -133,7 +133,7 @@ class Expect(Written):
     """What the words must be like: a text or texts that they must contain, or an object."""
     tools: list[CallExpected] | None = None
     """The tool calls of this step, all of them in order; [] when there must be none."""
-    events: list[EventExpected] = []
+    events: list[EventExpected] = Field(default_factory=list)
     """Events that must have happened, in this order among others: a type, or an object with `type` and fields."""
     calls: int | None = None
     """How many replies the model was asked for."""
@@ -152,5 +152,5 @@ class Expect(Written):
     """The step must fail: a part of the error's class or message, such as ConversationEnded."""
     none_of: Expect | None = Field(default=None, alias="not")
     """What must not be true: none of it may hold."""
-    any_of: Annotated[list[Expect], Field(min_length=1)] = []
+    any_of: Annotated[list[Expect], Field(min_length=1)] = Field(default_factory=list)
     """Alternatives: at least one must hold as a whole."""

@@ -12,6 +12,7 @@ from llm_fsm.findings import nearest
 from llm_fsm.places import Position, Scan
 from llm_fsm.source import scan
 
+_JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 _QUOTED = 160
 
 
@@ -88,5 +89,5 @@ def plural(number: int, one: str) -> str:
 
 def quoted(value: Any) -> str:
     """A value in a message: short JSON."""
-    text = json.dumps(value, ensure_ascii=False, default=str)
+    text = _JSON.encode(value)
     return text if len(text) <= _QUOTED else text[: _QUOTED - 1] + "…"

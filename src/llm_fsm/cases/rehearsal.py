@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -38,6 +39,7 @@ class Rehearsal:
         self.missed: list[tuple[str, Miss]] = []
         self.said: list[Said] = []
         self.secrets: set[str] = set()
+        self.has_secrets = any(map(machine.definition.is_secret, machine.definition.key_schemas))
         self.turns: list[Turn] = []
         self.chat: AsyncConversation | None = None
 
@@ -120,12 +122,8 @@ class Rehearsal:
         if turn is not None:
             self.turns.append(turn)
         if chat is not None:
-            definition = self.machine.definition
-            self.secrets.update(
-                str(value)
-                for key, value in chat.context.items()
-                if definition.is_secret(key) and len(str(value)) > 1
-            )
+            if self.has_secrets:
+                self.secrets.update(self.secret_values(chat))
             self.said.append(
                 Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state)
             )
@@ -140,6 +138,12 @@ class Rehearsal:
         self.stage.misses.clear()
         if at.expect is not None and not unanswered:
             self.check(at.name, at.expect, self.seen(turn, error), f"{at.pointer}/expect")
+
+    def secret_values(self, chat: AsyncConversation) -> Iterator[str]:
+        """What no message may show."""
+        for key, value in chat.context.items():
+            if self.machine.definition.is_secret(key) and len(str(value)) > 1:
+                yield str(value)
 
     def check(self, name: str, expect: Expect, seen: Seen, pointer: str) -> None:
         self.missed += [(name, miss) for miss in misses(expect, seen, pointer)]

@@ -64,7 +64,7 @@ class FunctionResultFixture(Written):
     """For a check: whether it passed."""
     reason: str = ""
     """For a check: why not."""
-    set: JsonObject = {}
+    set: JsonObject = Field(default_factory=dict)
     """For `execute`: context keys that it sets; null deletes."""
     ask: str | None = None
     """For `execute`: it asks a person this, and its output is the answer."""
@@ -92,7 +92,7 @@ class HandlerFixture(Written):
     """Only in these states; at post_transition: when one of them is entered."""
     when: Rule = None
     """Only when this JsonLogic rule over the context and the system names is truthy."""
-    set: JsonObject = {}
+    set: JsonObject = Field(default_factory=dict)
     """Context keys that it sets; null deletes."""
     text: str | None = None
     """At post_processing and error: the words to say instead."""
@@ -111,7 +111,7 @@ class CallScripted(Written):
 
     name: str
     """The tool's name in the definition."""
-    arguments: JsonValue = {}
+    arguments: JsonValue = Field(default_factory=dict)
     """Its arguments: an object, or a text that is sent as it stands."""
 
 
@@ -120,15 +120,15 @@ class Reply(Written):
 
     to: str | None = None
     """The state that it moves to; without it, it stays."""
-    set: JsonObject = {}
+    set: JsonObject = Field(default_factory=dict)
     """Context keys that it sets."""
-    clear: list[str] = []
+    clear: list[str] = Field(default_factory=list)
     """Context keys that it takes back."""
     message: str = ""
     """What it says."""
     reasoning: str | None = None
     """Why it does so."""
-    calls: list[CallScripted] = []
+    calls: list[CallScripted] = Field(default_factory=list)
     """Tools that it calls instead."""
     fault: FaultName | None = None
     """What goes wrong instead of a reply: the provider is down, times out, refuses, or the reply is empty or cut."""

@@ -36,7 +36,7 @@ Moment = Annotated[float, Field(ge=0, le=2e11), BeforeValidator(_moment, json_sc
 class Setup(Written):
     """What is given before the first word."""
 
-    context: JsonObject = {}
+    context: JsonObject = Field(default_factory=dict)
     """What is known from the start."""
     state: str | None = None
     """The state to begin in; without it the definition's own."""
@@ -46,15 +46,15 @@ class Setup(Written):
     """The time at which it begins, ISO 8601 or seconds since the epoch; it passes only by `wait`."""
     input: JsonValue = None
     """For a machine without a user: what the first task is given."""
-    background: JsonObject = {}
+    background: JsonObject = Field(default_factory=dict)
     """For a machine without a user: what the work is for."""
     model: str | None = None
     """A model without a key that answers instead of scripted replies: offline, or scripted:FILE."""
-    tools: dict[str, ToolFixture] = {}
+    tools: dict[str, ToolFixture] = Field(default_factory=dict)
     """Tool name to what the tool gives back."""
-    functions: dict[str, FunctionFixture] = {}
+    functions: dict[str, FunctionFixture] = Field(default_factory=dict)
     """Name of a registered function to what it gives back."""
-    handlers: list[HandlerFixture] = []
+    handlers: list[HandlerFixture] = Field(default_factory=list)
     """What the host's handlers do."""
 
 
@@ -67,7 +67,7 @@ def _whole(value: object) -> object:
 class _Scripted(Written):
     reply: Reply | None = None
     """What the model replies: a text as it stands, or an object (see the guide to tests)."""
-    replies: list[Reply] = []
+    replies: list[Reply] = Field(default_factory=list)
     """What the model replies to one question after the other; all of it must be asked for."""
     expect: Expect | None = None
     """What must be true then: a state, or an object."""
@@ -121,11 +121,11 @@ class Case(Setup):
     """What it is there for."""
     start: Start | None = None
     """The greeting, or the run until it first waits."""
-    steps: list[Step] = []
+    steps: list[Step] = Field(default_factory=list)
     """What happens, in order."""
     expect: Expect | None = None
     """What must be true at the end; `tools`, `events` and `calls` count over the whole conversation."""
-    table: list[JsonObject] = []
+    table: list[JsonObject] = Field(default_factory=list)
     """The case is played once for each row; {{column}} in its texts is the row's value."""
     skip: str | None = None
     """It is not played, for this reason."""
@@ -146,7 +146,7 @@ class User(Written):
     """Instead, or besides: what a model must find true of the conversation."""
     max_turns: Annotated[int, Field(ge=1, le=200)] = 12
     """Messages after which the user gives up."""
-    context: JsonObject = {}
+    context: JsonObject = Field(default_factory=dict)
     """What is known from the start."""
     state: str | None = None
     """The state to begin in."""
@@ -160,9 +160,9 @@ class Suite(Case):
 
     definition: Annotated[JsonValue, BeforeValidator(_whole, json_schema_input_type=str | JsonObject)]
     """The definition: a path relative to this file, the name of a shipped one, or the definition itself."""
-    cases: list[Case] = []
+    cases: list[Case] = Field(default_factory=list)
     """The conversations."""
-    users: list[User] = []
+    users: list[User] = Field(default_factory=list)
     """Simulated users, who need live models; see --simulate."""
     schema_: str | None = Field(default=None, alias="$schema")
     """Allowed and ignored."""
