@@ -95,7 +95,11 @@ def judge_text(text: str, court: Court) -> Judged:
 
 @contextmanager
 def _uncollected() -> Iterator[None]:
-    """No looking for garbage: what a check makes is next to none, and looking takes a fifth of its time."""
+    """No looking for garbage: what a check makes is next to none, and looking takes a fifth of its time.
+
+    It is the whole process that does not look, other threads too, but only for this moment; two checks at once leave
+    it as they found it.
+    """
     collects = gc.isenabled()
     gc.disable()
     try:
