@@ -14,7 +14,8 @@ from llm_fsm.errors import ConfigurationError, HandlerError
 from llm_fsm.event_json import to_dict
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.sinks import Delivery, Sink, sink
+from llm_fsm.observers import observe
+from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive, sink
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite import SQLiteStore
 from machines import GREETER, reply
@@ -109,6 +110,57 @@ async def test_slow_sink_is_given_up_and_tried_again(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0.005)
     assert calls == ["c/1/0", "c/1/0"]
     await bot.close()
+
+
+async def test_observers_are_told_why_a_sink_fails_at_once_and_then_at_growing_intervals(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for name, seconds in {"FIRST_WAIT": 0.001, "LONGEST_WAIT": 0.001, "FIRST_SILENCE": 0.02}.items():
+        monkeypatch.setattr(f"llm_fsm.courier.{name}", seconds)
+    told, seen = Told(fails=100), list[tuple[str, SinkFailed]]()
+
+    def observer(conversation_id: str, event: Any) -> None:
+        if not isinstance(event, SinkFailed):
+            return
+        seen.append((conversation_id, event))
+        raise RuntimeError("an observer that fails ends no delivery")
+
+    stop = observe(observer)
+    bot = machine(sinks=[sink(told, name="https://me:pass@example.org/hook", events=["Started"])])
+    try:
+        await bot.start(conversation_id="c", greet=False)
+        while not told.seen:
+            await asyncio.sleep(0.005)
+        assert seen[0] == (
+            "c",
+            SinkFailed(sink="https://example.org/hook", error="RuntimeError: not now", again=0.001, failures=1),
+        )
+        assert 2 <= len(seen) <= 8
+        told.fails = told.calls + 1
+        await bot.start(conversation_id="d", greet=False)
+        while len(told.seen) < 2:
+            await asyncio.sleep(0.005)
+        assert (seen[-1][0], seen[-1][1].failures) == ("d", 1)
+    finally:
+        stop()
+        await bot.close()
+
+
+async def test_store_that_is_busy_is_no_fault_of_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.001)
+    store, told, seen = MemoryStore(), Told(), list[Any]()
+    stop = observe(lambda _, event: seen.append(event) if isinstance(event, SinkFailed) else None)
+    bot = machine(store=store, sinks=[sink(told, name="told", events=["Started"])])
+    try:
+        async with store.lock(exclusive("told", "c"), 1.0):
+            await bot.start(conversation_id="c", greet=False)
+            await asyncio.sleep(0.05)
+        while not told.seen:
+            await asyncio.sleep(0.005)
+        assert seen == []
+    finally:
+        stop()
+        await bot.close()
 
 
 @pytest.mark.parametrize("wake", ["start", "resume", "run_due"])

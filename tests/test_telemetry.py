@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from llm_fsm import enable_logging
+from llm_fsm.observers import publish
+from llm_fsm.sinks import SinkFailed
 from llm_fsm.testing import play
 from machines import GREETER, reply
 
@@ -42,3 +44,18 @@ def test_level_is_the_least_that_is_logged() -> None:
         logger.remove(sink)
     assert len([line for line in lines if "MoveRefused" in line]) == 1
     assert not [line for line in lines if "StateEntered" in line or "UserSaid" in line]
+
+
+def test_sink_that_fails_is_a_warning_with_its_name_the_reason_and_when_it_is_tried_again() -> None:
+    from loguru import logger
+
+    lines: list[str] = []
+    logger.remove()
+    heard = logger.add(lambda message: lines.append(str(message).strip()), format="{level} {message}", level=0)
+    stop = enable_logging("warning")
+    try:
+        publish("c", SinkFailed(sink="hook", error="RefusedError: answered 500", again=0.5, failures=1))
+    finally:
+        stop()
+        logger.remove(heard)
+    assert lines == ["WARNING c SinkFailed sink=hook error=RefusedError: answered 500 again=0.5 failures=1"]

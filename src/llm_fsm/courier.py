@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Sequence
 from contextlib import suppress
 
@@ -15,10 +16,11 @@ from llm_fsm.context import blotted, texts_in
 from llm_fsm.errors import StoreError
 from llm_fsm.event_json import to_dict
 from llm_fsm.events import ContextSet, Started
+from llm_fsm.observers import publish
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord
 from llm_fsm.session import Session
-from llm_fsm.sinks import Delivery, Sink, exclusive
+from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.stores.base import Outgoing, Posted, Store
 from llm_fsm.why import SECRET
 
@@ -27,9 +29,19 @@ AT_ONCE = 8
 FIRST_WAIT = 0.5
 LONGEST_WAIT = 60.0
 """Seconds before a sink that failed is tried again, doubled each time; also where another process delivers."""
+FIRST_SILENCE = 1.0
+LONGEST_SILENCE = 3600.0
+"""Seconds in which a sink that failed is not told of again, doubled each time."""
 _FLUSH = 5.0
 """Seconds that closing waits for sinks."""
 _PAGE = 100
+_SHOWN = 300
+"""Characters of an error that observers are told."""
+_LOGIN = re.compile("//[^/@]*@")
+
+
+class _BusyError(Exception):
+    """Another process delivers, or the store is busy: nothing is wrong with the sink."""
 
 
 def outgoing(
@@ -112,6 +124,9 @@ class _Round:
         self._due: dict[str, float] = {}
         """Conversation to when it is its turn, in the time of the event loop."""
         self._failures: dict[str, int] = {}
+        self._failed = 0
+        self._silence = FIRST_SILENCE
+        self._silent_until = 0.0
         self._again: set[str] = set()
         self._task: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
@@ -166,12 +181,16 @@ class _Round:
         self._again.discard(name)
         try:
             whole = await self._deliver(name)
-        except Exception:  # whatever a sink raises: the event stays in the outbox and is delivered again
+        except Exception as error:  # whatever a sink raises: the event stays in the outbox and is delivered again
             failures = self._failures[name] = self._failures.get(name, 0) + 1
             wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 10))
             self._due[name] = asyncio.get_running_loop().time() + wait
+            if not isinstance(error, _BusyError):
+                self._complain(name, error, wait)
             return
         self._failures.pop(name, None)
+        if not self._failures:
+            self._failed, self._silence, self._silent_until = 0, FIRST_SILENCE, 0.0
         if whole and name not in self._again:
             del self._due[name]
         else:
@@ -187,9 +206,27 @@ class _Round:
                     await self._store.acknowledge(row)
         except StoreError as error:
             if error.retryable:
-                raise TimeoutError("another process delivers, or the store is busy") from error
+                raise _BusyError from error
             raise
         return len(rows) < _PAGE
+
+    def _complain(self, name: str, error: Exception, again: float) -> None:
+        """Tell observers why the sink failed, unless that was just done."""
+        self._failed += 1
+        now = asyncio.get_running_loop().time()
+        if now < self._silent_until:
+            return
+        self._silent_until = now + self._silence
+        self._silence = min(LONGEST_SILENCE, self._silence * 2)
+        told = " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split())
+        found = SinkFailed(
+            sink=_LOGIN.sub("//", self._sink.name),
+            error=_LOGIN.sub("//", told)[:_SHOWN],
+            again=again,
+            failures=self._failed,
+        )
+        with suppress(Exception):  # an observer that fails must not end the deliveries
+            publish(name, found)
 
 
 def delivery_of(row: Posted) -> Delivery:

@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.event_json import NAMES
+from llm_fsm.events import Event
 from llm_fsm.findings import nearest
 from llm_fsm.threads import in_thread
 
@@ -48,6 +49,20 @@ class Delivery:
     kind: str
     state: str
     event: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SinkFailed(Event):
+    """A sink did not take an event, which is delivered again. Never part of a turn record: observers are told.
+
+    `sink`: its name; `error`: why, class and words; `again`: seconds until it is tried again; `failures`: how often it
+    failed since it last took everything. Of a sink that keeps failing they are told at growing intervals.
+    """
+
+    sink: str
+    error: str
+    again: float
+    failures: int
 
 
 Deliver: TypeAlias = Callable[[Delivery], Any]

@@ -8,6 +8,7 @@ from loguru import logger
 
 from llm_fsm import events as ev
 from llm_fsm.observers import observe
+from llm_fsm.sinks import SinkFailed
 
 _LEVELS: Mapping[type[ev.Event], str] = {
     ev.ReplyRejected: "WARNING",
@@ -16,6 +17,7 @@ _LEVELS: Mapping[type[ev.Event], str] = {
     ev.TurnFailed: "ERROR",
     ev.LimitReached: "WARNING",
     ev.ConditionFailed: "WARNING",
+    SinkFailed: "WARNING",
     ev.ContextRefused: "INFO",
     ev.StateEntered: "INFO",
     ev.Started: "INFO",
@@ -34,6 +36,7 @@ _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.HandlerFailed: ("handler", "point", "error"),
     ev.TurnFailed: ("error",),
     ev.LimitReached: ("limit", "value"),
+    SinkFailed: ("sink", "error", "again", "failures"),
     ev.HistoryTrimmed: ("dropped",),
     ev.Ended: ("outcome",),
 }
