@@ -177,6 +177,45 @@ def test_what_is_otherwise_is_told(expect: object, said: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reply", "expect", "said"),
+    [
+        ({"message": "?"}, {"open": ["bye", "late", "repeat"], "missing": ["name", "age"], "shown": []}, []),
+        ({"set": {"age": 9}}, {"missing": ["name"], "shown": ["age"]}, []),
+        ({"set": {"name": "Ada", "age": 9, "pin": "1234"}}, {"missing": [], "shown": ["age", "name"]}, []),
+        (
+            {"set": {"pin": "1234"}},
+            {"open": ["late"], "missing": ["age"], "shown": ["pin"]},
+            [
+                'expected open ["late"], but it is ["bye", "late", "repeat"]',
+                'expected missing ["age"], but it is ["name", "age"]',
+                'expected shown ["pin"], but it is []',
+            ],
+        ),
+        ({"to": "bye", "set": {"name": "Ada"}}, {"open": [], "missing": [], "shown": []}, []),
+    ],
+)
+def test_what_the_model_is_asked_with_next_can_be_expected(reply: object, expect: object, said: list[str]) -> None:
+    machine: dict[str, Any] = {
+        "name": "gate", "initial_state": "hello", "patterns": ["repeat"],
+        "context_schema": {"type": "object", "properties": {
+            "name": {"type": "string"}, "age": {"type": "integer"},
+            "pin": {"type": "string", "x-secret": True}, "shut": {"type": "boolean", "x-source": "host"},
+        }},
+        "states": {
+            "hello": {"required_context_keys": ["name", "age"], "transitions": [
+                {"target_state": "late", "priority": 200},
+                {"target_state": "bye"},
+                {"target_state": "shut", "conditions": [{"requires_context_keys": ["shut"]}]},
+            ]},
+            "bye": {}, "late": {}, "shut": {},
+        },
+    }  # fmt: skip
+    assert missed({"steps": [{"say": "Ada", "reply": reply, "expect": expect}]}, machine) == [
+        f"step 1: {one}" for one in said
+    ]
+
+
+@pytest.mark.parametrize(
     ("reply", "expect"),
     [
         ({"message": "Who?"}, {"state": "hello", "text": {"equals": "Who?"}, "calls": 1}),

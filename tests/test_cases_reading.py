@@ -163,6 +163,10 @@ def test_rows_of_one_name_are_numbered() -> None:
             ["2:24: error: the definition has no state 'plced'; did you mean"],
         ),
         (
+            ORDER + '{"say": "x", "expect": {"open": ["plced"]}}]}]}',
+            ["2:34: error: the definition has no state 'plced'"],
+        ),
+        (
             ORDER + '{"say": "x", "expect": {"not": "plced"}}]}]}',
             ["2:32: error: the definition has no state 'plced'"],
         ),

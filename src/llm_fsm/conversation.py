@@ -11,6 +11,7 @@ from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.events import Answered, Event, StateEntered, UserSaid
 from llm_fsm.flow_events import FlowPushed, FlowReturned
+from llm_fsm.foresight import Ahead, ahead
 from llm_fsm.messages import Message, Paused, Usage
 from llm_fsm.names import Kind
 from llm_fsm.records import transcript
@@ -166,6 +167,11 @@ class AsyncConversation:
     def data(self) -> dict[str, Any]:
         """What conditions read: the context and the system names."""
         return self._session.data()
+
+    @property
+    def ahead(self) -> Ahead:
+        """What the model is going to be asked with next: open moves, missing keys, and keys that it is shown."""
+        return ahead(self._engine.program, self._session)
 
     @property
     def ended(self) -> bool:

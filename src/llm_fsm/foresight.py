@@ -193,6 +193,35 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ahead:
+    """What the model is going to be asked with next, where a conversation talks; all empty elsewhere.
+
+    `open`: states and repair patterns that its reply may name, in the order of the menu, without the state itself.
+    `missing`: keys that are collected here and not known yet. `shown`: keys whose values it is shown.
+    """
+
+    open: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    shown: tuple[str, ...] = ()
+
+
+def ahead(root: Program, session: Session) -> Ahead:
+    """What the next question of this conversation holds."""
+    program = root.of(session)
+    plan = program.states[session.state]
+    if plan.kind != "converse" or session.ended or session.pause is not None:
+        return Ahead()
+    look = outlook(program, session, asides(root, session))
+    lacking = missing(session.context, plan.collects)
+    scope = plan.state.context_scope
+    return Ahead(
+        open=tuple(name for name in look.valid if name != plan.id),
+        missing=tuple(key for key in lacking if key not in session.skipped),
+        shown=tuple(program.keys.visible(session.context, None if scope is None else scope.read)),
+    )
+
+
 def own_words(program: Program, plan: StatePlan, session: Session) -> str:
     """A state's words without a model: its fixed reply, else its purpose or description.
 

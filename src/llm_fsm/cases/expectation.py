@@ -13,6 +13,7 @@ from llm_fsm.coercion import truthy
 from llm_fsm.conditions import ConditionError, compile_rule
 from llm_fsm.context import has
 from llm_fsm.event_json import to_dict
+from llm_fsm.foresight import Ahead
 from llm_fsm.messages import Paused
 from llm_fsm.source import escape
 
@@ -26,6 +27,8 @@ class Seen:
     context: Mapping[str, Any] = field(default_factory=dict)
     data: Callable[[], Mapping[str, Any]] = dict
     """Gives what rules read: the context and the system names."""
+    ahead: Callable[[], Ahead] = Ahead
+    """Gives what the model is going to be asked with next."""
     events: Sequence[ev.Event] = ()
     calls: int = 0
     ended: bool = False
@@ -100,6 +103,7 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
     if expect.path is not None:
         yield claim("path", expect.path, entered)
     yield from _context(expect, seen, pointer)
+    yield from _ahead(expect, seen, pointer)
     if expect.text is not None:
         yield from _words(expect.text, seen.text, f"{pointer}/text")
     if expect.tools is not None:
@@ -141,6 +145,16 @@ def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
             yield Claim(f"{pointer}/logic", False, wanted, f"it cannot be evaluated: {error}")
         else:
             yield Claim(f"{pointer}/logic", truthy(found), wanted, f"it gives {quoted(found)}")
+
+
+def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
+    for name in ("open", "missing", "shown"):
+        wanted: list[str] | None = getattr(expect, name)
+        if wanted is None:
+            continue
+        found = list(getattr(seen.ahead(), name))
+        holds = sorted(wanted) == sorted(found) if name == "shown" else wanted == found
+        yield Claim(f"{pointer}/{name}", holds, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}")
 
 
 def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:

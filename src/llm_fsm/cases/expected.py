@@ -129,6 +129,12 @@ class Expect(Written):
     """Context keys that must not be set."""
     logic: Rule = None
     """A JsonLogic rule over the context and the system names that must be truthy."""
+    open: list[str] | None = None
+    """The states and repair patterns that the next reply may name, all of them in the order of the menu."""
+    missing: list[str] | None = None
+    """The keys that are collected here and not known yet, all of them in order."""
+    shown: list[str] | None = None
+    """The keys whose values the model is shown with the next message, all of them in any order."""
     text: WordsExpected | None = None
     """What the words must be like: a text or texts that they must contain, or an object."""
     tools: list[CallExpected] | None = None

@@ -36,6 +36,8 @@ from llm_fsm.program import Program
 
 _MOST_REPLIES = 12
 """Replies that a step may ask for before its plan is given up."""
+_AT_REST = ("state", "context_exact", "ended", "paused", "open", "missing", "shown")
+"""What is expected where nothing happened."""
 _WORDS = "All right."
 _NO_REPLY = "{"
 _TOLD = ("MoveRefused", "ContextRefused", "ConditionFailed", "LimitReached", "TimedOut", "Reminded", "AttemptFailed")
@@ -202,12 +204,13 @@ async def _played(
         await machine.delete(noted.id)
     if noted.missed or not noted.notes:
         return {}, ()
+    noted.notes[-1].expect |= noted.asked_next()
     start, *steps = noted.notes
     case = {key: value for key, value in skeleton.items() if key != "steps"}
     if start.replies or (start.turn is not None and (start.turn.text or len(start.turn.events) > 1)):
         case |= {**({} if plan.greet else {"greet": False}), "start": start.given()}
     if not steps and "start" not in case:
-        case["expect"] = {key: start.expect[key] for key in ("state", "context_exact", "ended", "paused")}
+        case["expect"] = {key: start.expect[key] for key in _AT_REST if key in start.expect}
     case["steps"] = [{**given, **note.given()} for given, note in zip(skeleton["steps"], steps, strict=False)]
     return case, turns
 
@@ -268,6 +271,13 @@ class _Noting(Rehearsal):
             **({"outcome": seen.outcome} if turn is not None else {}),
             "paused": seen.paused is not None,
         }
+
+    def asked_next(self) -> dict[str, Any]:
+        """What the model is going to be asked with; nothing where the conversation does not talk any more."""
+        chat = self.chat
+        if chat is None or chat.ended or chat.paused is not None or chat.kind != "converse":
+            return {}
+        return {"open": list(chat.ahead.open), "missing": list(chat.ahead.missing), "shown": list(chat.ahead.shown)}
 
     def told(self, event: ev.Event) -> dict[str, Any] | None:
         """An event as it is expected again; None for those that other expectations cover."""

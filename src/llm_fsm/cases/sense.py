@@ -5,7 +5,7 @@ Found before anything is played, so that a typo is told as a typo.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.cases.expected import Expect
@@ -135,10 +135,14 @@ def _replies(sense: Sense, step: Step, pointer: str) -> Iterator[Nonsense]:
 
 
 def _states(
-    sense: Sense, names: Iterable[str], pointer: str, said: str = "the definition has no state {}"
+    sense: Sense,
+    names: Iterable[str],
+    pointer: str,
+    said: str = "the definition has no state {}",
+    known: Collection[str] = (),
 ) -> Iterator[Nonsense]:
     for number, name in enumerate(names):
-        if name not in sense.states:
+        if name not in sense.states and name not in known:
             place = f"{pointer}/{number}"
             yield Nonsense(
                 place,
@@ -152,6 +156,7 @@ def _expect(sense: Sense, expect: Expect | None, pointer: str, *, denied: bool =
         return
     yield from _states(sense, expect.state or (), f"{pointer}/state")
     yield from _states(sense, expect.path or (), f"{pointer}/path")
+    yield from _states(sense, expect.open or (), f"{pointer}/open", known=sense.patterns)
     yield from _values(sense, expect.context, f"{pointer}/context", denied=denied)
     yield from _values(sense, expect.context_exact or {}, f"{pointer}/context_exact", denied=denied)
     for number, key in enumerate(expect.absent):
