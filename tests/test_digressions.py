@@ -256,7 +256,7 @@ def test_a_digression_may_be_a_subflow() -> None:
     assert done.usage.calls == 1
 
 
-def test_subflows_do_not_offer_what_their_caller_left_open() -> None:
+def test_a_flow_that_a_digression_began_is_left_for_what_was_open() -> None:
     inner: dict[str, Any] = {
         "name": "inner",
         "initial_state": "q",
@@ -272,8 +272,93 @@ def test_subflows_do_not_offer_what_their_caller_left_open() -> None:
     program = nested(document, inner=inner)
     done = talk(program, "x", reply("call", "Ok."), reply("q", "Q?"))
     assert done.session.open_places() == {}
-    refused = say(program, done.session, "back", reply("a", "Back!"), reply("q", "Q?"))
-    assert (refused.session.flow, refused.text) == ("inner", "Q?")
+    back = say(program, done.session, "back", reply("a", "Back. So, what about A?"))
+    assert (back.session.flow, back.session.state, back.session.stack) == ("", "a", ())
+    assert back.text == "Back. So, what about A?"
+    assert '"back to what was left open"' in back.requests[0].messages[1].content
+
+
+TRIP = nested(
+    {
+        "name": "trip",
+        "initial_state": "where",
+        "states": {
+            "where": {"purpose": "Where to?", "transitions": [{"target_state": "who"}]},
+            "who": {"kind": "subflow", "flow": "person", "transitions": [{"target_state": "meal"}]},
+            "meal": {"purpose": "Which meal?", "transitions": [{"target_state": "booked"}]},
+            "booked": {"reply": "Booked."},
+            "pets": {"purpose": "Dog or cat?", "transitions": [{"target_state": "pet_price"}]},
+            "pet_price": {"reply": "Thirty euros."},
+            "bags": {"purpose": "How heavy?", "transitions": [{"target_state": "bag_price"}]},
+            "bag_price": {"reply": "Fifty euros."},
+        },
+        "global_transitions": [{"target_state": name, "return": True} for name in ("pets", "bags")],
+    },
+    person={
+        "name": "person",
+        "initial_state": "name",
+        "states": {
+            "name": {"purpose": "Which name?", "transitions": [{"target_state": "passport"}]},
+            "passport": {"purpose": "Which number?", "transitions": [{"target_state": "noted"}]},
+            "noted": {"reply": "Noted."},
+            "visa": {"purpose": "Which country?", "transitions": [{"target_state": "visa_price"}]},
+            "visa_price": {"reply": "Ten euros."},
+        },
+        "global_transitions": [{"target_state": "visa", "return": True}],
+    },
+)
+
+
+def travelled(*replies: tuple[str, str]) -> Played:
+    """A conversation in the flow that asks for a person, and then these replies came."""
+    done = talk(TRIP, "to Rome", reply("who", "Rome!"), reply("name", "Which name?"))
+    for target, words in (("passport", "Which number?"), *replies):
+        done = say(TRIP, done.session, "…", reply(target, words))
+    return done
+
+
+def test_the_open_question_of_a_flow_is_chosen_from_a_digression_of_its_caller() -> None:
+    done = travelled(("pets", "Dog or cat?"), ("passport", "The number, then?"))
+    assert (done.session.flow, done.session.state, open_states(done)) == ("person", "passport", ["who"])
+    assert done.text == "The number, then?"
+    assert done.of(fe.FlowReturned)[0].how == "resumed"
+
+
+def test_what_else_was_left_open_in_the_caller_waits_until_the_flow_has_come_back() -> None:
+    done = travelled(("pets", "Dog or cat?"), ("bags", "How heavy?"), ("passport", "The number, then?"))
+    assert (done.session.state, open_states(done)) == ("passport", ["pets", "who"])
+    done = say(TRIP, done.session, "X1", reply("noted", "Thanks."), reply("meal", "Which meal?"))
+    assert (done.session.flow, done.session.state, open_states(done)) == ("", "meal", ["pets"])
+    done = say(TRIP, done.session, "fish", reply("booked", ""))
+    assert (done.session.state, done.session.ended) == ("pets", False)
+    assert done.text == "Booked.\n\nDog or cat?"
+
+
+def test_a_digression_that_the_caller_left_open_is_taken_up_from_within_the_flow() -> None:
+    done = travelled(
+        ("pets", "Dog or cat?"), ("bags", "How heavy?"), ("passport", "The number?"), ("pets", "So, which?")
+    )
+    assert (done.session.flow, done.session.state, open_states(done)) == ("", "pets", ["who", "passport"])
+    done = say(TRIP, done.session, "a dog", reply("pet_price", ""))
+    assert (done.session.state, open_states(done)) == ("passport", ["who"])
+    assert done.text == "Thirty euros.\n\nThe number?"
+
+
+def test_every_place_that_flows_and_callers_left_open_can_be_chosen() -> None:
+    both = travelled(("visa", "Which country?"), ("pets", "Dog or cat?"))
+    assert open_states(both) == ["who", "passport", "visa"]
+    way = say(TRIP, both.session, "the number first", reply("passport", "The number?"))
+    assert (way.session.state, open_states(way)) == ("passport", ["who", "visa"])
+    aside = say(TRIP, both.session, "France", reply("visa", "And the country?"))
+    assert (aside.session.state, open_states(aside)) == ("visa", ["who", "passport"])
+    done = say(TRIP, aside.session, "France", reply("visa_price", ""))
+    assert (done.session.state, done.text) == ("passport", "Ten euros.\n\nWhich number?")
+
+
+def test_a_session_in_which_places_of_several_definitions_are_open_survives_its_json_form() -> None:
+    session = travelled(("pets", "Which?"), ("bags", "Heavy?"), ("passport", "So?"), ("bags", "Heavy?")).session
+    assert records.parse_session(records.dump_session(session)) == session
+    assert TRIP.knows(session)
 
 
 @pytest.mark.parametrize("target", ["help", "hours"])

@@ -100,3 +100,11 @@ def test_older_forms_are_read_as_what_they_mean(tmp_path: Path) -> None:
     assert [name for _, name, _ in found(tmp_path, caller(to("done", on="payd"), to("end")), inner)] == [
         "unknown-ending"
     ]
+
+
+def test_what_only_digressions_come_to_is_no_ending(tmp_path: Path) -> None:
+    inner = called()
+    inner["states"]["hours"] = {"reply": "From nine to five."}
+    inner["global_transitions"] = [{"target_state": "hours", "description": "Asks for the hours", "return": True}]
+    endings = [to("done", on="paid"), to("done", on="unpaid")]
+    assert [name for _, name, _ in found(tmp_path, caller(*endings), inner)] == []

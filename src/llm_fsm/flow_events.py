@@ -36,7 +36,8 @@ class FlowReturned(Event):
 
     `kind` as of `FlowPushed`. `flow`: the definition that was left. `how`: final, cancelled, corrected, when an answer
     from before it leads another way, handover, when a caller hands over, or resumed, when the user chose what to
-    come back to. `frame`: the place on the stack, -1 the topmost.
+    come back to; what the definition at work left open then stays so, beneath the flow that is come back to.
+    `frame`: the place on the stack, -1 the topmost.
     """
 
     kind: str

@@ -11,7 +11,7 @@ from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.copies import changed
 from llm_fsm.messages import Paused
-from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, cut, from_dict
+from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, cut, from_dict, moved_callers
 
 MAX_PATH = 64
 """The most steps of its way that a session keeps."""
@@ -246,12 +246,24 @@ def _digression_begun(session: Session, event: fe.FlowPushed) -> Session:
         caller=event.caller,
     )
     there = {} if event.caller is None else session.stack[event.caller].kept
-    return changed(session, stack=(*session.stack, frame), **there)
+    return _taken_up(changed(session, stack=(*session.stack, frame), **there), frame)
+
+
+def _taken_up(session: Session, begun: Frame) -> Session:
+    """Without the place in which the definition had left this digression open, before it called another one."""
+    if begun.caller is None:
+        return session
+    waits = session.of_caller(begun.caller)
+    number = waits.open_places().get(begun.entered)
+    if number is None:
+        return session
+    return changed(session, stack=(*session.stack[:number], *moved_callers(session.stack[number + 1 :], number, -1)))
 
 
 def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
-    frames = list(session.stack)
-    frame = frames.pop(event.frame)
+    lowered = session.lowered(event.frame) if event.frame >= 0 else session
+    frames = list(lowered.stack)
+    frame = frames.pop(-1 if lowered is not session else event.frame)
     if frame.caller is not None:  # what waits there keeps what the digression made of it
         waits = frames[frame.caller]
         made = {name: getattr(session, name) for name in OF_FLOW if name not in OF_PLACE}
@@ -281,14 +293,13 @@ def _missed(session: Session, event: fe.Missed) -> Session:
 
 def _restarted(session: Session, event: fe.Restarted) -> Session:
     kept = session.memory.get("background")
-    outermost = session.stack[0].kept if session.flow else {}
     root = session.root_frame()
     origins = session.origins if root is None else dict(root.kept["origins"])
     return Session(
         conversation_id=session.conversation_id,
         definition=session.definition,
         state=event.state,
-        previous_state=outermost.get("state", session.state),
+        previous_state=session.state if root is None else root.kept["state"],
         turn=session.turn,
         context=dict(event.context),
         origins={key: origin for key, origin in origins.items() if key in event.context},

@@ -78,7 +78,10 @@ def _item(program: Program, here: StatePlan, move: Move, data: Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Aside:
-    """A digression that a definition offers in what it calls. `data`: what its conditions read."""
+    """A digression that a definition offers in what it calls, or a place that it left open.
+
+    `data`: what its conditions read.
+    """
 
     move: Move
     program: Program
@@ -91,14 +94,20 @@ class Aside:
 
 
 def asides(root: Program, session: Session) -> dict[str, Aside]:
-    """The digressions of the definitions that wait for the one at work, by the states that they begin in.
+    """What other definitions offer here, by state: what they left open, and the digressions of those that wait.
 
     A state of the definition at work hides one of the same name, and so does one of a nearer caller.
     """
     found: dict[str, Aside] = {}
-    if not session.flow:
+    if not session.stack:
         return found
     here = root.of(session)
+    for state, number in session.places_beyond().items():
+        if state not in here.states:
+            move = Move(
+                pointer="", target=state, description="", guards=(), priority=0, auto=False, place=number
+            )
+            found[state] = Aside(move=move, program=root.named(session.flow_at(number)), data={})
     for place in session.callers():
         caller = session.of_caller(place)
         program = root.of(caller)
@@ -112,9 +121,16 @@ def asides(root: Program, session: Session) -> dict[str, Aside]:
 
 def _aside_item(aside: Aside, here: StatePlan) -> str:
     there = dict(aside.program.states[aside.move.target].glimpse)
+    if aside.move.place is not None:
+        return _open_item(aside.move.target, there)
     if there.pop("final", None):
         there["then_back_to"] = {"state": here.id, "ask_its_question_again": True}
     return transition_item(aside.move, there, is_open=True)
+
+
+def _open_item(state: str, there: Mapping[str, Any]) -> str:
+    behind = {"there": in_words(there)} if there else {}
+    return escaped({"to": state, "desc": "back to what was left open", **behind})
 
 
 def outlook(program: Program, session: Session, beside: Mapping[str, Aside] | None = None) -> Outlook:
@@ -175,16 +191,15 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
             arrivals[move.target] = frozenset(found)
     further = tuple(state for state in session.open_places() if state not in valid and state != plan.id)
     for state in further:
-        there = _glimpse(program, plan, state)
-        behind = {"there": in_words(there)} if there else {}
-        items.append(escaped({"to": state, "desc": "back to what was left open", **behind}))
+        items.append(_open_item(state, _glimpse(program, plan, state)))
         arrivals[state] = frozenset((state,))
     valid.update(dict.fromkeys(further))
     for name, aside in beside.items():
         further = (*further, name)
         if aside.is_open:
             items.append(_aside_item(aside, plan))
-            arrivals[name] = frozenset((plan.id if aside.program.states[name].kind == "final" else name,))
+            ends = aside.move.place is None and aside.program.states[name].kind == "final"
+            arrivals[name] = frozenset((plan.id if ends else name,))
             valid[name] = None
     valid[plan.id] = None
     valid.update(dict.fromkeys(named(program.patterns)))

@@ -101,9 +101,9 @@ class Moving(Nested):
     def enter(self, move: Move, by: str) -> Run:
         if self.plan.state.summarize and self.summaries:
             yield from self.summarise(self.plan.id, self.left_behind())
-        place = self.session.open_places().get(move.target)
+        place = self.session.open_places().get(move.target) if move.place is None else move.place
         if place is not None:
-            if (yield from self.reconsider(self.resume(move.target, place))):
+            if (yield from self.resume(place)):
                 return
         else:
             if move.returns and not self.session.is_in(move.target):
@@ -166,16 +166,40 @@ class Moving(Nested):
         self.note(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
         yield from self.run(Point.POST_TRANSITION)
 
-    def resume(self, state: str, place: int) -> Frame:
-        """Come back to an open state that was named. A digression that is left for the way itself is done with."""
-        frame = self.reopened = self.session.stack[place]
-        if not frame.main:
+    def resume(self, place: int) -> Generator[Effect, Result, bool]:
+        """Come back to an open state that was named, on the way out of other definitions, too.
+
+        A digression that is left for the way itself is done with, and so is a flow that is left. True where an
+        answer that was changed meanwhile leads another way.
+        """
+        if not self.session.stack[place].main:
             self.leave_open()
-        self.note(
-            fe.FlowReturned(
-                kind="digression", state=state, ended=self.session.state, how="resumed", frame=place
-            )
-        )
+        while place not in self.session.open_frames():
+            session = self.session
+            border = len(session.stack) - len(session.open_frames()) - 1
+            if session.stack[border].kind == "subflow":
+                while len(self.session.stack) > border:
+                    self.leave("resumed")
+                continue
+            self.conceal()
+            self.come_back_to(border)
+            before = session.lowered(border)
+            self.hand_on(before)
+            if (yield from self.reconsider_callers(before)):
+                return True
+            if border == place:
+                return (yield from self.reconsider(session.stack[border]))
+            if place > (session.stack[border].caller or 0):
+                place += len(session.stack) - border - 1
+            if place in self.session.open_frames():
+                self.leave_open()
+        return (yield from self.reconsider(self.come_back_to(place)))
+
+    def come_back_to(self, place: int) -> Frame:
+        """Be back at a place on the stack that a digression left open, whatever lies above it."""
+        frame = self.reopened = self.session.stack[place]
+        state, here = frame.kept["state"], self.session.state
+        self.note(fe.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place))
         return frame
 
     def leave_open(self, entered: str = "", caller: int | None = None) -> None:

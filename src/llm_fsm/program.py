@@ -137,7 +137,11 @@ class Program:
 
     def of(self, session: Session) -> Program:
         """As `at`, for a conversation of this machine."""
-        return self.flows[session.flow] if session.flow else self
+        return self.named(session.flow)
+
+    def named(self, flow: str) -> Program:
+        """The definition of this name among those that are called; "" is this one."""
+        return self.flows[flow] if flow else self
 
     def schema_of(self, plan: StatePlan, further: Iterable[str]) -> ReplySchema:
         """The schema of a reply in a state; `further` states may be named, too."""

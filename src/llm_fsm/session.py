@@ -5,8 +5,8 @@ It holds what the next turn needs and no more; the whole history is in the turn 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Literal
 
@@ -92,6 +92,14 @@ class Frame:
     def in_place(self) -> bool:
         """True for a digression within the definition that it left."""
         return self.kind == "digression" and self.caller is None
+
+
+def moved_callers(frames: Iterable[Frame], start: int, by: int) -> tuple[Frame, ...]:
+    """The frames, where definitions wait `by` places further up than they did, from `start` on."""
+    return tuple(
+        replace(frame, caller=frame.caller + by) if frame.caller is not None and frame.caller >= start else frame
+        for frame in frames
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -184,6 +192,34 @@ class Session:
         for number in self.open_frames():
             found.setdefault(self.stack[number].kept["state"], number)
         return found
+
+    def places_beyond(self) -> dict[str, int]:
+        """The states to come back to in other definitions, with their frames, topmost first.
+
+        These are left open by a digression that takes place here, or that the flow at work is part of; not by a
+        flow that was called on the way itself.
+        """
+        found: dict[str, int] = {}
+        for number in range(len(self.stack) - len(self.open_frames()) - 1, -1, -1):
+            frame = self.stack[number]
+            if frame.kind == "digression":
+                found.setdefault(frame.kept["state"], number)
+            elif not self.of_caller(number).aside():
+                break
+        return found
+
+    def flow_at(self, number: int) -> str:
+        """The definition that comes back to this place on the stack."""
+        return next((frame.kept["flow"] for frame in self.stack[number:] if "flow" in frame.kept), self.flow)
+
+    def lowered(self, number: int) -> Session:
+        """What the digression at this place left open in its definition, put beneath the call of what comes back."""
+        above = self.stack[number + 1 :]
+        caller = self.stack[number].caller
+        if caller is None or not above:
+            return self
+        below = moved_callers(self.stack[caller : number + 1], caller, len(above))
+        return changed(self, stack=(*self.stack[:caller], *above, *below))
 
     def aside(self) -> bool:
         """True in a digression, false on the way of the definition at work, whatever else is open."""

@@ -115,7 +115,7 @@ class Talking(Repairing):
             return None
         move = decision.move
         there = here if move is None else self.led_to(move)
-        flows = {flow} if move is None or move.caller is None else {flow, self.session.of_caller(move.caller).flow}
+        flows = {flow} if move is None else {flow, self.flow_to(move)}
         first = len(self.said)
         if move is None:
             if here.fixed is not None:
@@ -133,8 +133,13 @@ class Talking(Repairing):
 
     def led_to(self, move: Move) -> StatePlan:
         """Where a move leads, in whichever definition."""
-        program = self.program if move.caller is None else self.root.of(self.session.of_caller(move.caller))
-        return program.states[move.target]
+        return self.root.named(self.flow_to(move)).states[move.target]
+
+    def flow_to(self, move: Move) -> str:
+        """The definition that a move leads into."""
+        if move.place is not None:
+            return self.session.flow_at(move.place)
+        return self.session.flow if move.caller is None else self.session.of_caller(move.caller).flow
 
     def decided(self, reply: Reply) -> Generator[Effect, Result, Decision | str]:
         """What follows from a pick, now that its values are kept; or why it does not stand."""
@@ -186,7 +191,7 @@ class Talking(Repairing):
         if target in session.open_places():
             return Move(pointer="", target=target, description="", guards=(), priority=0, auto=False)
         found = judge(here.moves, target, session.data())
-        if isinstance(found, Refusal) and found.by == "unknown" and session.flow:
+        if isinstance(found, Refusal) and found.by == "unknown" and session.stack:
             aside = asides(self.root, session).get(target)
             found = found if aside is None else judge((aside.move,), target, aside.data)
         if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:

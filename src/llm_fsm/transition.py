@@ -31,6 +31,7 @@ class Move:
 
     `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which comes back.
     `caller`: in a flow that was called, the place on the stack of the definition whose transition it is.
+    `place`: the place on the stack that it goes back to, where another definition left that open.
     """
 
     pointer: str
@@ -42,6 +43,7 @@ class Move:
     on: str | None = None
     returns: bool = False
     caller: int | None = None
+    place: int | None = None
 
     @property
     def judged(self) -> bool:

@@ -57,7 +57,7 @@ def sense_of(flows: Flows, suite: Suite, cases: Iterable[Case]) -> Sense:
         definition=definition,
         states=states,
         patterns=frozenset(name for one in every for name in one.patterns),
-        tools=frozenset(name for one in every for name in one.tools) | MEMORY_TOOLS,
+        tools=frozenset(name for one in every for name in one.tools),
         functions=frozenset(name for one in every for name in function_names(one)),
         written=declared | outputs | frozenset(_OWN_KEYS) if declared else None,
         keys=compile_keys(definition, ()),
@@ -88,11 +88,9 @@ def nonsense(sense: Sense, setup: Setup, pointer: str) -> Iterator[Nonsense]:
     if setup.state is not None:
         yield from _states(sense, [setup.state], f"{pointer}/state")
     for name in setup.tools:
-        if name not in sense.definition.tools:
+        if name not in sense.tools:
             place = f"{pointer}/tools/{escape(name)}"
-            yield Nonsense(
-                place, f"the definition has no tool {name!r}", meant(name, sense.definition.tools), True
-            )
+            yield Nonsense(place, f"the definition has no tool {name!r}", meant(name, sorted(sense.tools)), True)
     for name in setup.functions:
         if name not in sense.functions:
             place = f"{pointer}/functions/{escape(name)}"
@@ -162,11 +160,9 @@ def _expect(sense: Sense, expect: Expect | None, pointer: str, *, denied: bool =
     for number, key in enumerate(expect.absent):
         yield from _key(sense, key, f"{pointer}/absent/{number}", at_key=False)
     for number, call in enumerate(expect.tools or ()):
-        if call.name not in sense.tools and call.error is not True:
+        if call.name not in sense.tools | MEMORY_TOOLS and call.error is not True:
             place = f"{pointer}/tools/{number}"
-            yield Nonsense(
-                place, f"the definition has no tool {call.name!r}", meant(call.name, sense.definition.tools)
-            )
+            yield Nonsense(place, f"the definition has no tool {call.name!r}", meant(call.name, sorted(sense.tools)))
     yield from _expect(sense, expect.none_of, f"{pointer}/not", denied=True)
     for number, choice in enumerate(expect.any_of):
         yield from _expect(sense, choice, f"{pointer}/any_of/{number}", denied=denied)

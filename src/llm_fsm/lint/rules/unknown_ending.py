@@ -18,8 +18,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
+from llm_fsm.graph import reachable
 from llm_fsm.lint.called import called
-from llm_fsm.lint.endings import ends
+from llm_fsm.lint.endings import ends, ways
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -43,7 +44,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                     hint=subject.speller.hint(label, last, "final states"),
                 )
         labels = [transition.value.get("on") for transition in transitions]
-        left = [end for end in last if end in inner.reached and end not in labels]
+        on_the_way = inner.reached if inner.initial is None else reachable(ways(inner), [inner.initial])
+        left = [end for end in last if end in on_the_way and end not in labels]
         if left and None not in labels and "default" not in labels:
             yield RULE.finding(
                 f"state {quoted(name)} has no transition for what the called definition ends in: "
