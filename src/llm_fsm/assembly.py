@@ -14,7 +14,7 @@ from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, 
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.flows import Flow, Flows, document_of
-from llm_fsm.messages import ReplySchema
+from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS, Kind
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
@@ -154,7 +154,6 @@ def _plan(
         fixed=fixed,
         words=state_words(state_id, state),
         schema=schema,
-        schema_tokens=estimate(schema.text),
         around=frozenset(region.states),
         listed=frozenset(region.keys),
         items={
@@ -305,6 +304,19 @@ def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]
             )
 
 
+def _question(plan: StatePlan, system: LLMMessage, tokens: int) -> LLMRequest:
+    """What all questions in a state have in common. `tokens`: those of the system message."""
+    return LLMRequest(
+        messages=(system,),
+        schema=plan.schema,
+        model=plan.model.name,
+        temperature=plan.model.temperature,
+        max_tokens=plan.model.max_tokens,
+        state=plan.id,
+        sizes={"system": tokens, "schema": estimate(plan.schema.text)},
+    )
+
+
 def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     """One definition."""
     definition = flow.definition
@@ -339,7 +351,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         for state_id in region.states
     }
     judged = any(guard.judged for plan in states.values() for move in plan.moves for guard in move.guards)
-    systems: dict[str, tuple[str, int]] = {}
+    questions: dict[str, LLMRequest] = {}
     for region in found:
         system = system_prompt(
             prompts,
@@ -351,7 +363,8 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
             parts=len(found) > 1,
             judged=judged,
         )
-        systems |= dict.fromkeys(region.states, (system, estimate(system)))
+        message, tokens = LLMMessage("system", system), estimate(system)
+        questions |= {state_id: _question(states[state_id], message, tokens) for state_id in region.states}
     return Program(
         definition=definition,
         patterns=patterns,
@@ -362,7 +375,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         fast=recognisers(keys, definition.key_schemas),
         prompts=prompts,
         key_lines={key: line for key, line in lines.items() if is_bounded(keys.offered[key])},
-        systems=systems,
+        questions=questions,
         limits=definition.limits,
         bounds=(),
         alone=False,

@@ -1,29 +1,28 @@
 """JSON text without spaces, written quickly.
 
-The standard library makes a new encoder for every call, and keeps a table of open containers against circles, which
-takes longer than the writing. Values here are JSON, bounded in depth where they come in, so they have no circles.
+pydantic-core writes a value twice as fast as the standard library does. What it will not write (halves of surrogate
+pairs, very deep values), and ASCII where the text is not ASCII as it is, is left to the standard library.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
-from json import encoder
-from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_json
+
+_UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
+_ASCII = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
 
-def _writer(*, ascii: bool) -> Callable[[object], str]:
-    """What writes values as JSON; one that circles is a RecursionError."""
-    plain = json.JSONEncoder(ensure_ascii=ascii, separators=(",", ":"), check_circular=False)
-    made: Any = getattr(encoder, "c_make_encoder", None)
-    if made is None:  # an interpreter without the accelerator
-        return plain.encode
-    text = encoder.encode_basestring_ascii if ascii else encoder.encode_basestring
-    chunks = made(None, plain.default, text, None, ":", ",", False, False, True)
-    return lambda value: "".join(chunks(value, 0))
+def in_unicode(value: object) -> str:
+    """A JSON value as compact JSON, characters as they are. One that circles is a RecursionError."""
+    try:
+        return to_json(value, inf_nan_mode="constants").decode()
+    except PydanticSerializationError:
+        return _UNICODE.encode(value)
 
 
-in_ascii = _writer(ascii=True)
-"""A value as compact JSON, everything beyond ASCII as escapes."""
-in_unicode = _writer(ascii=False)
-"""A value as compact JSON, characters as they are."""
+def in_ascii(value: object) -> str:
+    """A JSON value as compact JSON, everything beyond ASCII as escapes. One that circles is a RecursionError."""
+    text = in_unicode(value)
+    return text if text.isascii() else _ASCII.encode(value)

@@ -20,6 +20,7 @@ from uuid import UUID
 
 from llm_fsm.coercion import joined
 from llm_fsm.conditions import look_up
+from llm_fsm.copies import made
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.names import KEY_PATTERN
@@ -263,7 +264,7 @@ def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, An
     if sorted_.extra:
         values = {**values, EXTRA: {**(context.get(EXTRA) or {}), **sorted_.extra}}
     if values or removed:
-        events.append(ContextSet(source="model", values=values, removed=removed))
+        events.append(made(ContextSet, source="model", values=values, removed=removed))
     return (*events, *sorted_.refused)
 
 

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequen
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm.copies import made
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.events import Answered, Event, StateEntered, UserSaid
@@ -18,7 +19,7 @@ from llm_fsm.records import transcript
 from llm_fsm.running import Outcome, Seen, due_rows
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class Turn:
     """One turn as its caller sees it.
 
@@ -68,7 +69,8 @@ def turn_of(outcome: Outcome) -> Turn:
     """The public view of a committed turn."""
     record, session = outcome.record, outcome.session
     left = next((event for event in record.events if isinstance(event, _MOVES)), None)
-    return Turn(
+    return made(
+        Turn,
         text=record.text,
         state=session.state,
         previous_state=session.state if left is None else _left(left),

@@ -14,6 +14,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.context import initial_context, without
+from llm_fsm.copies import made
 from llm_fsm.effects import Point
 from llm_fsm.history import surplus
 from llm_fsm.memory import Background
@@ -80,7 +81,7 @@ class Course(Talking):
     __slots__ = ()
 
     def message(self, heard: Heard) -> Run:
-        self.note(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
+        self.note(made(ev.UserSaid, text=heard.text, time=heard.time, request_id=heard.request_id))
         yield from self.run(Point.PRE_PROCESSING)
         came_from = self.here
         yield from self.settle()
@@ -287,7 +288,8 @@ class Course(Talking):
         """The words of the turn; what the history will show of it holds no value of a secret key."""
         user = self.session.user_input
         secrets = self.secrets()
-        return ev.BotSaid(
+        return made(
+            ev.BotSaid,
             text=text,
             kept_chars=self.program.definition.history.max_message_chars,
             fallback=self.fallback,

@@ -36,7 +36,7 @@ class RunResumed(Event):
     time: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class UserSaid(Event):
     """A message came in at `time` (seconds since the epoch)."""
 
@@ -45,7 +45,7 @@ class UserSaid(Event):
     request_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class ModelReplied(Event):
     """A model answered. `asked_for`: turn, greeting, words, task, judge or summary.
 
@@ -81,7 +81,7 @@ class ReplyRejected(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class MovePicked(Event):
     """The model named a target (its own state: it stays), with its reasoning where it gave one."""
 
@@ -89,7 +89,7 @@ class MovePicked(Event):
     reasoning: str = ""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class ContextSet(Event):
     """Values were accepted and keys removed. `source`: model, host, tool, answer, or user where no model was asked."""
 
@@ -170,7 +170,7 @@ class LimitReached(Event):
     value: float
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class BotSaid(Event):
     """The words of the turn. `kept_chars`: how much of each message the prompt's history keeps.
 

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from llm_fsm.copies import made
+
 Role = Literal["system", "user", "assistant", "tool"]
 
 
@@ -84,7 +86,7 @@ class Paused:
     expires: float | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class Usage:
     """What was spent: `calls` counts replies asked for, `attempts` counts requests sent for them.
 
@@ -208,7 +210,8 @@ class ModelReply:
     @property
     def usage(self) -> Usage:
         """What this one reply took."""
-        return Usage(
+        return made(
+            Usage,
             calls=1,
             attempts=self.attempts,
             input_tokens=self.input_tokens,

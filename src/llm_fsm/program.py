@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 from llm_fsm.conditions import Rule
 from llm_fsm.context import Keys
 from llm_fsm.definition import Definition, Limits, ModelSettings, State
-from llm_fsm.messages import ReplySchema
+from llm_fsm.messages import LLMRequest, ReplySchema
 from llm_fsm.names import Kind
 from llm_fsm.prompts import (
     Prompts,
@@ -50,7 +50,6 @@ class StatePlan:
     fixed: FixedReply | None
     words: StateWords
     schema: ReplySchema
-    schema_tokens: int
     around: frozenset[str]
     """The states whose words stand in the system message of its prompts, itself included."""
     listed: frozenset[str]
@@ -91,8 +90,8 @@ class Program:
     key_lines: Mapping[str, str]
     """Key to its line in <context_keys>, for those with more than a type, which values that are shown do not show."""
     prompts: Prompts
-    systems: Mapping[str, tuple[str, int]]
-    """State id to the system message of its prompts, and the estimated tokens of that."""
+    questions: Mapping[str, LLMRequest]
+    """State id to what all questions about a message have in common there: system message, schema, settings, sizes."""
     bounds: tuple[tuple[str, float], ...]
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool

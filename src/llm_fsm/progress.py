@@ -16,6 +16,7 @@ from typing import Any, Literal, Self
 
 from llm_fsm import events as ev
 from llm_fsm.context import accept_host, blotted, secret_texts
+from llm_fsm.copies import made
 from llm_fsm.effects import (
     AskedFor,
     AskModel,
@@ -272,9 +273,7 @@ class Progress:
             refused=refused,
             task=asked_for not in ("turn", "greeting", "words"),
         )
-        reply = yield AskModel(
-            request=request, asked_for=asked_for, view=view, left=self.time_left(), about=about
-        )
+        reply = yield AskModel(request, asked_for, view, self.time_left(), about)
         if isinstance(reply, OutOfTime):
             self.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
             self.note(ev.LimitReached(limit="seconds", value=self.program.definition.limits.seconds or 0))
@@ -283,7 +282,8 @@ class Progress:
             raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
         self.usage = reply.usage if self.usage is _NOTHING else self.usage + reply.usage
         self.note(
-            ev.ModelReplied(
+            made(
+                ev.ModelReplied,
                 asked_for=asked_for,
                 text=cut(reply.text, MAX_MESSAGE_CHARS),
                 model=reply.model,

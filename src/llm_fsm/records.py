@@ -25,7 +25,7 @@ _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class TurnRecord:
     """One turn as it is kept. `turn` is the session's number of the turn; 0 is the start."""
 

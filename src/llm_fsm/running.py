@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from llm_fsm import events as ev
+from llm_fsm.copies import made
 from llm_fsm.effects import (
     AskModel,
     CallTools,
@@ -337,10 +338,11 @@ class Running:
         """Write the turn that took a conversation from where it was held to `session`."""
         own = session.definition == self.host.identity
         text = dump_session(session)
-        record = TurnRecord(kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
+        record = made(TurnRecord, kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         posted = self.host.outgoing(record, session, held.version + 1)
         await self.host.store.save(
-            Commit(
+            made(
+                Commit,
                 conversation_id=self.id,
                 expected=held.version,
                 session=text,

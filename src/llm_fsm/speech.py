@@ -8,6 +8,7 @@ from typing import Literal
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
 from llm_fsm.context import blotted, missing
+from llm_fsm.copies import changed
 from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
@@ -35,7 +36,7 @@ class Speaking(Moving):
     def request(self, look: Outlook, *, words_only: bool, greeting: bool = False) -> LLMRequest:
         program, session, plan = self.program, self.session, self.plan
         scope = plan.state.context_scope
-        system, system_tokens = program.systems[plan.id]
+        asked = program.questions[plan.id]
         user, sizes = turn_prompt(
             program.prompts,
             words=StateWords(id=plan.id) if program.prompts.whole else plan.words,
@@ -54,16 +55,13 @@ class Speaking(Moving):
             memory=buckets_of(session) if plan.state.memory else None,
             earlier="" if words_only or not session.flow else self.earlier(),
         )
-        return LLMRequest(
-            messages=(LLMMessage("system", system), LLMMessage("user", user)),
+        return changed(
+            asked,
+            messages=(*asked.messages, LLMMessage("user", user)),
             schema=program.schema_of(plan, look.further),
-            model=plan.model.name,
-            temperature=plan.model.temperature,
-            max_tokens=plan.model.max_tokens,
             conversation_id=session.conversation_id,
-            state=plan.id,
             tools=() if words_only else self.offered(),
-            sizes={"system": system_tokens, "schema": plan.schema_tokens, **sizes},
+            sizes={**asked.sizes, **sizes},
         )
 
     def heard(self, *, words_only: bool) -> str | None:

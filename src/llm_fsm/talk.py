@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 from llm_fsm import events as ev
 from llm_fsm.certain import certain_move, certain_value
 from llm_fsm.context import accept_reply
+from llm_fsm.copies import made
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
@@ -102,7 +103,7 @@ class Talking(Repairing):
         except ReplyError as error:
             self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
             return str(error)
-        self.note(ev.MovePicked(target=cut(reply.target, 200), reasoning=reply.reasoning))
+        self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         yield from self.update(reply)
         here, flow = self.plan, self.session.flow
         if self.has("correct") and (yield from self.corrected(reply, before)):

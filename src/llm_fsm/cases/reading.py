@@ -108,6 +108,9 @@ def suite_of(text: str, *, file: str) -> Loaded:
 
 def _document(text: str, file: str) -> dict[str, Any]:
     """The object of a text. Raises SuiteError."""
+    plain = source.plainly(text)
+    if isinstance(plain, dict):
+        return plain
     try:
         document = source.parse(text)
     except source.SourceError as error:

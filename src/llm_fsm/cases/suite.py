@@ -82,6 +82,9 @@ class Start(_Scripted):
     """How the conversation begins: the greeting, or a run until it first waits."""
 
 
+_HAPPENS = frozenset({"say", "answer", "wait", "end"})
+
+
 class Step(_Scripted):
     """One thing that happens from outside: exactly one of `say`, `answer`, `wait` and `end`."""
 
@@ -106,8 +109,7 @@ class Step(_Scripted):
 
     @model_validator(mode="after")
     def _one(self) -> Step:
-        given = [name for name in ("say", "answer", "wait", "end") if name in self.model_fields_set]
-        if len(given) != 1:
+        if len(_HAPPENS & self.model_fields_set) != 1:
             raise wrong("a step has one of say, answer, wait and end")
         return self
 

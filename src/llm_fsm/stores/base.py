@@ -57,7 +57,7 @@ class Outgoing:
     text: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class Commit:
     """All that one turn writes, in one transaction.
 
