@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.prompts import escaped, sections
+from llm_fsm.markup import escaped
+from llm_fsm.prompts import sections
 from machines import GREETER, machine, program, reply, say, start, talk
 
 RICH = {
@@ -106,6 +107,36 @@ def test_all_states_of_a_small_machine_stand_in_the_system_message() -> None:
     )
 
 
+def test_the_answer_of_a_digression_is_not_shown_as_an_end() -> None:
+    back = {"target_state": "hours", "description": "Asks for the hours", "return": True}
+    states = {"a": {"purpose": "Ask", "transitions": [{"target_state": "end"}, back]}, "hours": {}, "end": {}}
+    assert states_shown(states) == "a: Ask.\nend (final)"
+    either = {**back, "return": False, "priority": 50}
+    states["a"] = {"purpose": "Ask", "transitions": [{"target_state": "end"}, back, either]}
+    assert states_shown(states) == "a: Ask.\nhours (final)\nend (final)"
+
+
+def test_only_conditions_that_a_model_must_judge_are_marked() -> None:
+    rule = {"description": "Over ten", "logic": {">": [{"var": "n"}, 10]}}
+    conditions = [rule, {"description": "The user sounds sure"}, {"requires_context_keys": ["n"]}]
+    states = {"a": {"transitions": [{"target_state": "b", "conditions": conditions}]}, "b": {}}
+    done = talk(machine(states), "m", reply("a"))
+    (item,) = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
+    assert item["conditions"] == [
+        {"desc": "Over ten"},
+        {"desc": "The user sounds sure", "judge": True},
+        {"keys": ["n"]},
+    ]
+    assert "marked \"judge\"" in done.requests[0].messages[0].content
+
+
+@pytest.mark.parametrize(("words", "told"), [({}, False), ({"reply": "See you."}, True)])
+def test_a_model_is_told_not_to_say_what_fixed_replies_add(words: dict[str, Any], told: bool) -> None:
+    states = {"a": {"transitions": [{"target_state": "b"}]}, "b": words}
+    system = talk(machine(states), "m", reply("a")).requests[0].messages[0].content
+    assert (", without what is added" in system) is told
+
+
 def test_instructions_that_states_share_are_said_once() -> None:
     kind = {"instructions": "Be kind.", "transitions": [{"target_state": "c"}]}
     states = {"a": {"purpose": "Ask A", **kind}, "b": {"purpose": "Ask B", **kind}, "c": {}}
@@ -115,24 +146,33 @@ def test_instructions_that_states_share_are_said_once() -> None:
 @pytest.mark.parametrize(
     ("state", "line"),
     [
-        ({"purpose": "Go on.", "reply": "Well, go on."}, 'x (final): Added after your message: "Well, go on."'),
+        (
+            {"purpose": "Go on.", "reply": "Well, go on."},
+            'x (final): Added after your message: "Well, go on."',
+        ),
         ({"purpose": "Help", "reply": "One."}, 'x (final): Help. Added after your message: "One."'),
         ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"}, "x: Work."),
         ({"kind": "decide", "transitions": [{"target_state": "a"}]}, None),
     ],
 )
 def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], line: str | None) -> None:
-    lines = states_shown({"a": {"purpose": "Ask", "transitions": [{"target_state": "x"}]}, "x": state}).splitlines()
+    lines = states_shown(
+        {"a": {"purpose": "Ask", "transitions": [{"target_state": "x"}]}, "x": state}
+    ).splitlines()
     assert lines == ["a: Ask.", *([line] if line else [])]
 
 
 def state_shown(target: dict[str, Any], *more: dict[str, Any]) -> list[dict[str, Any]]:
     """What the prompt shows of the transitions to `target` and of further ones, from far away in a large machine."""
     transitions = [{"target_state": "to", "description": "First"}, *more]
-    between = {f"s{number}": {"purpose": "Wait", "transitions": [{"target_state": "to"}]} for number in range(30)}
+    between = {
+        f"s{number}": {"purpose": "Wait", "transitions": [{"target_state": "to"}]} for number in range(30)
+    }
     states = {"here": {"purpose": "Ask", "transitions": transitions}, **between, "to": target}
     done = talk(machine(states), "m", reply("here"))
-    items: list[dict[str, Any]] = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
+    items: list[dict[str, Any]] = json.loads(
+        done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0]
+    )
     return items
 
 
@@ -147,7 +187,10 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
             {"purpose": "When?", "required_context_keys": ["date", "time"], "instructions": "Be brief"},
             "When? Collects date, time. Be brief.",
         ),
-        ({"purpose": "Ask the date", "required_context_keys": ["date", "time"]}, "Ask the date. Collects date, time."),
+        (
+            {"purpose": "Ask the date", "required_context_keys": ["date", "time"]},
+            "Ask the date. Collects date, time.",
+        ),
         ({"purpose": "Your phone number?", "required_context_keys": ["phone_number"]}, "Your phone number?"),
         ({"purpose": "Go on.", "reply": "Well, go on."}, {"adds_after_your_message": "Well, go on."}),
         ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "adds_after_your_message": "One."}),

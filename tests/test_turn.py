@@ -281,7 +281,9 @@ def test_decide_that_turned_otherwise_gets_words_of_its_own() -> None:
     )
     assert (done.session.state, done.usage.calls) == ("adult", 2)
     assert done.text == "for the child\n\nfor the adult"
-    assert "The machine has just moved to this state by itself" in done.requests[1].messages[1].content
+    words = done.requests[1].messages[1].content
+    assert "moved to this state by itself. Write the message for it, which follows <said_already>." in words
+    assert words.endswith('<said_already>\n"for the child"\n</said_already>\n')
     plain = talk(made, "m", reply("route", "for the child", age=30))
     assert (plain.session.state, plain.usage.calls, plain.text) == ("child", 1, "for the child")
 

@@ -18,18 +18,9 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS, Kind
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
+from llm_fsm.portrait import glimpse, state_line, state_words, states_text
 from llm_fsm.program import Check, Program, StatePlan
-from llm_fsm.prompts import (
-    Prompts,
-    glimpse,
-    is_bounded,
-    key_line,
-    state_line,
-    state_words,
-    states_text,
-    system_prompt,
-    transition_item,
-)
+from llm_fsm.prompts import Prompts, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
 from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
@@ -362,6 +353,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
             states=_all_states(states) if prompts.whole else states_text(definition, region.states),
             parts=len(found) > 1,
             judged=judged,
+            added=any(state.reply is not None for state in definition.states.values()),
         )
         message, tokens = LLMMessage("system", system), estimate(system)
         questions |= {state_id: _question(states[state_id], message, tokens) for state_id in region.states}

@@ -12,9 +12,9 @@ from typing import Any
 
 from jinja2 import Template
 
+from llm_fsm.markup import clean, escaped
 from llm_fsm.messages import LLMMessage, ReplySchema
 from llm_fsm.program import Check, Program, StatePlan
-from llm_fsm.prompts import clean, escaped
 from llm_fsm.session import Session
 from llm_fsm.tool_results import shortened
 

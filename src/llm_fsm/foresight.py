@@ -12,10 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm.context import blotted, missing, secret_texts
+from llm_fsm.markup import escaped
 from llm_fsm.messages import Choice, TurnView
 from llm_fsm.patterns import named
+from llm_fsm.portrait import in_words
 from llm_fsm.program import Outlook, Program, StatePlan
-from llm_fsm.prompts import escaped, in_words, transition_item
+from llm_fsm.prompts import transition_item
 from llm_fsm.session import Session
 from llm_fsm.transition import Move, is_free, may_hold
 from llm_fsm.wording import WordingError

@@ -11,10 +11,8 @@ from llm_fsm.context import Keys
 from llm_fsm.definition import Definition, Limits, ModelSettings, State
 from llm_fsm.messages import LLMRequest, ReplySchema
 from llm_fsm.names import Kind
-from llm_fsm.prompts import (
-    Prompts,
-    StateWords,
-)
+from llm_fsm.portrait import StateWords
+from llm_fsm.prompts import Prompts
 from llm_fsm.recognition import Recogniser
 from llm_fsm.reply_schema import with_targets
 from llm_fsm.session import Session

@@ -31,9 +31,9 @@ from llm_fsm.effects import (
 from llm_fsm.folding import apply
 from llm_fsm.foresight import turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
+from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
 from llm_fsm.program import Outlook, Program, StatePlan
-from llm_fsm.prompts import escaped
 from llm_fsm.session import Frame, Session, cut
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict

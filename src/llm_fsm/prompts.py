@@ -17,38 +17,20 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from llm_fsm.compact import in_unicode
 from llm_fsm.context import Keys
-from llm_fsm.definition import Definition, State
+from llm_fsm.definition import Definition
+from llm_fsm.markup import clean, escaped
+from llm_fsm.portrait import TAGS, StateWords, in_words
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
-_GLIMPSE_CHARS = 160
-_ENDS = ".!?:…。！？"
-_WORKS = ("task", "subflow")
-"""Kinds of states whose instructions are for their work and not for words."""
-_NO_WORD = re.compile(r"[\W_]+")
-_TAGS = 6
-"""Tokens of the markup around a section."""
-_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
 _KEY_WORDS = (
     *("format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
     *("const", "items", "properties"),
 )
-_FORM = '{"transition":{"target_state":"","context_update":{"…":…,"_extra":{},"_clear":[]}},"message":""}'
-
-
-def escaped(value: object) -> str:
-    """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
-    text = in_unicode(value)
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-
-
-def clean(text: str) -> str:
-    """An author's text as it can be sent: lone surrogates replaced."""
-    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+_FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,137 +57,6 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
     return Prompts(**{name: environment.from_string(sources[name]) for name in _FILES}, whole=whole)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StateWords:
-    """A state's own words, as its prompt shows them."""
-
-    id: str
-    description: str = ""
-    purpose: str = ""
-    instructions: str = ""
-    example: str = ""
-    tokens: int = 0
-    """Estimated tokens of <current_state>."""
-
-
-def state_words(state_id: str, state: State) -> StateWords:
-    """The words of a state; its instructions of all kinds are joined."""
-    instructions = (state.instructions, state.extraction_instructions, state.response_instructions)
-    texts = {
-        "id": state_id,
-        "description": clean(state.description) if state.description != state.purpose else "",
-        "purpose": clean(state.purpose),
-        "instructions": clean("\n".join(text for text in instructions if text)),
-        "example": escaped(state.example_dialogue) if state.example_dialogue else "",
-    }
-    tokens = sum(estimate(texts[name]) + _TAGS for name in ("id", "example") if texts[name]) + _TAGS
-    return StateWords(**texts, tokens=tokens)
-
-
-def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]) -> str:
-    """A state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON."""
-    own = {name: getattr(words, name) for name in ("id", "description", "purpose", "instructions")}
-    line = escaped({**{name: text for name, text in own.items() if text}, **shown})
-    menu = ",".join(items)
-    example = f',"example_dialogue":{words.example}' if words.example else ""
-    return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
-
-
-def states_text(definition: Definition, state_ids: Iterable[str]) -> str:
-    """What <states> says of some states: a line for each that has words.
-
-    Instructions that several states have word for word get one line, with the ids of all of them.
-    """
-    words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
-    sharing: dict[str, list[str]] = {}
-    for state_id, found in words.items():
-        if definition.kind_of(state_id) not in _WORKS:
-            sharing.setdefault(found.instructions, []).append(state_id)
-    lines = [
-        _state_line(definition, found, found.instructions if sharing.get(found.instructions) == [state_id] else "")
-        for state_id, found in words.items()
-    ]
-    lines += [f"{', '.join(ids)}: {_indented(text)}" for text, ids in sharing.items() if text and len(ids) > 1]
-    return "\n".join(line for line in lines if line)
-
-
-def _state_line(definition: Definition, words: StateWords, instructions: str) -> str:
-    state = definition.states[words.id]
-    keys = state.required_context_keys
-    final = " (final)" if definition.kind_of(words.id) == "final" else ""
-    purpose = "" if state.reply is not None and _names_all(state.reply, [words.purpose]) else words.purpose
-    parts = (
-        words.description,
-        purpose,
-        "" if _names_all(words.purpose or words.description, keys) else f"Collects {', '.join(keys)}.",
-        instructions,
-    )
-    said = _indented(" ".join(_ended(part) for part in parts if part))
-    if state.reply is not None:
-        said = f"{said} Added after your message: {escaped(_short(state.reply))}".lstrip()
-    return f"{words.id}{final}: {said}" if said else words.id + final if final else ""
-
-
-def _ended(text: str) -> str:
-    return text if text[-1] in _ENDS else f"{text}."
-
-
-def _indented(text: str) -> str:
-    return "\n  ".join(line.strip() for line in text.splitlines() if line.strip())
-
-
-def _short(text: str) -> str:
-    line = " ".join(clean(text).split())
-    if len(line) <= _GLIMPSE_CHARS:
-        return line
-    return line[:_GLIMPSE_CHARS].rsplit(" ", 1)[0] + " …"
-
-
-def glimpse(definition: Definition, state_id: str, seen_from: str | None = None) -> dict[str, Any]:
-    """What another state's prompt shows of this one: what it is there for, asks and says.
-
-    Instructions that the state `seen_from` has word for word are not said again, nor keys
-    that the purpose names, nor a purpose that the fixed reply says.
-    """
-    state = definition.states[state_id]
-    shown: dict[str, Any] = {}
-    if state.purpose or state.description:
-        shown["purpose"] = _short(state.purpose or state.description)
-    if not _names_all(shown.get("purpose", ""), state.required_context_keys):
-        shown["collects"] = list(state.required_context_keys)
-    words = state.response_instructions or state.instructions
-    here = None if seen_from is None else definition.states[seen_from]
-    if state.reply is not None:
-        shown["adds_after_your_message"] = _short(state.reply)
-        if "purpose" in shown and _names_all(state.reply, [shown["purpose"]]):
-            del shown["purpose"]
-    elif words and (here is None or words not in (here.response_instructions, here.instructions)):
-        shown["instructions"] = _short(words)
-    if definition.kind_of(state_id) == "final":
-        shown["final"] = True
-    return shown
-
-
-def _names_all(text: str, words: Iterable[str]) -> bool:
-    """True when each of the words stands in the text, as a whole and whatever its case."""
-    said = f" {_NO_WORD.sub(' ', text.casefold())} "
-    return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in said for word in words)
-
-
-def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
-    """A glimpse as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
-    if not shown.keys() <= {"purpose", "instructions", "collects"}:
-        return shown
-    collected = shown.get("collects")
-    parts = (
-        shown.get("purpose"),
-        f"Collects {', '.join(collected)}" if collected else None,
-        shown.get("instructions"),
-    )
-    said = [part for part in parts if part]
-    return " ".join(map(_ended, said))
-
-
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
     """One entry of <transitions> as JSON."""
     item: dict[str, Any] = {"to": move.target}
@@ -218,8 +69,10 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
             condition["desc"] = clean(guard.description)
         if guard.keys:
             condition["keys"] = list(guard.keys)
-        if guard.rule is not None:
-            condition |= {"checked": True} if guard.description else {"logic": guard.logic}
+        if guard.rule is not None and not guard.description:
+            condition["logic"] = guard.logic
+        if guard.judged:
+            condition["judge"] = True
         if condition:
             conditions.append(condition)
     if conditions:
@@ -263,12 +116,13 @@ def system_prompt(
     states: str,
     parts: bool,
     judged: bool,
+    added: bool,
     patterns: str = "",
 ) -> str:
     """The system message of some states. `shown`: the key list. `patterns`: one line.
 
     `states`: what <states> says; `parts`: the machine has further ones. `judged`: some condition is for the model
-    to judge.
+    to judge. `added`: some state has a fixed reply.
     """
     reasoning = definition.model.reasoning or "none"
     form = _FORM
@@ -280,6 +134,7 @@ def system_prompt(
         states=states,
         parts=parts,
         judged=judged,
+        added=added,
         name=clean(definition.name),
         description=clean(definition.description),
         persona=clean(definition.persona),
@@ -334,11 +189,13 @@ def turn_prompt(
     summary: str = "",
     memory: Mapping[str, Any] | None = None,
     earlier: str = "",
+    said: str = "",
 ) -> tuple[str, dict[str, int]]:
     """The user message of one call, and the estimated tokens of each of its larger sections.
 
     `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
     of keys that the system message does not list; `earlier` those of answers from before a flow.
+    `said`: the words of this turn that stand before those that are asked for.
     `time`: seconds since the epoch of the turn.
     """
     shown = {
@@ -351,6 +208,7 @@ def turn_prompt(
         "refused": escaped([{"key": key, "reason": reason} for key, reason in notes]) if notes else "",
         "transitions": "" if words_only or not items else f"[{','.join(items)}]",
         "user_input": "" if user is None else escaped(user),
+        "said": escaped(said) if said else "",
     }
     text = _rendered(
         prompts.turn,
@@ -364,7 +222,7 @@ def turn_prompt(
             "greeting": greeting,
         },
     )
-    sizes = {name: estimate(value) + _TAGS for name, value in shown.items() if value}
+    sizes = {name: estimate(value) + TAGS for name, value in shown.items() if value}
     return text, {"current_state": words.tokens, **sizes}
 
 

@@ -14,9 +14,10 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
+from llm_fsm.portrait import StateWords
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run
-from llm_fsm.prompts import StateWords, key_line, retry_line, turn_prompt
+from llm_fsm.prompts import key_line, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
 from llm_fsm.session import Frame, cut
 from llm_fsm.wording import asks, own_question, question_in, sentence
@@ -54,6 +55,7 @@ class Speaking(Moving):
             summary=session.summary,
             memory=buckets_of(session) if plan.state.memory else None,
             earlier="" if words_only or not session.flow else self.earlier(),
+            said=blotted(self.secrets(), "\n\n".join(filter(None, self.said))) if words_only else "",
         )
         return changed(
             asked,

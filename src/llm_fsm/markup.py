@@ -1,0 +1,20 @@
+"""Text on its way into a prompt: nothing in it can close the markup around it."""
+
+from __future__ import annotations
+
+import re
+
+from llm_fsm.compact import in_unicode
+
+_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+
+
+def escaped(value: object) -> str:
+    """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
+    text = in_unicode(value)
+    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+
+
+def clean(text: str) -> str:
+    """An author's text as it can be sent: lone surrogates replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()

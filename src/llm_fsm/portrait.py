@@ -1,0 +1,169 @@
+"""What prompts say of a state: its line in <states>, and the glimpse that other states' prompts have of it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.definition import Definition, State
+from llm_fsm.markup import clean, escaped
+from llm_fsm.tokens import estimate
+
+_GLIMPSE_CHARS = 160
+_ENDS = ".!?:…。！？"
+_WORKS = ("task", "subflow")
+"""Kinds of states whose instructions are for their work and not for words."""
+_NO_WORD = re.compile(r"[\W_]+")
+TAGS = 6
+"""Tokens of the markup around a section."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StateWords:
+    """A state's own words, as its prompt shows them."""
+
+    id: str
+    description: str = ""
+    purpose: str = ""
+    instructions: str = ""
+    example: str = ""
+    tokens: int = 0
+    """Estimated tokens of <current_state>."""
+
+
+def state_words(state_id: str, state: State) -> StateWords:
+    """The words of a state; its instructions of all kinds are joined."""
+    instructions = (state.instructions, state.extraction_instructions, state.response_instructions)
+    texts = {
+        "id": state_id,
+        "description": clean(state.description) if state.description != state.purpose else "",
+        "purpose": clean(state.purpose),
+        "instructions": clean("\n".join(text for text in instructions if text)),
+        "example": escaped(state.example_dialogue) if state.example_dialogue else "",
+    }
+    tokens = sum(estimate(texts[name]) + TAGS for name in ("id", "example") if texts[name]) + TAGS
+    return StateWords(**texts, tokens=tokens)
+
+
+def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]) -> str:
+    """A state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON."""
+    own = {name: getattr(words, name) for name in ("id", "description", "purpose", "instructions")}
+    line = escaped({**{name: text for name, text in own.items() if text}, **shown})
+    menu = ",".join(items)
+    example = f',"example_dialogue":{words.example}' if words.example else ""
+    return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
+
+
+def states_text(definition: Definition, state_ids: Iterable[str]) -> str:
+    """What <states> says of some states: a line for each that has words.
+
+    Instructions that several states have word for word get one line, with the ids of all of them.
+    """
+    words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
+    ends = _ends_of(definition)
+    sharing: dict[str, list[str]] = {}
+    for state_id, found in words.items():
+        if definition.kind_of(state_id) not in _WORKS:
+            sharing.setdefault(found.instructions, []).append(state_id)
+    lines = [
+        _state_line(
+            definition.states[state_id],
+            found,
+            found.instructions if sharing.get(found.instructions) == [state_id] else "",
+            final=state_id in ends,
+        )
+        for state_id, found in words.items()
+    ]
+    lines += [
+        f"{', '.join(ids)}: {_indented(text)}" for text, ids in sharing.items() if text and len(ids) > 1
+    ]
+    return "\n".join(line for line in lines if line)
+
+
+def _ends_of(definition: Definition) -> frozenset[str]:
+    """The final states, without those that are only the answer of a digression: nobody says goodbye there."""
+    own = [transition for state in definition.states.values() for transition in state.transitions]
+    arrows = (*own, *definition.global_transitions)
+    left = {arrow.target_state for arrow in arrows if arrow.returns}
+    left -= {arrow.target_state for arrow in arrows if not arrow.returns}
+    return frozenset(
+        name for name in definition.states if name not in left and definition.kind_of(name) == "final"
+    )
+
+
+def _state_line(state: State, words: StateWords, instructions: str, *, final: bool) -> str:
+    keys = state.required_context_keys
+    end = " (final)" if final else ""
+    purpose = "" if state.reply is not None and _names_all(state.reply, [words.purpose]) else words.purpose
+    parts = (
+        words.description,
+        purpose,
+        "" if _names_all(words.purpose or words.description, keys) else f"Collects {', '.join(keys)}.",
+        instructions,
+    )
+    said = _indented(" ".join(_ended(part) for part in parts if part))
+    if state.reply is not None:
+        said = f"{said} Added after your message: {escaped(_short(state.reply))}".lstrip()
+    return f"{words.id}{end}: {said}" if said else words.id + end if final else ""
+
+
+def _ended(text: str) -> str:
+    return text if text[-1] in _ENDS else f"{text}."
+
+
+def _indented(text: str) -> str:
+    return "\n  ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _short(text: str) -> str:
+    line = " ".join(clean(text).split())
+    if len(line) <= _GLIMPSE_CHARS:
+        return line
+    return line[:_GLIMPSE_CHARS].rsplit(" ", 1)[0] + " …"
+
+
+def glimpse(definition: Definition, state_id: str, seen_from: str | None = None) -> dict[str, Any]:
+    """What another state's prompt shows of this one: what it is there for, asks and says.
+
+    Instructions that the state `seen_from` has word for word are not said again, nor keys
+    that the purpose names, nor a purpose that the fixed reply says.
+    """
+    state = definition.states[state_id]
+    shown: dict[str, Any] = {}
+    if state.purpose or state.description:
+        shown["purpose"] = _short(state.purpose or state.description)
+    if not _names_all(shown.get("purpose", ""), state.required_context_keys):
+        shown["collects"] = list(state.required_context_keys)
+    words = state.response_instructions or state.instructions
+    here = None if seen_from is None else definition.states[seen_from]
+    if state.reply is not None:
+        shown["adds_after_your_message"] = _short(state.reply)
+        if "purpose" in shown and _names_all(state.reply, [shown["purpose"]]):
+            del shown["purpose"]
+    elif words and (here is None or words not in (here.response_instructions, here.instructions)):
+        shown["instructions"] = _short(words)
+    if definition.kind_of(state_id) == "final":
+        shown["final"] = True
+    return shown
+
+
+def _names_all(text: str, words: Iterable[str]) -> bool:
+    """True when each of the words stands in the text, as a whole and whatever its case."""
+    said = f" {_NO_WORD.sub(' ', text.casefold())} "
+    return all(f" {_NO_WORD.sub(' ', word.casefold()).strip()} " in said for word in words)
+
+
+def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """A glimpse as one text, where it is nothing but a purpose, instructions and keys; else as it is."""
+    if not shown.keys() <= {"purpose", "instructions", "collects"}:
+        return shown
+    collected = shown.get("collects")
+    parts = (
+        shown.get("purpose"),
+        f"Collects {', '.join(collected)}" if collected else None,
+        shown.get("instructions"),
+    )
+    said = [part for part in parts if part]
+    return " ".join(map(_ended, said))
