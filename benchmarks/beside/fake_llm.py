@@ -8,6 +8,8 @@ Endpoints
   POST /admin/config          {"delay_ms", "token_delay_ms", "record": "off|light|full", "pad_tokens"}
   POST /admin/reset           forget the recorded requests
   GET  /admin/stats           what was recorded, token-counted (counting happens here, not while serving)
+  GET  /admin/count           how many requests there were
+  POST /admin/sizes           {"rows": [index…]}: the prompt tokens of these requests
   GET  /admin/raw             the recorded request bodies (record=full only)
 
 Records, per request: prompt characters, message count, tokens, response_format type, which policy branch
@@ -183,6 +185,8 @@ class App:
         if path == "/admin/stats":
             rows = self.rec.stats(self.count_tokens)
             return {"count": self.rec.count, "tokenizer": self.encoder_name, "requests": rows}
+        if path == "/admin/count":
+            return {"count": self.rec.count}
         if path == "/admin/raw":
             return {"bodies": self.rec.bodies}
         return None
@@ -295,6 +299,10 @@ class Http(asyncio.Protocol):
             return
         if path == "/admin/config":
             self.send(app.config(body))
+            return
+        if path == "/admin/sizes":
+            chosen = [app.rec.rows[at]["prompt"] for at in body["rows"]]
+            self.send({"prompt_tokens": [app.count_tokens(prompt) for prompt in chosen]})
             return
         if path == "/admin/reset":
             app.rec.reset()

@@ -10,18 +10,20 @@ from benchmarks.beside.sections import SECTIONS, Row, Table
 
 METHOD = """\
 `make bench` installs every system from PyPI into an environment of its own under `.bench/`, starts one fake
-OpenAI-compatible server on one core and runs the systems on the other, one after the other, interleaved over
-the repetitions; figures are medians of three runs, of one run where many conversations are held at once. All
-of them hold the same conversation: a form of six states, nine messages, two answers that cannot be used and
-one correction. What the model understands is the same few regular expressions for all, so the figures compare
-the systems and not a model. Systems that bring no prompt of their own (LangGraph, Burr, pydantic-ai, fsm-llm,
-the raw clients) use one prompt written by hand, ordered for prefix caching. Tokens are cl100k, counted from
-what was sent; the greeting of a system that greets by a call is not counted as a turn.
+OpenAI-compatible server on one core and runs the systems on the other, one after the other. CPU of a turn is
+the median of three runs, interleaved; the other figures are of one run. All of them hold the same conversation:
+a form of six states, nine messages, two answers that cannot be used and one correction. What the model
+understands is the same few regular expressions for all, so the figures compare the systems and not a model.
+Systems that bring no prompt of their own (LangGraph, Burr, pydantic-ai, fsm-llm, the raw clients) use one prompt
+written by hand, ordered for prefix caching. Tokens are cl100k, counted from what was sent; the greeting of a
+system that greets by a call is not counted as a turn.
 
 What to keep in mind: absolute times move with the machine, so compare within one run. fsm-agent-flow does not
 converse; three states with one tool call each stand for three turns. fsm-llm keeps no values itself;
 functions of its states do. The head of fsm-llm's own repository is not on PyPI and is not measured here. The
-threaded systems pay for a thread per conversation in the runs with many conversations."""
+threaded systems pay for a thread per conversation in the runs with many conversations. What is slow makes fewer
+turns, by the same rule for all: with many conversations none begins another turn when 4 seconds have passed, and
+each makes at least one; a long conversation ends after 20 seconds, and what it did not come to is a dash."""
 
 
 def _cell(value: Any, form: str) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 import statistics
 import subprocess
+import sys
 import tempfile
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -27,7 +29,14 @@ class Bench:
     conversations: int
 
     def worker(self, system: System, mode: str, *, timeout: float = 300, **options: Any) -> Row:
-        """One measurement of one system."""
+        """One measurement of one system; how long it took is said on the error output."""
+        began = time.perf_counter()
+        found = self._worker(system, mode, timeout, options)
+        said = "failed after" if "failed" in found else "took"
+        print(f"{mode}: {system.name} {said} {time.perf_counter() - began:.1f} s", file=sys.stderr, flush=True)
+        return found
+
+    def _worker(self, system: System, mode: str, timeout: float, options: Row) -> Row:
         options = {"base_url": self.server.base_url, **options}
         command = [
             python(system.environment),
@@ -109,7 +118,7 @@ def stub(bench: Bench) -> dict[str, Row]:
 def _many(count: int, rounds: int) -> Callable[[Bench], dict[str, Row]]:
     def section(bench: Bench) -> dict[str, Row]:
         bench.server.configure(delay_ms=50)
-        return bench.repeated(bench.systems, "many", runs=1, n=count, rounds=rounds, timeout=120)
+        return bench.repeated(bench.systems, "many", runs=1, n=count, rounds=rounds, seconds=4, timeout=120)
 
     section.__doc__ = f"{count} conversations at once, a model that takes 50 ms, one core."
     return section
@@ -118,7 +127,7 @@ def _many(count: int, rounds: int) -> Callable[[Bench], dict[str, Row]]:
 def idle(bench: Bench) -> dict[str, Row]:
     """Memory of an idle conversation in the memory store."""
     systems = [system for system in bench.systems if system.stubbed and system.name != "fsm-agent-flow"]
-    return {system.name: bench.worker(system, "idle", n=10_000, seconds=10, stub=True) for system in systems}
+    return {system.name: bench.worker(system, "idle", n=10_000, seconds=5, stub=True) for system in systems}
 
 
 def long(bench: Bench) -> dict[str, Row]:
@@ -128,15 +137,15 @@ def long(bench: Bench) -> dict[str, Row]:
         if system.name == "fsm-agent-flow":
             continue
         bench.server.configure(record="light")
-        row = bench.worker(system, "long", turns=505, timeout=240)
-        sent = bench.server.ask("/admin/stats")["requests"]
+        row = bench.worker(system, "long", turns=505, seconds=20, timeout=120)
+        sent = bench.server.ask("/admin/count")["count"]
         if "failed" not in row and sent:
-            per = len(sent) / 506
-            for number in (10, 100, 500):
-                at = int(per * (number + 1))
-                near = sent[max(0, at - 6) : at + 6] or sent[-1:]
-                row[f"tokens_{number}"] = statistics.mean(each["prompt_tokens"] for each in near) * per
-            row |= {f"ms_{number}": row["ms_at"][str(number)] for number in (10, 100, 500)}
+            per = sent / (row["turns"] + 1)
+            for number, took in row["ms_at"].items():
+                at = int(per * (int(number) + 1))
+                near = {"rows": list(range(max(0, at - 6), min(at + 6, sent)))}
+                sizes = bench.server.ask("/admin/sizes", near)["prompt_tokens"]
+                row |= {f"tokens_{number}": statistics.mean(sizes) * per, f"ms_{number}": took}
         found[system.name] = row
     return found
 
@@ -145,7 +154,7 @@ def stream(bench: Bench) -> dict[str, Row]:
     """Words of 200 tokens at 5 ms a token: when the user sees the first one."""
     bench.server.configure(token_delay_ms=5, pad_tokens=190)
     return {
-        system.name: bench.worker(system, "stream", times=5, timeout=120)
+        system.name: bench.worker(system, "stream", times=3, timeout=120)
         for system in bench.systems
         if system.name != "fsm-agent-flow"
     }
@@ -157,13 +166,15 @@ def durable(bench: Bench) -> dict[str, Row]:
     for system in bench.systems:
         if not system.durable:
             continue
-        kept = bench.worker(system, "long", turns=505, stub=True, store=True, timeout=240)
-        bare = bench.worker(system, "long", turns=505, stub=True, timeout=240)
+        kept = bench.worker(system, "long", turns=505, seconds=20, stub=True, store=True)
+        bare = bench.worker(system, "long", turns=505, seconds=20, stub=True)
         if "failed" in kept or "failed" in bare:
             found[system.name] = kept if "failed" in kept else bare
             continue
-        row = {f"more_{at}": kept["ms_at"][at] - bare["ms_at"][at] for at in ("10", "100", "500")}
-        found[system.name] = {**row, "mb": kept["store_bytes_at"]["500"] / 2**20}
+        row = {f"more_{at}": took - bare["ms_at"][at] for at, took in kept["ms_at"].items()}
+        if "500" in row:
+            row["mb"] = kept["store_bytes_at"]["500"] / 2**20
+        found[system.name] = row
     return found
 
 

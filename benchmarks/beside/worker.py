@@ -96,14 +96,14 @@ async def turns(driver: Driver, options: Any) -> dict[str, Any]:
 
 
 async def many(driver: Driver, options: Any) -> dict[str, Any]:
-    """Many conversations at once. Greetings and first turns of all are made before the clock starts."""
-    count, rounds = options["n"], options["rounds"]
-    script = (driver.turns[1:] * 10)[:rounds] if driver.per_call == 1 else ["run"] * rounds
-    conversations = [driver.open() for _ in range(count)]
-    taken: list[float] = []
-    errors: list[str] = []
-    run = _tasks if driver.is_async else _threads
-    wall, cpu = await run(driver, conversations, script, taken, errors)
+    """Many conversations at once: greetings and first turns, then the measured turns, at least one each.
+
+    After `options["seconds"]` none begins another turn, nor another first turn: a slow system makes fewer.
+    """
+    conversations = [driver.open() for _ in range(options["n"])]
+    crowd = Crowd(driver, options["rounds"], options["seconds"])
+    wall, cpu = await (_tasks if driver.is_async else _threads)(crowd, conversations)
+    taken, errors = crowd.taken, crowd.errors
     made = len(taken) * driver.per_call
     return {
         "turns_per_s": made / wall,
@@ -116,59 +116,90 @@ async def many(driver: Driver, options: Any) -> dict[str, Any]:
     }
 
 
-async def _tasks(
-    driver: Driver, conversations: list[Any], script: list[str], taken: list[float], errors: list[str]
-) -> tuple[float, float]:
+class Crowd:
+    """What many conversations say, until when, and what came of it."""
+
+    def __init__(self, driver: Driver, rounds: int, seconds: float) -> None:
+        self.driver = driver
+        self.first = driver.turns[0]
+        self.script = (driver.turns[1:] * 10)[:rounds] if driver.per_call == 1 else ["run"] * rounds
+        self.seconds = seconds
+        self.taken: list[float] = []
+        self.errors: list[str] = []
+        self.clock()
+
+    def clock(self) -> tuple[float, float]:
+        """Start the time in which turns may begin; now, and the CPU time so far."""
+        self.began = time.perf_counter()
+        return self.began, time.process_time()
+
+    @property
+    def over(self) -> bool:
+        return time.perf_counter() - self.began > self.seconds
+
+    def failed(self, error: Exception, when: str = "") -> None:
+        self.errors.append(f"{when}{error!r}"[:200])
+
+
+async def _tasks(crowd: Crowd, conversations: list[Any]) -> tuple[float, float]:
+    driver = crowd.driver
+
     async def prepare(conversation: Any) -> None:
         try:
             await driver.start(conversation)
-            await driver.turn(conversation, driver.turns[0])
+            if not crowd.over:
+                await driver.turn(conversation, crowd.first)
         except Exception as error:
-            errors.append(f"prepare {error!r}"[:200])
+            crowd.failed(error, "prepare ")
 
     async def one(conversation: Any) -> None:
-        for text in script:
+        for number, text in enumerate(crowd.script):
             at = time.perf_counter()
+            if number and crowd.over:
+                return
             try:
                 await driver.turn(conversation, text)
             except Exception as error:
-                errors.append(repr(error)[:200])
-            taken.append(time.perf_counter() - at)
+                crowd.failed(error)
+            crowd.taken.append(time.perf_counter() - at)
 
+    crowd.clock()
     await asyncio.gather(*map(prepare, conversations))
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = crowd.clock()
     await asyncio.gather(*map(one, conversations))
     return time.perf_counter() - wall, time.process_time() - cpu
 
 
-async def _threads(
-    driver: Driver, conversations: list[Any], script: list[str], taken: list[float], errors: list[str]
-) -> tuple[float, float]:
-    ready = threading.Barrier(len(conversations) + 1)
+async def _threads(crowd: Crowd, conversations: list[Any]) -> tuple[float, float]:
+    peer, ready = crowd.driver.peer, threading.Barrier(len(conversations) + 1)
 
     def one(conversation: Any) -> None:
         try:
-            driver.peer.start(conversation)
-            driver.peer.turn(conversation, driver.turns[0])
+            peer.start(conversation)
+            if not crowd.over:
+                peer.turn(conversation, crowd.first)
         except Exception as error:
-            errors.append(f"prepare {error!r}"[:200])
+            crowd.failed(error, "prepare ")
         ready.wait()
-        for text in script:
+        for number, text in enumerate(crowd.script):
             at = time.perf_counter()
+            if number and crowd.over:
+                return
             try:
-                driver.peer.turn(conversation, text)
+                peer.turn(conversation, text)
             except Exception as error:
-                errors.append(repr(error)[:200])
-            taken.append(time.perf_counter() - at)
+                crowd.failed(error)
+            crowd.taken.append(time.perf_counter() - at)
 
     threading.stack_size(512 * 1024)
     running = [threading.Thread(target=one, args=(conversation,)) for conversation in conversations]
+    crowd.clock()
     for thread in running:
         thread.start()
     while ready.n_waiting < len(conversations):
         time.sleep(0.005)
     # The clock starts before the barrier opens: after it, this thread would have to win the GIL from all others.
-    wall, cpu = time.perf_counter(), time.process_time()
+    wall, cpu = crowd.clock()
     ready.wait()
     for thread in running:
         thread.join()
@@ -198,13 +229,18 @@ async def idle(driver: Driver, options: Any) -> dict[str, Any]:
 
 
 async def long(driver: Driver, options: Any) -> dict[str, Any]:
-    """One conversation that fills no field: time per turn, and what the store holds, at turns 10, 100 and 500."""
+    """One conversation that fills no field: time per turn, and what the store holds, at turns 10, 100 and 500.
+
+    After `options["seconds"]` no turn begins; `turns` says how many were made.
+    """
     conversation = driver.open()
     await driver.start(conversation)
     await driver.turn(conversation, "Hi there!")
-    wall, sizes = [], {}
+    wall, sizes, began = [], {}, time.perf_counter()
     for number in range(1, options["turns"] + 1):
         at = time.perf_counter()
+        if at - began > options["seconds"]:
+            break
         await driver.turn(conversation, idle_turn(number))
         wall.append(time.perf_counter() - at)
         if options.get("store") and number in (10, 100, 500):
@@ -212,9 +248,9 @@ async def long(driver: Driver, options: Any) -> dict[str, Any]:
     at_turn = {
         str(number): statistics.median(wall[max(0, number - 6) : number + 5]) * 1e3
         for number in (10, 100, 500)
-        if number <= options["turns"]
+        if number <= len(wall)
     }
-    return {"ms_at": at_turn, "store_bytes_at": sizes}
+    return {"turns": len(wall), "ms_at": at_turn, "store_bytes_at": sizes}
 
 
 async def stream(driver: Driver, options: Any) -> dict[str, Any]:
