@@ -355,6 +355,35 @@ def test_every_place_that_flows_and_callers_left_open_can_be_chosen() -> None:
     assert (done.session.state, done.text) == ("passport", "Ten euros.\n\nWhich number?")
 
 
+def test_what_a_reply_says_about_the_definition_it_leads_into_is_kept_there() -> None:
+    pin = {"type": "string", "x-secret": True}
+    inner: dict[str, Any] = {
+        "name": "inner",
+        "initial_state": "pin",
+        "context_schema": {"properties": {"pin": pin}},
+        "states": {"pin": {"purpose": "PIN?", "transitions": [{"target_state": "in"}]}, "in": {}},
+    }
+    document = {
+        "name": "outer",
+        "initial_state": "hello",
+        "context_schema": {"properties": {"size": {"type": "string"}}},
+        "states": {
+            "hello": {"purpose": "Hello", "transitions": [{"target_state": "call"}]},
+            "call": {"kind": "subflow", "flow": "inner"},
+            "help": {"purpose": "Which size?", "transitions": [{"target_state": "told"}]},
+            "told": {"reply": "Size {{ size }} it is."},
+        },
+        "global_transitions": [{"target_state": "help", "return": True}],
+    }
+    program = nested(document, inner=inner)
+    begun = talk(program, "in", reply("call", ""), reply("pin", "PIN?"))
+    aside = say(program, begun.session, "do you have L?", reply("help", "L, then?", size="L"))
+    assert (aside.session.state, aside.session.context) == ("help", {"size": "L"})
+    back = say(program, aside.session, "the PIN is 1234", reply("pin", "Thanks.", pin="1234", size="M"))
+    assert (back.session.state, back.session.context) == ("pin", {"pin": "1234"})
+    assert back.session.root_context() == {"size": "M"}
+
+
 def test_a_session_in_which_places_of_several_definitions_are_open_survives_its_json_form() -> None:
     session = travelled(("pets", "Which?"), ("bags", "Heavy?"), ("passport", "So?"), ("bags", "Heavy?")).session
     assert records.parse_session(records.dump_session(session)) == session

@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.context import EXTRA, missing
+from llm_fsm.context import EXTRA, Keys, missing
 from llm_fsm.graph import reachable
 from llm_fsm.outputs import mapped
 from llm_fsm.program import Program, StatePlan
@@ -171,8 +171,7 @@ def apart(
     """An update in a flow that was called, without the values of answers that the definitions hold which wait for it;
     and those, by their places on the stack.
     """
-    sent = update.get(EXTRA)
-    extra = sent if isinstance(sent, Mapping) else pairs(sent) or {}
+    extra = _extra(update)
     found: dict[int, dict[str, Any]] = {}
     taken: set[str] = set()
     for key, value in {**extra, **update}.items():
@@ -183,12 +182,34 @@ def apart(
         if place is not None:
             found.setdefault(place, {})[key] = value
             taken.add(key)
+    return _without(update, taken), found
+
+
+def divided(
+    mine: Keys, theirs: Keys, update: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """An update without the keys that only another definition knows; and those."""
+    found = {
+        key: value
+        for key, value in {**_extra(update), **update}.items()
+        if key in theirs.offered and key not in mine.offered and key not in mine.sources
+    }
+    return _without(update, found.keys()), found
+
+
+def _extra(update: Mapping[str, Any]) -> Mapping[str, Any]:
+    sent = update.get(EXTRA)
+    return sent if isinstance(sent, Mapping) else pairs(sent) or {}
+
+
+def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, Any]:
+    """An update without these keys, under `_extra` neither."""
     if not taken:
-        return update, found
-    rest = {key: value for key, value in update.items() if key not in taken}
-    if taken & extra.keys():
+        return update
+    rest, extra = {key: value for key, value in update.items() if key not in taken}, _extra(update)
+    if not extra.keys().isdisjoint(taken):
         rest[EXTRA] = {key: value for key, value in extra.items() if key not in taken}
-    return rest, found
+    return rest
 
 
 def holds(root: Program, session: Session, caller: Session, key: str) -> bool:

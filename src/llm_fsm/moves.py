@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
-from llm_fsm.context import blotted, has
+from llm_fsm.context import accept_reply, blotted, has
 from llm_fsm.corrections import Correction, correction, outside
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
@@ -98,7 +98,8 @@ class Moving(Nested):
         yield from self.enter(move, by)
         return True
 
-    def enter(self, move: Move, by: str) -> Run:
+    def enter(self, move: Move, by: str, given: Mapping[str, Any] | None = None) -> Run:
+        """Make a move. `given`: what a reply says about the definition that it leads into."""
         if self.plan.state.summarize and self.summaries:
             yield from self.summarise(self.plan.id, self.left_behind())
         place = self.session.open_places().get(move.target) if move.place is None else move.place
@@ -118,8 +119,20 @@ class Moving(Nested):
                     on_path=self.has("correct") and not move.returns and not self.session.aside(),
                 )
             )
+        if given:
+            yield from self.keep(given)
         yield from self.run(Point.POST_TRANSITION)
         self.say_fixed()
+
+    def keep(self, update: Mapping[str, Any]) -> Run:
+        """Keep what a reply says, as far as the definition at work lets it."""
+        changed: set[str] = set()
+        for event in accept_reply(self.program.keys, self.session.context, update):
+            self.note(event)
+            if isinstance(event, ev.ContextSet):
+                changed.update(event.values, event.removed)
+        if changed:
+            yield from self.run(Point.CONTEXT_UPDATE, updated=changed)
 
     def reconsider(self, frame: Frame) -> Generator[Effect, Result, bool]:
         """Back on the way: True where an answer that was changed meanwhile leads back to where it is decided again."""

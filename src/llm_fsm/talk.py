@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from llm_fsm import events as ev
 from llm_fsm.certain import certain_move, certain_value
-from llm_fsm.context import accept_reply
 from llm_fsm.copies import made
+from llm_fsm.corrections import divided
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
@@ -105,7 +105,7 @@ class Talking(Repairing):
             return str(error)
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         yield from self.update(reply)
-        here, flow = self.plan, self.session.flow
+        here, flow, theirs = self.plan, self.session.flow, self.divided(reply)[1]
         if self.has("correct") and (yield from self.corrected(reply, before)):
             return None
         decision = yield from self.decided(reply)
@@ -123,7 +123,7 @@ class Talking(Repairing):
                 self.complain()
             self.say_fixed()
         else:
-            yield from self.enter(move, decision.by)
+            yield from self.enter(move, decision.by, theirs if move.target == reply.target else None)
             yield from self.settle()
         arrival = self.plan if self.reopened is None else there
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
@@ -211,11 +211,13 @@ class Talking(Repairing):
             self.note(
                 ev.ContextRefused(key="context_update", reason=reply.update_fault, source="model", told=True)
             )
-        changed: set[str] = set()
-        given = self.change_answers(reply.update) if self.session.flow and self.has("correct") else reply.update
-        for event in accept_reply(self.program.keys, self.session.context, given):
-            self.note(event)
-            if isinstance(event, ev.ContextSet):
-                changed.update(event.values, event.removed)
-        if changed:
-            yield from self.run(Point.CONTEXT_UPDATE, updated=changed)
+        mine = self.divided(reply)[0]
+        yield from self.keep(self.change_answers(mine) if self.session.flow and self.has("correct") else mine)
+
+    def divided(self, reply: Reply) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+        """What a reply says about the definition at work, and about another one that its pick leads into."""
+        session, program = self.session, self.program
+        if not session.stack or reply.target in program.states:
+            return reply.update, {}
+        aside = asides(self.root, session).get(reply.target)
+        return (reply.update, {}) if aside is None else divided(program.keys, aside.program.keys, reply.update)
