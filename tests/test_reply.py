@@ -51,6 +51,55 @@ def test_faulty_json_is_repaired(text: str, message: str) -> None:
     assert (found.target, found.update, found.message) == ("bye", {"name": "Ada"}, message)
 
 
+HEAD = r'{"transition":{"target_state":"a","context_update":{"at":"http:\/\/x","who":"\ud83d\ude00 \u00fc"}},'
+
+
+@pytest.mark.parametrize(
+    ("rest", "message"),
+    [
+        (r'"message":"Hi \ud83d', "Hi"),
+        (r'"message":"Hi \ud83d\ude', "Hi"),
+        (r'"message":"Hi \u00', "Hi"),
+        ('"message":"Hi\nyou \\', "Hi\nyou"),
+        (r'"message":"Hi \\', "Hi \\"),
+        (r'"message":"Hi \ud83d\ude00","other":[1,{"a":tr', "Hi 😀"),
+        (r'"message":"Hi \ud83d\ude00","oth', "Hi 😀"),
+        (r'message:"Hi \ud83d\ude00 http:\/\/x \u0022 \\"}', 'Hi 😀 http://x " \\'),
+        (r'"message":"Hi \q there"}', r"Hi \q there"),
+        (r'"message":"Hi \q there', r"Hi \q there"),
+        (r'"message":"Hi", other:{"a":"\/"}}', "Hi"),
+    ],
+)
+def test_mending_the_words_of_a_reply_changes_none_of_its_values(rest: str, message: str) -> None:
+    found = parse(HEAD + rest)
+    assert (found.update, found.message) == ({"at": "http://x", "who": "😀 ü"}, message)
+
+
+@pytest.mark.parametrize("value", ['[""]', "[false, {}]", r'"\\\t"', '"\u00e9\\/"'])
+def test_a_sound_transition_is_taken_as_it_was_sent(value: str) -> None:
+    text = f'{{"transition":{{"target_state":"a","context_update":{{"k":{value}}}}},"message":"one "two" three"}}'
+    assert parse(text).update == {"k": json.loads(value)}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"transition":{"target_state":"a","context_update":{"note":"first line\nsecond li',
+        '{"transition":{"target_state":"a","context_update":{"note":"a\x01b","amount":12',
+        r'{"transition":{"target_state":"a","context_update":{"note":"\ud83d x","amount":12',
+        '{"transition":{"target_state":"a","context_update":{"n":NaN,"amount":12',
+        "{'transition':{'target_state':'a','context_update':{'day':'Tues",
+        '{transition:{"target_state":"a","context_update":{"name":"Ad',
+        '{"transition":{"target_state":"a","context_update":{"amount":12}},"message":',
+        '{"transition":{"target_state":"a","context_update":{"amount":12}},"mess',
+    ],
+)
+def test_a_value_that_was_cut_off_is_never_taken_as_whole(text: str) -> None:
+    with pytest.raises(ReplyError) as caught:
+        parse(text)
+    assert caught.value.fault == "cut-off"
+
+
 @pytest.mark.parametrize(
     ("text", "fault"),
     [

@@ -356,8 +356,12 @@ def sse(*chunks: Any, end: str = "\n\n") -> HttpReply:
     return HttpReply(body=body, headers={"Content-Type": "text/event-stream"})
 
 
-def delta(text: str) -> dict[str, Any]:
+def delta(text: Any) -> dict[str, Any]:
     return {"choices": [{"index": 0, "delta": {"content": text}}]}
+
+
+def thought(text: str) -> dict[str, Any]:
+    return delta([{"type": "thinking", "thinking": [{"type": "text", "text": text}]}])
 
 
 ODD = reply("ask", "How old?")
@@ -372,6 +376,8 @@ OVER = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
         sse(delta(ODD), "[DONE]"),
         sse(delta(ODD), OVER, "[DONE]", end="\r\n\r\n"),
         sse({"choices": []}, delta(ODD[:9]), {"usage": None}, delta(ODD[9:]), OVER, {"usage": {}}, "[DONE]"),
+        sse("", delta(ODD), "", OVER, "[DONE]"),
+        sse(thought("hm"), thought("so"), delta([{"type": "text", "text": ODD}]), OVER, "[DONE]"),
         HttpReply(body={"choices": [{"message": {"content": ODD}, "finish_reason": "stop"}]}),
     ],
 )

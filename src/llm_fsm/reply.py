@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, NamedTuple
-
-from pydantic_core import from_json
 
 from llm_fsm.errors import ReplyError
 
@@ -21,6 +21,19 @@ MAX_CHARS = 1_000_000
 _MAX_REPAIR_CHARS = 100_000
 _MAX_CANDIDATES = 50
 THINKING = re.compile(r"^\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
+_MAX_DEPTH = 200
+_MAX_ENDINGS = 4
+_TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
+_CLOSERS = {"{": "}", "[": "]"}
+_HALF_ESCAPE = re.compile(
+    r"((?<!\\)(?:\\\\)*)(?:\\u[dD][89abAB][0-9a-fA-F]{2})?(?:\\(?:u[0-9a-fA-F]{0,3})?)?$"
+)
+"""Half a character at the end of a text."""
+_ESCAPE = re.compile(
+    r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
+)
+_TRANSITION = re.compile(r'"transition"\s*:\s*(?=\{)')
+_WORDS = re.compile(r'"message"\s*:\s*"[^"]')
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
 
 
@@ -116,19 +129,45 @@ def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
     return replies[0]
 
 
-def _cut_off(text: str) -> Any:
-    """The complete part of a reply that ends in the middle, if its transition is complete."""
-    start = text.find("{")
-    if start < 0:
-        return None
-    try:
-        whole = from_json(text[start:].encode("utf-8", "surrogatepass"), allow_partial="trailing-strings")
-    except ValueError:
-        return None
-    if not isinstance(whole, dict) or not whole:
-        return None
-    if _has_target(whole) and list(whole)[-1] != "transition":
-        return whole
+def _endings(text: str) -> list[tuple[str, str]]:
+    """A JSON text that stops too early, closed in each way that may be right, and what each of them leaves out.
+
+    Empty where nothing is open. What ends in the middle of an escape loses that.
+    """
+    closers, ended = "", True
+    places: deque[tuple[int, str]] = deque(maxlen=_MAX_ENDINGS)
+    for token in _TOKEN.finditer(text):
+        mark = token.group()
+        if mark in _CLOSERS:
+            closers = _CLOSERS[mark] + closers
+            places.append((token.end(), closers))
+            if len(closers) > _MAX_DEPTH:
+                break
+        elif mark == ",":
+            places.append((token.start(), closers))
+        elif mark in "}]":
+            closers = closers[1:]
+        else:
+            ended = len(mark) > 1 and mark[-1] == '"'
+    if not closers:
+        return []
+    whole = text if ended else _HALF_ESCAPE.sub(r"\1", text) + '"'
+    return [(whole + closers, ""), *((text[:end] + closed, text[end:]) for end, closed in reversed(places))]
+
+
+def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
+    """The complete part of a reply that ends in the middle, if its transition is complete; None where it is no JSON."""
+    for ending, left_out in endings:
+        with suppress(ValueError):
+            if (whole := _decode(ending)) and _WORDS.search(left_out) is None:
+                return _uncut(whole)
+    return None
+
+
+def _uncut(value: Any) -> Any:
+    """A reply that ends in the middle, if that is not in its transition. Raises ReplyError."""
+    if _has_target(value) and list(value)[-1] != "transition":
+        return value
     raise ReplyError("cut-off", "the reply ends in the middle of its transition")
 
 
@@ -139,32 +178,34 @@ def _repaired(text: str) -> Any:
     from json_repair import loads  # noqa: PLC0415 - only broken replies need it
 
     try:
-        value = loads(text[start:], skip_json_loads=True)
+        value = loads(_ESCAPE.sub(_unescaped, text[start:]), skip_json_loads=True)
     except (RecursionError, ValueError, IndexError, TypeError, KeyError, AttributeError):
         return None
     if isinstance(value, list):
-        return _chosen([item for item in value if isinstance(item, dict)])
-    return value
+        value = _chosen([item for item in value if isinstance(item, dict)])
+    return _with_its_transition(value, text)
 
 
-def _ends_open(text: str) -> bool:
-    """True when brackets outside strings are still open at the end."""
-    depth, inside, escaped = 0, False, False
-    for character in text:
-        if inside:
-            if escaped:
-                escaped = False
-            elif character == "\\":
-                escaped = True
-            elif character == '"':
-                inside = False
-        elif character == '"':
-            inside = True
-        elif character in "{[":
-            depth += 1
-        elif character in "}]":
-            depth -= 1
-    return depth > 0
+def _with_its_transition(value: Any, text: str) -> Any:
+    """A repaired reply with its transition as it was sent, where that is sound: repairing words changes no value."""
+    places = list(_TRANSITION.finditer(text))
+    if len(places) != 1 or not isinstance(value, dict) or "transition" not in value:
+        return value
+    try:
+        return {**value, "transition": _DECODER.raw_decode(text, places[0].end())[0]}
+    except (ValueError, RecursionError):
+        return value
+
+
+def _unescaped(found: re.Match[str]) -> str:
+    """An escape as the character itself where both mean the same: json_repair does not know all of them."""
+    escape = found.group()
+    if escape == r"\/":
+        return "/"
+    if escape[1] != "u" or len(escape) < len(r"\u0000"):
+        return escape
+    character: str = json.loads(f'"{escape}"')
+    return escape if character in '"\\' or character < " " else character
 
 
 def _find(text: str) -> Any:
@@ -184,12 +225,13 @@ def _find(text: str) -> Any:
     start = body.find("{")
     if start < 0:
         raise ReplyError("not-json", "the reply holds no JSON object")
-    if _ends_open(body[start:]) and (found := _cut_off(body)) is not None:
+    endings = _endings(body[start:])
+    if (found := _cut_off(endings)) is not None:
         return found
     value = _repaired(body)
     if value is None:
         raise ReplyError("not-json", "the reply is not valid JSON and could not be repaired")
-    return value
+    return _uncut(value) if endings else value
 
 
 def _text(value: object) -> str:

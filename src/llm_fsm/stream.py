@@ -1,7 +1,7 @@
 """A reply read while it arrives: its move as soon as that is complete, then its words as they come.
 
-Only a reply in the form that was asked for is read ahead: a JSON object, alone, in a code fence or after a
-thinking block, whose `transition` stands before its `message`. Of anything else nothing is given before the end,
+Only a reply in the form that was asked for is read ahead: a JSON object, whatever words, code fence or thinking block
+stand before it, whose `transition` stands before its `message`. Of anything else nothing is given before the end,
 when `llm_fsm.reply` reads the whole. What is given is always decoded text of `message`, never JSON.
 """
 
@@ -11,13 +11,12 @@ import json
 import re
 from collections.abc import Callable
 
-from llm_fsm.reply import THINKING
-
 _MAX_PROSE = 2000
 _MAX_KEY = 200
-_THOUGHT = re.compile(r"\s*<(?:think|thinking|reasoning)>", re.IGNORECASE)
-_LONGEST_TAG = 12
-_FENCED = re.compile(r"[^`]*```[A-Za-z0-9_-]*\s*")
+_MAX_SCALAR = 400
+_THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)
+_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in ("think", "thinking", "reasoning")}
+_LONGEST_TAG = len("</reasoning>")
 _KEY = re.compile(r'\s*,?\s*"((?:[^"\\]|\\.)*)"\s*:\s*(?=\S)')
 _PLAIN = re.compile(r'[^"\\]*')
 _OUTSIDE = re.compile(r'["{}\[\]]')
@@ -28,61 +27,82 @@ _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r"
 
 
 class ReplyReader:
-    """Takes a reply in pieces of any size.
+    """Takes a reply in pieces of any size, in time that grows with its length alone.
 
     `head`: once the move is complete, a whole reply with that move and no words; None until then, and for ever
     where the reply has another form.
     """
 
-    __slots__ = ("_at", "_depth", "_from", "_step", "_text", "_value", "_words", "head")
+    __slots__ = ("_at", "_closing", "_depth", "_kept", "_new", "_said", "_space", "_step", "_text", "_value", "head")
 
     def __init__(self) -> None:
         self.head: str | None = None
         self._text = ""
         self._at = 0
-        self._words = ""
         self._depth = 0
-        self._from = 0
+        self._closing = _ENDS["think"]
+        self._kept: list[str] | None = None
+        self._new: list[str] = []
+        self._said = False
+        self._space = ""
         self._value: Callable[[], bool] = self._over
         self._step: Callable[[], bool] = self._opening
 
-    @property
-    def words(self) -> str:
-        """The words so far, as `llm_fsm.reply.parse` would give them."""
-        return self._words.strip()
-
-    def feed(self, piece: str) -> None:
-        """Take the next piece."""
-        self._text += piece
+    def feed(self, piece: str) -> str:
+        """Take the next piece; the words that came with it, which together are those `llm_fsm.reply.parse` gives."""
+        self._text = self._text[self._at :] + piece
+        self._at = 0
         while self._step():
             pass
+        if not self._new:
+            return ""
+        words = "".join(self._new)
+        self._new.clear()
+        words = self._space + (words if self._said else words.lstrip())
+        stripped = words.rstrip()
+        self._space = words[len(stripped) :]
+        self._said = self._said or stripped != ""
+        return stripped
 
-    # Each step returns True when it has done its part, False when it needs more text.
+    # Each step returns True when it has done its part, False when it needs more text. What it went past is dropped.
 
     def _over(self) -> bool:
+        self._at = len(self._text)
         return False
 
     def _give_up(self) -> bool:
         self._step = self._over
-        return False
+        return self._over()
+
+    def _past(self, end: int) -> None:
+        if self._kept is not None:
+            self._kept.append(self._text[self._at : end])
+        self._at = end
 
     def _opening(self) -> bool:
-        """What may stand before the object."""
-        rest = self._text.lstrip()
+        """What may stand before the object: a thought, then words without another bracket or tag."""
+        rest = self._text = self._text[self._at :].lstrip()
+        self._at = 0
         if rest.startswith("<"):
-            found = THINKING.match(self._text) if ">" in rest else None
-            if found is not None:
-                self._text = self._text[found.end() :]
+            thought = _THOUGHT.match(rest)
+            if thought is not None:
+                self._closing, self._step = _ENDS[thought.group(1).lower()], self._thinking
                 return True
-            other = len(rest) > _LONGEST_TAG and _THOUGHT.match(rest) is None
-            return self._give_up() if other else False
-        place = self._text.find("{")
-        if place < 0:
-            return self._give_up() if len(self._text) > _MAX_PROSE else False
-        before = self._text[:place]
-        if before.strip().lstrip("\ufeff") and _FENCED.fullmatch(before) is None:
+            return self._give_up() if len(rest) > _LONGEST_TAG else False
+        place = rest.find("{")
+        if "<" in (rest if place < 0 else rest[:place]):
             return self._give_up()
+        if place < 0:
+            return self._give_up() if len(rest) > _MAX_PROSE else False
         self._at, self._step = place + 1, self._key
+        return True
+
+    def _thinking(self) -> bool:
+        found = self._closing.search(self._text, self._at)
+        if found is None:
+            self._at = max(self._at, len(self._text) - _LONGEST_TAG)
+            return False
+        self._at, self._step = found.end(), self._opening
         return True
 
     def _key(self) -> bool:
@@ -92,69 +112,62 @@ class ReplyReader:
             return self._give_up() if len(self._text) - self._at > _MAX_KEY else False
         key, self._at = found.group(1), found.end()
         first = self._text[self._at]
+        self._value = self._skipped
         if key == "transition":
             if self.head is not None or first != "{":
                 return self._give_up()
-            self._value = self._moved
+            self._value, self._kept = self._moved, []
         elif key == "message":
             if self.head is None or first != '"':
                 return self._give_up()
             self._at, self._step = self._at + 1, self._message
             return True
-        else:
-            self._value = self._skipped
-        self._from, self._depth = self._at, 0
-        self._step = self._text_value if first == '"' else self._brackets if first in "{[" else self._scalar
+        self._depth = 0
+        self._step = self._scalar if first not in '"{[' else self._brackets
         return True
 
     def _scalar(self) -> bool:
         found = _SCALAR.match(self._text, self._at)
         if found is None:
-            return False
-        self._at = found.end()
+            return self._give_up() if len(self._text) - self._at > _MAX_SCALAR else False
+        self._past(found.end())
         return self._value()
-
-    def _text_value(self) -> bool:
-        if not self._past_string():
-            return False
-        return self._value()
-
-    def _past_string(self) -> bool:
-        """Go past the string that begins here; stay where its end has not come."""
-        at = self._at + 1
-        while True:
-            found = _PLAIN.match(self._text, at)
-            at = len(self._text) if found is None else found.end()
-            if at >= len(self._text):
-                return False
-            if self._text[at] == '"':
-                self._at = at + 1
-                return True
-            at += 2
 
     def _brackets(self) -> bool:
-        """Go past an object or a list."""
+        """Go past a text, an object or a list, outside of its strings."""
         while True:
             found = _OUTSIDE.search(self._text, self._at)
             if found is None:
-                self._at = len(self._text)
+                self._past(len(self._text))
                 return False
-            self._at = found.start()
+            self._past(found.end())
             if found.group() == '"':
-                if not self._past_string():
-                    return False
-                continue
-            self._at += 1
+                self._step = self._string
+                return True
             self._depth += 1 if found.group() in "{[" else -1
             if self._depth == 0:
                 return self._value()
+
+    def _string(self) -> bool:
+        """Go past the rest of a string."""
+        while True:
+            found = _PLAIN.match(self._text, self._at)
+            self._past(len(self._text) if found is None else found.end())
+            if self._at + 1 >= len(self._text) and not self._text.endswith('"', self._at):
+                return False
+            if self._text[self._at] == '"':
+                self._past(self._at + 1)
+                self._step = self._brackets
+                return True if self._depth else self._value()
+            self._past(self._at + 2)
 
     def _skipped(self) -> bool:
         self._step = self._key
         return True
 
     def _moved(self) -> bool:
-        move = self._text[self._from : self._at]
+        move = "".join(self._kept or ())
+        self._kept = None
         try:
             json.loads(move)
         except (ValueError, RecursionError):
@@ -169,7 +182,7 @@ class ReplyReader:
         while True:
             found = _PLAIN.match(text, self._at)
             if found is not None:
-                self._words += found.group()
+                self._new.append(found.group())
                 self._at = found.end()
             if self._at >= len(text):
                 return False
@@ -180,7 +193,7 @@ class ReplyReader:
                 return False
             if length < 0:
                 return self._give_up()
-            self._words += character
+            self._new.append(character)
             self._at += length
 
     def _escape(self) -> tuple[int, str]:

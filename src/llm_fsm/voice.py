@@ -21,16 +21,21 @@ class Voice:
 
     def __init__(self, say: Callable[[MessageDelta], None]) -> None:
         self._say = say
-        self._heard = ""
+        self._heard: list[str] = []
 
     def up_to(self, text: str) -> None:
         """Say what is missing of the turn's words so far."""
-        if text.startswith(self._heard):
-            if len(text) > len(self._heard):
-                self._say(MessageDelta(text=text[len(self._heard) :]))
-        else:
+        heard = "".join(self._heard)
+        if not text.startswith(heard):
             self._say(MessageDelta(text=text, restart=True))
-        self._heard = text
+            self._heard = [text]
+        elif len(text) > len(heard):
+            self.more(text[len(heard) :])
+
+    def more(self, text: str) -> None:
+        """Say these words after those so far."""
+        self._say(MessageDelta(text=text))
+        self._heard.append(text)
 
 
 class Listening:
@@ -45,12 +50,15 @@ class Listening:
 
     async def hear(self, piece: str) -> None:
         """Take the next piece of the reply's text."""
-        self._reader.feed(piece)
+        words = self._reader.feed(piece)
         if self._judge is not None and self._reader.head is not None:
             judge, self._judge = self._judge, None
             self._before = await judge(self._reader.head)
-        words = self._reader.words
-        if words and self._before is not None:
+        if not words or self._before is None:
+            return
+        if self.shown:
+            self._voice.more(words)
+        else:
             self.shown = True
             self._voice.up_to(self._before + words)
 

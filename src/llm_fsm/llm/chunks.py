@@ -10,7 +10,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm.llm.completion import no_completion, provider_fault
+from llm_fsm.llm.completion import content_text, no_completion, provider_fault
 from llm_fsm.llm.modes import Mode
 
 _DONE = "[DONE]"
@@ -41,7 +41,8 @@ class EventLines:
             self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
         elif not line and self._data:
             data, self._data = "\n".join(self._data), []
-            yield data
+            if data:
+                yield data
 
 
 class Chunks:
@@ -91,8 +92,7 @@ class Chunks:
         return self._delta(delta) if isinstance(delta, dict) else ""
 
     def _delta(self, delta: Mapping[str, Any]) -> str:
-        content = delta.get("content")
-        piece = content if isinstance(content, str) else ""
+        piece = content_text(delta.get("content"))
         self._content.append(piece)
         if isinstance(delta.get("refusal"), str):
             self._refusal.append(delta["refusal"])

@@ -121,21 +121,22 @@ _KINDS = {list: "list", str: "string", int: "number", float: "number", bool: "bo
 
 def _text(message: Mapping[str, Any], mode: Mode) -> str:
     called = _arguments(message)
-    if called and (mode == "tool" or not _content(message.get("content")).strip()):
+    if called and (mode == "tool" or not content_text(message.get("content")).strip()):
         return called
     return _words(message)
 
 
 def _words(message: Mapping[str, Any]) -> str:
     """The content, or what a model says when it declines."""
-    content = _content(message.get("content"))
+    content = content_text(message.get("content"))
     if content:
         return content
     refusal = message.get("refusal")
     return refusal if isinstance(refusal, str) else ""
 
 
-def _content(content: Any) -> str:
+def content_text(content: Any) -> str:
+    """The words of a message's content: a text, or parts of which some are words."""
     if isinstance(content, str):
         return content
     if content is None:
@@ -162,7 +163,7 @@ def _arguments(message: Mapping[str, Any]) -> str:
     found = [call.get("function") for call in wrapped if isinstance(call, dict)]
     functions = [called for called in (*found, message.get("function_call")) if isinstance(called, dict)]
     functions.sort(key=lambda called: called.get("name") != TOOL_NAME)
-    return _content(functions[0].get("arguments")) if functions else ""
+    return content_text(functions[0].get("arguments")) if functions else ""
 
 
 def _count(value: Any) -> int:
