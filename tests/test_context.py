@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from llm_fsm.context import ValueFault, accept_host, has, to_json_value
+from llm_fsm.context import ValueFault, accept_host, accept_reply, has, to_json_value
+from llm_fsm.events import ContextRefused, ContextSet
 from llm_fsm.records import dump_session, parse_session
 from machines import GREETER, machine, program, reply, say, start, talk
 
@@ -104,3 +105,43 @@ def test_thousand_keys_are_the_most() -> None:
     made = program(GREETER)
     first = talk(made, "m", reply("hello", **{f"k{n}": n for n in range(1200)}))
     assert len(first.session.context) == 1000
+
+
+ADDRESS = machine(
+    {"ask": {"purpose": "Where do you live?"}},
+    context_schema={
+        "properties": {
+            "address": {
+                "type": "object",
+                "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+                "required": ["street", "zip"],
+            },
+            "day": {"type": "string", "format": "date"},
+        }
+    },
+).keys
+
+
+@pytest.mark.parametrize(
+    ("had", "sent", "kept"),
+    [
+        ({"street": "Elm 5", "zip": "10115"}, {"zip": "10117"}, {"street": "Elm 5", "zip": "10117"}),
+        ({"street": "Elm 5", "zip": "10115"}, {"street": None, "zip": "10117"}, {"street": "Elm 5", "zip": "10117"}),
+        ({"street": "Elm 5", "zip": "10115"}, {"street": "Oak 1", "zip": "20095"}, {"street": "Oak 1", "zip": "20095"}),
+        ({"street": "Elm 5", "zip": "10115"}, {"zip": "1"}, None),
+        (None, {"zip": "10117"}, None),
+    ],
+)
+def test_a_part_of_an_object_is_corrected_by_itself(had: Any, sent: Any, kept: Any) -> None:
+    [event] = accept_reply(ADDRESS, {} if had is None else {"address": had}, {"address": sent})
+    if kept is None:
+        assert isinstance(event, ContextRefused)
+    else:
+        assert event == ContextSet(source="model", values={"address": kept})
+
+
+@pytest.mark.parametrize(("context", "told"), [({}, True), ({"day": "2030-01-01"}, False)])
+def test_an_empty_value_for_what_is_known_was_not_mentioned(context: dict[str, Any], told: bool) -> None:
+    [event] = accept_reply(ADDRESS, context, {"day": ""})
+    assert isinstance(event, ContextRefused)
+    assert event.told is told

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.reply_schema import from_strict, meant_by, pairs, reply_schema, strict
+from llm_fsm.reply_schema import from_strict, meanings, pairs, reply_schema, strict
 from llm_fsm.shapes import compile_shape
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
@@ -108,24 +108,53 @@ def test_strict_forms_are_read_back(schema: dict[str, Any], sent: Any, meant: An
     assert from_strict(schema, sent) == meant
 
 
+ORDER = {
+    "type": "object",
+    "properties": {"what": {"type": "string"}, "count": {"type": "integer"}, "size": {"enum": ["x_large", "small"]}},
+    "required": ["what", "count"],
+}
+
+
 @pytest.mark.parametrize(
     ("schema", "sent", "meant"),
     [
         ({"type": "integer"}, "3", 3),
         ({"type": "number"}, " 2.5 ", 2.5),
+        ({"type": ["integer", "null"]}, "3", 3),
         ({"type": "boolean"}, "True", True),
+        ({"type": "boolean"}, "Yes", True),
+        ({"type": "boolean"}, "no", False),
+        ({"type": "boolean"}, "maybe", None),
         ({"type": "array"}, '["a", 1]', ["a", 1]),
+        ({"type": "array", "items": {"type": "string"}}, "nuts", ["nuts"]),
+        ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "nuts, fish", None),
+        ({"type": "array", "items": {"enum": ["food", "price"]}}, "Food", ["food"]),
+        ({"type": "array", "items": {"enum": ["food", "price"]}}, ["Food", "price"], ["food", "price"]),
+        ({"type": "array", "items": {"enum": ["food", "price"]}}, ["food", "toilets"], None),
+        ({"type": "array", "items": ORDER}, [{"what": "5", "count": "2"}], [{"what": "5", "count": 2}]),
+        ({"type": "array", "items": ORDER}, {"what": "tea", "count": 2}, [{"what": "tea", "count": 2}]),
+        (ORDER, {"what": "shirt", "count": 1, "size": "X Large"}, {"what": "shirt", "count": 1, "size": "x_large"}),
+        (ORDER, {"what": "shirt"}, None),
         ({"enum": ["single", "double"]}, "Double ", "double"),
-        ({"enum": ["a", "A"]}, "a ", None),
+        ({"enum": ["too_big", "too_small"]}, "Too big", "too_big"),
+        ({"enum": ["a", "A"]}, "a ", "a"),
+        ({"enum": ["a b", "a_b"]}, "a-b", None),
         ({"type": "integer"}, "three", None),
-        ({"type": "boolean"}, "yes", None),
         ({"type": "string"}, 12, None),
         ({"type": "integer"}, True, None),
     ],
 )
-def test_what_a_text_says_in_another_form(schema: dict[str, Any], sent: Any, meant: Any) -> None:
-    assert meant_by(schema, sent) == meant
-    assert type(meant_by(schema, sent)) is type(meant)
+def test_what_a_refused_value_says_in_another_form(schema: dict[str, Any], sent: Any, meant: Any) -> None:
+    shape = compile_shape(schema, None)
+    found = next((value for value in meanings(schema, sent, None) if shape.fault(value) is None), None)
+    assert found == meant
+    assert type(found) is type(meant)
+
+
+def test_parts_of_an_object_stand_beside_those_that_it_has() -> None:
+    had = {"what": "shirt", "count": 1, "size": "small"}
+    assert {**had, "count": 2} in list(meanings(ORDER, {"count": "2"}, had))
+    assert list(meanings(ORDER, {"count": "2"}, None)) == [{"count": 2}]
 
 
 def test_pairs_are_lists_of_key_and_value_only() -> None:

@@ -11,6 +11,7 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -24,7 +25,7 @@ from llm_fsm.copies import made
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.names import KEY_PATTERN
-from llm_fsm.reply_schema import from_strict, meant_by, pairs
+from llm_fsm.reply_schema import from_strict, meanings, pairs
 from llm_fsm.shapes import Shape, compile_shape
 
 EXTRA = "_extra"
@@ -194,9 +195,7 @@ class _Update:
     def refuse(self, key: str, reason: str, *, told: bool = False, kept_in: str | None = None) -> None:
         if self.keys.is_secret(key):
             reason = "its schema refuses the value"
-        self.refused.append(
-            ContextRefused(key=key[:200], reason=reason, source="model", told=told, kept_in=kept_in)
-        )
+        self.refused.append(ContextRefused(key=key[:200], reason=reason, source="model", told=told, kept_in=kept_in))
 
     def take(self, key: str, value: object) -> None:
         try:
@@ -208,7 +207,7 @@ class _Update:
         if reason is not None and (meant := self.meant(key, plain)) is not None:
             reason, plain = None, meant
         if reason is not None:
-            self.refuse(key, reason, told=True)
+            self.refuse(key, reason, told=key not in self.context or plain not in ("", [], {}))  # else: not mentioned
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
@@ -216,11 +215,11 @@ class _Update:
 
     def meant(self, key: str, value: object) -> Any:
         """What a refused value says in the form that its schema asks for; None where it says nothing that fits."""
-        try:
-            found = _bounded(meant_by(self.keys.schema(key), value))
-        except ValueFault:
-            return None
-        return found if found is not None and self.keys.fault(key, found) is None else None
+        for found in meanings(self.keys.schema(key), value, self.context.get(key)):
+            with suppress(ValueFault):
+                if self.keys.fault(key, plain := _bounded(found)) is None:
+                    return plain
+        return None
 
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
         """Put a value under `_extra`; `named` when the reply itself put it there."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from llm_fsm.messages import ReplySchema
@@ -24,6 +24,13 @@ _PAIRS = {
 }
 _ANY = {"type": ["string", "number", "boolean", "null"]}
 _MAX_DEPTH = 5
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict
+}  # fmt: skip
+_YES_NO = {"yes": True, "no": False}
+_BETWEEN = re.compile(r"[\s_-]+")
+_SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
+"""What stands between several things in one text."""
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -110,22 +117,63 @@ def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any
     return value
 
 
-def meant_by(schema: Mapping[str, Any], value: object) -> Any:
-    """What a text says in another form: as JSON, or as a word of an enum in other letters.
+def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
+    """What a value that its schema refuses may say instead, the likeliest first; `old` is the value before.
 
-    None where it says nothing else. Whether it fits is for the schema to tell.
+    Parts of an object stand beside the parts that it has already. Whether something fits is for the schema to tell.
     """
-    if not isinstance(value, str):
-        return None
-    text, enum = value.strip(), schema.get("enum")
+    yield _meant(schema, value)
+    if isinstance(value, str):
+        yield _said(schema, value)
+    if isinstance(value, dict) and isinstance(old, Mapping):
+        yield _meant(schema, {**old, **value})
+
+
+def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
+    """A value in the form that its schema asks for, so far as it says that in another one."""
+    if depth >= _MAX_DEPTH:
+        return value
+    if _has_form(schema, value):
+        properties, items = schema.get("properties"), schema.get("items")
+        if isinstance(value, dict) and isinstance(properties, Mapping):
+            return {name: _meant(_sub(properties, name), item, depth + 1) for name, item in value.items()}
+        if isinstance(value, list) and isinstance(items, Mapping):
+            return [_meant(items, item, depth + 1) for item in value]
+        return value
+    kind = schema.get("type")
+    found = _said(schema, value) if isinstance(value, str) else value
+    if kind == "array" and not isinstance(found, list) and not (isinstance(found, str) and _SEVERAL.search(found)):
+        return _meant(schema, [found], depth + 1)
+    return found
+
+
+def _has_form(schema: Mapping[str, Any], value: object) -> bool:
+    """True when a value is of the type that a schema names, and one of its enum."""
+    kind, enum = schema.get("type"), schema.get("enum")
+    if isinstance(enum, list) and value not in enum:
+        return False
+    if not isinstance(kind, str) or kind not in _TYPES:
+        return not isinstance(value, str) or kind is None
+    return isinstance(value, _TYPES[kind]) and (isinstance(value, bool) is (kind == "boolean"))
+
+
+def _said(schema: Mapping[str, Any], text: str) -> Any:
+    """What a text says as a word of an enum in other letters, as yes or no, or as JSON."""
+    text, enum = text.strip(), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
-    same = [word for word in words if word.casefold() == text.casefold()]
+    same = [word for word in words if _letters(word) == _letters(text)]
     if same:
-        return same[0] if len(same) == 1 else None
+        return same[0] if len(same) == 1 else text
+    if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
+        return _YES_NO[text.casefold()]
     try:
         return json.loads(text.lower() if text in ("True", "False") else text)
     except (ValueError, RecursionError):
-        return None
+        return text
+
+
+def _letters(text: str) -> str:
+    return _BETWEEN.sub(" ", text.casefold())
 
 
 def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
