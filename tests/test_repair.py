@@ -248,6 +248,21 @@ def test_skip_goes_the_one_way_that_is_open_without_the_answer() -> None:
     assert done.of(ev.StateEntered)[0].by == "skip"
 
 
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ("No matter.", "No matter.\n\nWhat is your number?"),
+        ("No matter. And your number?", "No matter. And your number?"),
+        ("", "All right, we leave that out.\n\nWhat is your number?"),
+    ],
+)
+def test_who_skips_a_question_is_asked_the_next_one(message: str, text: str) -> None:
+    states = {**STATES, "phone": {**STATES["phone"], "reply": None, "purpose": "What is your number?"}}
+    program = machine(states, context_schema=SCHEMA, patterns=ALL)
+    done = say(program, at("mail", program), "skip", reply("skip", message))
+    assert (done.session.state, done.text, done.usage.calls) == ("phone", text, 1)
+
+
 def test_what_was_skipped_is_not_asked_for_again_until_it_comes_by_itself() -> None:
     states = {
         "a": {"purpose": "Ask", "required_context_keys": ["x", "y"],
@@ -448,6 +463,76 @@ def test_a_correction_goes_back_to_where_the_way_is_decided_again(target: str) -
     assert done.text.endswith("When were you born?")
     assert ("Private, then." in done.text) is (target != "end")
     assert done.usage.calls == 1
+
+
+@pytest.mark.parametrize(
+    ("target", "message", "text"),
+    [
+        ("correct", "Private, then. Private, Acme, Rome?", "Private, then.\n\nWhen were you born?"),
+        ("sure", "Private, then. Is that all?", "Private, then.\n\nWhen were you born?"),
+        ("correct", "Private. And when were you born?", "Private. And when were you born?\n\nWhen were you born?"),
+        ("correct", "", "When were you born?"),
+    ],
+)
+def test_where_a_correction_leads_elsewhere_the_question_before_is_not_asked_again(
+    target: str, message: str, text: str
+) -> None:
+    assert say(TRAVEL, travelled(), "no, private", reply(target, message, kind="private")).text == text
+
+
+def test_where_a_correction_leads_to_a_state_without_fixed_words_its_question_is_asked() -> None:
+    states = {**TRIP, "birth": {**TRIP["birth"], "reply": None, "purpose": "When were you born?"}}
+    program = machine(states, patterns=ALL)
+    begun = travelled(program)
+    done = say(program, begun, "no, private", reply("correct", "Private. Business, Acme, Rome?", kind="private"))
+    assert done.text == "Private.\n\nWhen were you born?"
+    foreseen = say(program, begun, "no, private", reply("correct", "Private. When is your birthday?", kind="private"))
+    assert foreseen.text == "Private. When is your birthday?"
+
+
+def test_a_fixed_reply_that_shows_the_change_needs_no_words_before_it() -> None:
+    states = {**TRIP, "sure": {**TRIP["sure"], "reply": "To {{ city }}, right?"}}
+    program = machine(states, patterns=ALL)
+    done = say(program, travelled(program), "Milan", reply("correct", "", city="Milan"))
+    assert done.text == "To Milan, right?"
+
+
+CONFIRMED: dict[str, Any] = {
+    "name": {
+        "purpose": "Who are you?",
+        "required_context_keys": ["name"],
+        "transitions": [{"target_state": "check", "conditions": needs("name")}],
+    },
+    "check": {"reply": "{{ name }}, {{ phone }}. Right?", "transitions": [{"target_state": "done"}]},
+    "done": {"reply": "Written down: {{ phone }}."},
+    "cancelled": {"reply": "As you wish."},
+}
+
+
+@pytest.mark.parametrize(
+    ("target", "phone", "state", "text"),
+    [
+        ("done", "1234567", "check", "That does not fit (telephone number): \"1234567\" is longer than 5 characters."
+                                     "\n\nAda, 123. Right?"),
+        ("done", "1234", "done", "Written down: 1234."),
+        ("cancelled", "1234567", "cancelled", "As you wish."),
+    ],
+)  # fmt: skip
+def test_nothing_is_confirmed_with_the_old_answer_where_the_new_one_was_refused(
+    target: str, phone: str, state: str, text: str
+) -> None:
+    ways = [{"target_state": "cancelled", "description": "The user wants to stop"}]
+    program = machine(CONFIRMED, context_schema=SCHEMA, patterns=["correct"], global_transitions=ways)
+    begun = say(program, start(program, state="name").session, "Ada, 123", reply("check", "", name="Ada", phone="123"))
+    done = say(program, begun.session, f"Yes, but {phone}", reply(target, "Done!", phone=phone))
+    assert (done.session.state, done.text, done.usage.calls) == (state, text, 1)
+    assert bool(done.of(ev.MoveRefused)) is (state == "check")
+
+
+def test_a_first_answer_that_was_refused_keeps_nobody_from_the_end() -> None:
+    program = machine(CONFIRMED, context_schema=SCHEMA, patterns=["correct"])
+    begun = say(program, start(program, state="name").session, "Ada", reply("check", "", name="Ada"))
+    assert say(program, begun.session, "Yes, 1234567", reply("done", "", phone="1234567")).session.state == "done"
 
 
 def test_a_correction_that_decides_nothing_otherwise_stays() -> None:

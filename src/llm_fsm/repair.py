@@ -21,7 +21,7 @@ from llm_fsm.reply import Reply
 from llm_fsm.session import TRUNCATED, Frame, Session
 from llm_fsm.speech import Speaking
 from llm_fsm.transition import Move, verdict
-from llm_fsm.wording import asks
+from llm_fsm.wording import asks, is_nearer, question_in, told_in
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""
@@ -59,7 +59,7 @@ class Repairing(Speaking):
         corrected = any(isinstance(event, fe.Corrected) for event in self.events)
         if name == "correct" and self.session.notes and not corrected:
             self.complain()  # never words that announce a change that was not made
-        else:
+        elif message or name != "correct" or self.plan.fixed is None:  # a fixed reply shows what was changed
             self.say(name, words=message, question=self.open_question(asked))
         self.say_fixed()
         if name in ("correct", "digress"):
@@ -210,8 +210,10 @@ class Repairing(Speaking):
         self.say("skip", words=message)
         yield from self.enter(move, "skip")
         yield from self.settle()
-        foreseen = look.arrivals.get(targets[0], frozenset())
-        yield from self.complete_words(frozenset((flow, state) for state in foreseen))
+        foreseen = frozenset((flow, state) for state in look.arrivals.get(targets[0], frozenset()))
+        yield from self.complete_words(foreseen)
+        if self.here in foreseen and self.plan.kind == "converse" and not self.stopped:
+            self.ask_again("")
 
     # -- misses
 
@@ -333,6 +335,7 @@ class Repairing(Speaking):
         False, and nothing said, where the new way leads to the same place, and the reply picks a way on from there.
         """
         named, here, first = reply.target == "correct", self.session.state, len(self.said)
+        asked = self.open_question(self.last_question())
         yield from self.turn_back(found, changed, named=named)
         flow = self.session.flow
         if found.on is not None:
@@ -344,8 +347,15 @@ class Repairing(Speaking):
             del self.said[first:]
             return False
         spoken = reply.message if named or reply.target in (here, self.plan.id) else ""
+        question = question_in(spoken)
+        if self.here != (flow, here) and reply.target != self.plan.id and (
+            not named or is_nearer(question, asked, self.open_question())
+        ):
+            spoken = told_in(spoken)  # it asks what was open before
         piece = self.program.patterns.get("correct")
-        self.said.insert(first, spoken if piece is None else words_of(piece, "correct", {"words": spoken}))
+        if piece is not None and (spoken or self.plan.fixed is None):
+            spoken = words_of(piece, "correct", {"words": spoken})
+        self.said.insert(first, spoken)
         if self.plan.id == found.state:
             self.say_fixed()
         if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":

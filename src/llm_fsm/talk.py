@@ -29,7 +29,9 @@ from llm_fsm.transition import Move, Refusal, judge
 
 
 class Decision(NamedTuple):
-    """What a reply leads to. `by`: auto, pattern or model; `followed`: its words were written for where it leads."""
+    """What a reply leads to. `by`: auto, pattern, model, or refused for a move that a refused value keeps from an end;
+    `followed`: its words were written for where it leads.
+    """
 
     move: Move | None
     by: str
@@ -114,6 +116,9 @@ class Talking(Repairing):
         if decision.by == "pattern":
             yield from self.repair(reply, look)
             return None
+        if decision.by == "refused":
+            self.stay_with_refused(reply.target)
+            return None
         move = decision.move
         there = here if move is None else self.led_to(move)
         flows = {flow} if move is None else {flow, self.flow_to(move)}
@@ -159,7 +164,28 @@ class Talking(Repairing):
         veto = yield from self.vetoed(judged)
         if veto is not None:
             return self.complaint(reply.target, veto)
+        if self.goes_too_far(judged):
+            return Decision(move=None, by="refused", followed=False)
         return Decision(move=judged, by="model", followed=True)
+
+    def goes_too_far(self, move: Move) -> bool:
+        """True where a move makes an end of answers of which one was to be changed, and the new value was refused."""
+        session = self.session
+        return (
+            self.has("correct")
+            and any(session.origins.get(key, (session.turn, ""))[0] < session.turn for key, _ in session.notes)
+            and move.pointer.startswith("/states/")
+            and self.led_to(move).kind in ("final", "task")
+        )
+
+    def stay_with_refused(self, target: str) -> None:
+        """Say which change was refused, and why, instead of going on with the old answer."""
+        reasons = "; ".join(f"{key}: {why}" for key, why in self.session.notes)
+        self.note(ev.MoveRefused(target=target, reason=f"a changed answer was refused: {reasons}", by="closed"))
+        asked = self.last_question()
+        self.complain()
+        self.say_fixed()
+        self.ask_again(asked)
 
     def rehearsal(self, head: str, asked_for: AskedFor) -> Run:
         """Check the move of a reply whose words are not there yet, in a fork; `promise` says whether they count.

@@ -8,7 +8,7 @@ at most 100,000 characters out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,7 +22,10 @@ from llm_fsm.session import TRUNCATED
 MAX_CHARS = 100_000
 _QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 """Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
-_SENTENCE_END = re.compile(rf"(?<=[.!…。！{_QUESTION_MARKS}])\s+|\n+")
+_JAPANESE_QUESTION = re.compile("か(?=。|$)", re.MULTILINE)
+_UNSPACED = "。！\uff1f"
+"""What ends a sentence in scripts that put no space after it."""
+_SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{_QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
 
 
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs"})
@@ -109,8 +112,8 @@ def sentence(text: str) -> str:
 
 
 def asks(text: str) -> bool:
-    """True when a text asks something: it has a question mark of any script."""
-    return any(mark in text for mark in _QUESTION_MARKS)
+    """True when a text asks something: it has a question mark of any script, or a Japanese sentence that ends so."""
+    return any(mark in text for mark in _QUESTION_MARKS) or _JAPANESE_QUESTION.search(text) is not None
 
 
 def question_in(text: str) -> str:
@@ -125,11 +128,43 @@ def question_in(text: str) -> str:
 
 
 def _asking(paragraph: str) -> str:
-    parts = [part.strip() for part in _SENTENCE_END.split(paragraph)]
+    parts = _sentences(paragraph)
     asking = [number for number, part in enumerate(parts) if asks(part)]
     if asking and asking[0] > 0 and len(parts[asking[0]]) < min(_LEANING, len(parts[asking[0] - 1])):
         asking.insert(0, asking[0] - 1)
-    return " ".join(parts[number] for number in asking)
+    return _joined(parts[number] for number in asking)
+
+
+def _sentences(paragraph: str) -> list[str]:
+    return [part.strip() for part in _SENTENCE_END.split(paragraph)]
+
+
+def told_in(text: str) -> str:
+    """What a text says without asking."""
+    told = (_joined(part for part in _sentences(paragraph) if not asks(part)) for paragraph in text.split("\n\n"))
+    return "\n\n".join(filter(None, told))
+
+
+def _joined(parts: Iterable[str]) -> str:
+    text = ""
+    for part in filter(None, parts):
+        text += part if not text or text[-1] in _UNSPACED else f" {part}"
+    return text
+
+
+def is_nearer(text: str, first: str, second: str) -> bool:
+    """True when a text has more of the first one's letters in pairs than of the second one's, in whatever language."""
+    pairs = _pairs(text)
+    return _share(pairs, _pairs(first)) > _share(pairs, _pairs(second))
+
+
+def _pairs(text: str) -> frozenset[str]:
+    letters = "".join(letter for letter in text.casefold() if letter.isalnum())
+    return frozenset(letters[place : place + 2] for place in range(len(letters) - 1))
+
+
+def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
+    return len(pairs & wanted) / len(wanted) if wanted else 0.0
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
