@@ -10,6 +10,7 @@ import jsonschema_rs
 import pytest
 
 from llm_fsm.cases.faults import SuiteError
+from llm_fsm.cases.idle import warnings
 from llm_fsm.cases.reading import Loaded, read_suite, suite_of
 from llm_fsm.cases.schema import suite_schema
 from llm_fsm.cases.written import Written
@@ -27,7 +28,7 @@ GREETER = {
 
 
 def read(**document: Any) -> Loaded:
-    return suite_of(json.dumps({"definition": GREETER, **document}), file="x.test.json")
+    return suite_of(json.dumps({"definition": GREETER, **document}), file="x.test.json", drafts=True)
 
 
 def faults(text: str) -> list[str]:
@@ -135,6 +136,20 @@ def test_rows_of_one_name_are_numbered() -> None:
         (
             '{"definition": "tickets", "steps": [], "context": {"seats": 9}}',
             ["1:61: error: no conversation begins with seats 9: 9 is greater than the maximum of 8"],
+        ),
+        ('{"definition": "order",\n "steps": []}', ["2:11: error: this case plays nothing"]),
+        (
+            '{"definition": "order", "cases": [{"name": "a", "expect": {}},\n {"name": "b", "steps": []},'
+            ' {"name": "c", "skip": "later"}]}',
+            ["1:35: error: this case plays nothing", "2:25: error: this case plays nothing"],
+        ),
+        (
+            '{"name": "x", "initial_state": "a", "states": {}}',
+            ["1:1: error: this is a definition, not a file of tests"],
+        ),
+        (
+            ORDER + '{"say": "x", "reply": {"mesage": "x"}}]}]}',
+            ['2:24: error: unknown key "mesage"; did you mean "message"?'],
         ),
         ('{"definition": "order"}', ["1:1: error: there is no case in this file"]),
         ('{"steps": []}', ['1:1: error: the key "definition" is missing']),
@@ -274,3 +289,29 @@ def test_every_key_is_described_and_of_a_model() -> None:
     assert len(found) > 80
     assert [name for name, key in found if not key.get("description")] == []
     assert {model.__name__ for model in Written.__subclasses__()} > {"Expect", "Setup", "Reply"}
+
+
+@pytest.mark.parametrize(
+    ("case", "says"),
+    [
+        ({"steps": [{"say": "x"}]}, False),
+        ({"steps": [{"say": "x", "expect": {}}], "start": {}}, False),
+        ({"steps": [{"say": "x", "expect": {"context": {}, "not": {"absent": []}}}]}, False),
+        ({"steps": [{"say": "x", "expect": "hello"}]}, True),
+        ({"steps": [{"say": "x"}], "expect": {"not": "hello"}}, True),
+        ({"steps": [{"say": "x"}], "start": {"expect": {"paused": None}}}, True),
+        ({"steps": [{"say": "x", "expect": {"tools": []}}]}, True),
+        ({"skip": "later"}, True),
+    ],
+)
+def test_a_case_that_expects_nothing_is_noticed(case: dict[str, Any], says: bool) -> None:
+    loaded = read(cases=[{"name": "a", **case}])
+    found = warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays))
+    assert ["warning: this case expects nothing" in str(one) for one in found] == ([] if says else [True])
+
+
+def test_a_table_that_expects_nothing_is_noticed_once() -> None:
+    rows = [{"who": "Ada"}, {"who": "Bob"}]
+    loaded = read(cases=[{"name": "{{who}}", "table": rows, "steps": [{"say": "{{who}}"}]}])
+    assert len(loaded.plays) == 2
+    assert len(warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays))) == 1

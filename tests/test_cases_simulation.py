@@ -100,8 +100,9 @@ def test_a_judge_may_say_so_and_programs_can_read_it(desk: Desk) -> None:
 
 
 def test_there_may_be_nobody(desk: Desk) -> None:
-    desk.write("a.test.json", {"definition": "greeter.json", "cases": [{}]})
-    assert desk.run("test", "--simulate", "--model", "offline").code == 5
+    desk.write("a.test.json", {"definition": "greeter.json", "steps": [{"say": "x", "expect": "hello"}]})
+    done = desk.run("test", "--simulate", "--model", "offline")
+    assert (done.code, done.out, done.err) == (5, "", "llm-fsm: there is no simulated user in .\n")
     desk.write("b.test.json", {"definition": "greeter.json", "users": [{"persona": "p"}]})
     done = desk.run("test", "--simulate", "--model", "offline")
     assert (done.code, 'b.test.json:1:42: error: the key "goal" is missing' in done.out) == (1, True), (

@@ -63,3 +63,12 @@ def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
         assert tomllib.load(file)["project"]["entry-points"]["pytest11"] == {
             "llm_fsm": "llm_fsm.pytest_plugin"
         }
+
+
+def test_a_case_that_expects_nothing_is_a_warning(tmp_path: Path) -> None:
+    case = {"name": "idle", "steps": [{"say": "x", "reply": {"to": "done"}}]}
+    (tmp_path / "a.test.json").write_text(json.dumps({"definition": DEFINITION, "cases": [case]}))
+    done = run(tmp_path)
+    assert done.returncode == 0
+    assert "CaseWarning: a.test.json:1:" in done.stdout
+    assert run(tmp_path, "-W", "error").returncode == 2

@@ -20,6 +20,10 @@ class CaseFailed(Exception):
     """What is otherwise than expected, a line each."""
 
 
+class CaseWarning(pytest.PytestWarning):
+    """Something of a file of conversation tests that is worth knowing."""
+
+
 class Cases(pytest.File):
     """A file of conversation tests."""
 
@@ -33,6 +37,9 @@ class Cases(pytest.File):
             player = running.player_of(loaded)
         except faults.SuiteError as error:
             raise self.CollectError(str(error)) from error
+        idle = import_module("llm_fsm.cases.idle")
+        for warning in idle.warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays)):
+            self.warn(CaseWarning(str(warning)))
         for play in loaded.plays:
             yield CaseItem.from_parent(self, name=play.name, player=player, play=play)
 

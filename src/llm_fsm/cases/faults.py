@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Literal
 
 from llm_fsm.findings import nearest
 from llm_fsm.places import Position, Scan
@@ -18,7 +18,10 @@ _QUOTED = 160
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Fault:
-    """One fault. `line` and `column` count from 1; `pointer` is the JSON pointer (RFC 6901) of what is meant."""
+    """One fault, or with `level` a warning.
+
+    `line` and `column` count from 1; `pointer` is the JSON pointer (RFC 6901) of what is meant.
+    """
 
     message: str
     hint: str | None = None
@@ -26,13 +29,14 @@ class Fault:
     line: int | None = None
     column: int | None = None
     pointer: str = ""
+    level: Literal["error", "warning"] = "error"
 
     def __str__(self) -> str:
-        """`file:line:column: error: message; hint`, without the parts that are not known."""
+        """`file:line:column: level: message; hint`, without the parts that are not known."""
         place = self.file or "<tests>"
         if self.line is not None:
             place += f":{self.line}:{self.column}"
-        return f"{place}: error: {self.message}" + ("" if self.hint is None else f"; {self.hint}")
+        return f"{place}: {self.level}: {self.message}" + ("" if self.hint is None else f"; {self.hint}")
 
 
 class SuiteError(Exception):
@@ -60,11 +64,18 @@ class Text:
         return self.places.key_position(pointer) if at_key else self.places.position(pointer)
 
     def fault(
-        self, message: str, pointer: str = "", *, hint: str | None = None, at_key: bool = False
+        self,
+        message: str,
+        pointer: str = "",
+        *,
+        hint: str | None = None,
+        at_key: bool = False,
+        level: Literal["error", "warning"] = "error",
     ) -> Fault:
-        """A fault of this file."""
+        """A fault of this file, or a warning."""
         line, column = self.position(pointer, at_key=at_key)
-        return Fault(message=message, hint=hint, file=self.file, line=line, column=column, pointer=pointer)
+        place = {"file": self.file, "pointer": pointer}
+        return Fault(message=message, hint=hint, line=line, column=column, level=level, **place)
 
 
 def meant(word: str, known: Iterable[str]) -> str:

@@ -104,7 +104,7 @@ class Maker:
     def _loaded(self, skeletons: Sequence[dict[str, Any]]) -> Player:
         cases = skeletons or [{"name": "none", "steps": []}]
         text = json.dumps({"definition": self._document, **self._host, "cases": cases})
-        return Player(suite_of(text, file=self.place))
+        return Player(suite_of(text, file=self.place, drafts=True))
 
     async def played(self, plans: Iterable[Plan]) -> AsyncIterator[Played]:
         """The cases that plans come to, each once; those that cannot be played are left out."""

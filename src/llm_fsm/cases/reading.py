@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from llm_fsm import source
 from llm_fsm.cases.faults import Fault, SuiteError, Text, in_order, meant, quoted
+from llm_fsm.cases.idle import plays_nothing
 from llm_fsm.cases.sense import nonsense, sense_of
 from llm_fsm.cases.suite import Case, Suite, User, merged
 from llm_fsm.cases.table import expanded, lacking, named_apart
@@ -84,9 +85,16 @@ def read_suite(path: FilePath) -> Loaded:
     return suite_of(text, file=name)
 
 
-def suite_of(text: str, *, file: str) -> Loaded:
-    """The cases of a text; `file` is the name that faults carry, and what paths are relative to. Raises SuiteError."""
+def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
+    """The cases of a text; `file` is the name that faults carry, and what paths are relative to. Raises SuiteError.
+
+    `drafts`: cases may have nothing to play yet.
+    """
     document = _document(text, file)
+    if "states" in document and "definition" not in document:
+        said = "this is a definition, not a file of tests, which names its definition and ends in .test.json"
+        hint = "to make tests of it: llm-fsm test --generate"
+        raise SuiteError([Fault(message=said, hint=hint, file=file, line=1, column=1)])
     reader = _Reader(Text(file=file, text=text), document)
     suite = reader.suite()
     plays = reader.plays(suite or Suite(definition=""))
@@ -94,6 +102,8 @@ def suite_of(text: str, *, file: str) -> Loaded:
     flows = None if definition is None else reader.flows(definition, place)
     if suite is not None and flows is not None:
         reader.sense(flows, suite, plays)
+    if not drafts and not reader.faults:
+        reader.idle(plays)
     if reader.faults or suite is None or definition is None or flows is None:
         raise SuiteError(in_order(reader.faults))
     return Loaded(
@@ -195,6 +205,13 @@ class _Reader:
             )
         self.same_names(plays)
         return plays
+
+    def idle(self, plays: Sequence[Play]) -> None:
+        """Note cases with nothing to play."""
+        for play in plays:
+            if plays_nothing(play.case):
+                said, hint = "this case plays nothing", 'write "steps": [{"say": "…", "expect": "…"}]'
+                self.fault(said, f"{play.pointer}/steps", hint=hint)
 
     def rows(self, suite: Suite, case: Any, pointer: str, default: str) -> Iterator[Play]:
         rows = case.get("table") if isinstance(case, dict) else None

@@ -13,6 +13,7 @@ from typing import Literal
 from llm_fsm.cases.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.cases.coverage import KINDS, Coverage, coverage_of, ways
 from llm_fsm.cases.faults import Fault, SuiteError, in_order
+from llm_fsm.cases.idle import warnings
 from llm_fsm.cases.player import Host, Player
 from llm_fsm.cases.reading import Loaded, Play, read_suite
 from llm_fsm.cases.replies import Model, Plain, Scripted
@@ -72,6 +73,8 @@ class FileResult:
     file: str
     results: tuple[Result, ...] = ()
     faults: tuple[Fault, ...] = ()
+    warnings: tuple[Fault, ...] = ()
+    """What is worth knowing, and fails nothing."""
     covered: Covered | None = None
     interrupted: bool = False
 
@@ -191,7 +194,11 @@ async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None 
         await player.close()
     covered = _covered(loaded, player, found) if job.cover else None
     results = tuple(replace(result, turns=()) for result in found)
-    return FileResult(file=loaded.file, results=results, covered=covered, interrupted=interrupted)
+    pointers = {result.pointer for result in results}
+    noticed = warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays if play.pointer in pointers))
+    return FileResult(
+        file=loaded.file, results=results, warnings=noticed, covered=covered, interrupted=interrupted
+    )
 
 
 def _covered(loaded: Loaded, player: Player, results: Iterable[Result]) -> Covered:
@@ -274,6 +281,7 @@ def joined(results: Iterator[FileResult]) -> Iterator[FileResult]:
                 last,
                 results=(*last.results, *found.results),
                 faults=last.faults or found.faults,
+                warnings=tuple(dict.fromkeys((*last.warnings, *found.warnings))),
                 covered=together(last.covered, found.covered),
             )
             continue

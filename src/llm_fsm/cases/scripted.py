@@ -7,6 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from llm_fsm.cases.written import JsonObject, Rule, Texts, Written
+from llm_fsm.findings import nearest
 
 PointName = Literal[
     "start_conversation",
@@ -116,7 +117,10 @@ class CallScripted(Written):
 
 
 class Reply(Written):
-    """One reply of the model. A text is sent as it stands, an object without any of these keys as its JSON."""
+    """One reply of the model. A text is sent as it stands, an object without any of these keys as its JSON.
+
+    A key that is one of these but for a typo is an error; with `raw` it can be sent.
+    """
 
     to: str | None = None
     """The state that it moves to; without it, it stays."""
@@ -138,8 +142,16 @@ class Reply(Written):
     @model_validator(mode="before")
     @classmethod
     def _verbatim(cls, value: Any) -> Any:
-        if isinstance(value, str) or (isinstance(value, dict) and not value.keys() & cls.known_keys()):
+        if isinstance(value, str):
             return {"raw": value}
-        if isinstance(value, dict) and ("transition" in value or "tool_calls" in value):
+        if not isinstance(value, dict):
+            return value
+        whole = "transition" in value or "tool_calls" in value
+        if whole or not (value.keys() & cls.known_keys() or any(map(cls._misspelt, value))):
             return {"raw": value}
         return value
+
+    @classmethod
+    def _misspelt(cls, key: str) -> bool:
+        """Whether a key was meant to be one of these: then it is told, not sent."""
+        return nearest(key, cls.known_keys()) is not None

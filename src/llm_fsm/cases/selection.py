@@ -9,7 +9,8 @@ from collections.abc import Callable, Iterable
 from llm_fsm.cases.reading import ENDING
 
 _WORD = re.compile(r"\s*(\(|\)|[^\s()]+)")
-_SKIPPED = frozenset({"node_modules", "__pycache__"})
+SKIPPED = frozenset({"node_modules", "__pycache__"})
+"""Folders in which nobody looks for tests, besides those that begin with a dot."""
 
 Wanted = Callable[[str], bool]
 
@@ -40,7 +41,7 @@ def files(paths: Iterable[str]) -> list[str]:
 
 def _below(folder: str) -> Iterable[str]:
     for place, folders, names in os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
         yield from (
             os.path.normpath(os.path.join(place, name)) for name in sorted(names) if name.endswith(ENDING)
         )

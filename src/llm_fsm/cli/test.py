@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from llm_fsm.cases import running, selection
 from llm_fsm.cases.faults import SuiteError
@@ -18,7 +19,7 @@ from llm_fsm.cases.player import Host
 from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.running import FileResult, Job, Mode
 from llm_fsm.cases.tape import Match
-from llm_fsm.cli import documents, exits, host, printing, test_coverage, test_generate, test_users
+from llm_fsm.cli import documents, exits, host, printing, test_coverage, test_generate, test_users, test_watch
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.test_report import FORMATS
 from llm_fsm.cli.verbosity import Settings, verbose_option
@@ -26,6 +27,15 @@ from llm_fsm.errors import ConfigurationError
 
 PASSED, FAILED, INTERRUPTED, INTERNAL, USAGE, NOTHING = range(6)
 """The exit codes, as pytest has them."""
+
+_MODELS = ("--live", "-n", "--threshold", "--record", "--replay", "--match", "--simulate", "--user-model")
+_PLAYING = ("-x", "-j", "--watch", "--coverage", "--fail-under")
+_WITHOUT: Mapping[str, frozenset[str]] = {
+    "--generate": frozenset({*_MODELS, *_PLAYING, "-k", "--format", "--tools", "--model", "--base-url"}),
+    "--simulate": frozenset({*_PLAYING, "--match"}),
+    "--record": frozenset({"--watch", "--match"}),
+}
+"""An option, and those that mean nothing beside it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +168,7 @@ def test(
     Exit codes: 0 passed, 1 failed or a file that cannot be used, 2 interrupted, 3 internal error, 4 usage,
     5 nothing to play.
     """
+    _alone(ctx)
     if generate:
         test_generate.generate(paths or (os.curdir,), output)
         return
@@ -201,6 +212,21 @@ def test(
     if watch:
         _watch(wanted)
     ctx.exit(run(wanted, ctx))
+
+
+def _alone(ctx: click.Context) -> None:
+    """Raise UsageError for options that another one would leave aside."""
+    given = {
+        parameter.opts[0]
+        for parameter in ctx.command.params
+        if ctx.get_parameter_source(parameter.name or "") is ParameterSource.COMMANDLINE
+    }
+    for main, without in _WITHOUT.items():
+        for option in given:
+            if main in given and option in without:
+                raise click.UsageError(f"{option} is not for {main}", ctx)
+    if "--simulate" in given and ctx.params["form"] not in ("text", "json"):
+        raise click.UsageError("--simulate reports as text or json", ctx)
 
 
 def _check(
@@ -250,7 +276,15 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
     enough = not wanted.job.cover or _covered(wanted, found)
     if not enough or not all(one.passed for one in found):
         return FAILED
-    return PASSED if any(one.results for one in found) else NOTHING
+    return PASSED if any(one.results for one in found) else _nothing(wanted, "test")
+
+
+def _nothing(wanted: Wanted, what: str) -> int:
+    """Say why there is nothing to play."""
+    where = ", ".join(map(printing.one_line, wanted.paths))
+    chosen = f" that -k {printing.one_line(wanted.expression)} chooses" if wanted.expression is not None else ""
+    printing.note(f"there is no {what}{chosen} in {where}")
+    return NOTHING
 
 
 def _simulated(wanted: Wanted, human: str | None, threshold: float | None) -> int:
@@ -268,12 +302,13 @@ def _simulated(wanted: Wanted, human: str | None, threshold: float | None) -> in
         found = test_users.played(wish)
     except (selection.NoSuchPathError, selection.ExpressionError, ConfigurationError) as error:
         raise Failure(str(error), USAGE) from error
+    rates = [rate for one in found for rate in one.rates]
+    if not rates and not any(one.faults for one in found):
+        return _nothing(wanted, "simulated user")
     as_json = wanted.form == "json"
     _give(wanted, printing.as_json(test_users.document(found)) if as_json else test_users.table(found))
-    rates = [rate for one in found for rate in one.rates]
-    if any(one.faults for one in found) or any(rate.share < (threshold or 0) for rate in rates):
-        return FAILED
-    return PASSED if rates else NOTHING
+    poor = any(rate.share < (threshold or 0) for rate in rates)
+    return FAILED if poor or any(one.faults for one in found) else PASSED
 
 
 def _give(wanted: Wanted, report: str) -> None:
@@ -338,32 +373,14 @@ def host_of(tools: tuple[str, ...]) -> Host:
 
 def _watch(wanted: Wanted) -> None:
     """Play, and again at each change; a fault is told and the watch goes on."""
-    seen: object = None
-    while True:
-        now = _stamps(wanted)
-        if now != seen:
-            seen = now
-            if sys.stdout.isatty():
-                click.clear()
-            try:
-                run(wanted)
-            except click.ClickException as error:
-                exits.end(error, verbose=False)
-        time.sleep(0.3)
 
+    def play() -> None:
+        if sys.stdout.isatty():
+            click.clear()
+        try:
+            run(wanted)
+        except click.ClickException as error:
+            exits.end(error, verbose=False)
 
-def _stamps(wanted: Wanted) -> list[tuple[str, int]]:
-    """Every JSON and Python file that may matter, with its time."""
-    found: list[tuple[str, int]] = []
-    folders = {path if os.path.isdir(path) else os.path.dirname(path) or os.curdir for path in wanted.paths}
-    for folder in sorted(folders):
-        for place, inner, names in os.walk(folder):
-            inner[:] = sorted(name for name in inner if not name.startswith(".") and name != "node_modules")
-            for name in sorted(names):
-                if name.endswith((".json", ".jsonl", ".py")):
-                    path = os.path.join(place, name)
-                    try:
-                        found.append((path, os.stat(path).st_mtime_ns))
-                    except OSError:
-                        continue
-    return found
+    written = (wanted.output, wanted.coverage)
+    test_watch.watch(wanted.paths, wanted.tools, [path for path in written if path not in (None, "-")], play)

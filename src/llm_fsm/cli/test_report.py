@@ -19,10 +19,11 @@ _MARKS = {"passed": ".", "failed": "F", "skipped": "s"}
 
 
 def counts(files: Sequence[FileResult]) -> dict[str, int]:
-    """How many cases passed, failed and were skipped, and how many files cannot be used."""
+    """How many cases passed, failed and were skipped, how many files cannot be used, how many warnings there are."""
     states = [status(result) for found in files for result in found.results]
     numbers = {name: states.count(name) for name in ("passed", "failed", "skipped")}
-    return {**numbers, "errors": sum(bool(found.faults) for found in files)}
+    warned = sum(len(found.warnings) for found in files)
+    return {**numbers, "errors": sum(bool(found.faults) for found in files), "warnings": warned}
 
 
 def status(result: Result) -> str:
@@ -39,7 +40,9 @@ def text(files: Sequence[FileResult], seconds: float) -> str:
         lines += [
             line for result in found.results if not result.passed for line in _failed(found.file, result)
         ]
-    return "\n".join((*lines, "", summary(files, seconds)))
+    noticed = [f"  {_one(str(warning))}" for found in files for warning in found.warnings]
+    blocks = [*lines, *(["", *noticed] if noticed else []), *([""] if lines else [])]
+    return "\n".join((*blocks, summary(files, seconds)))
 
 
 def _marks(found: FileResult) -> str:
@@ -74,8 +77,8 @@ def _place(file: str, failure: Failure) -> str:
 def summary(files: Sequence[FileResult], seconds: float) -> str:
     """The count in one line."""
     numbers = counts(files)
-    numbers["errors"], shown = numbers["errors"], ("failed", "errors", "passed", "skipped")
-    named = {"errors": "error" if numbers["errors"] == 1 else "errors"}
+    shown = ("failed", "errors", "passed", "skipped", "warnings")
+    named = {name: name[:-1] for name in ("errors", "warnings") if numbers[name] == 1}
     parts = [f"{numbers[name]} {named.get(name, name)}" for name in shown if numbers[name]]
     return f"{', '.join(parts) or 'no tests'} in {seconds:.2f} s"
 
@@ -87,6 +90,7 @@ def as_json(files: Sequence[FileResult], seconds: float) -> str:
             {
                 "file": found.file,
                 "errors": [asdict(fault) for fault in found.faults],
+                "warnings": [asdict(warning) for warning in found.warnings],
                 "cases": [_case(result) for result in found.results],
             }
             for found in files
@@ -115,7 +119,7 @@ def github(files: Sequence[FileResult], seconds: float) -> str:
     lines = [
         _command(fault, fault.file or found.file, "test file", str(fault))
         for found in files
-        for fault in found.faults
+        for fault in (*found.faults, *found.warnings)
     ]
     lines += [
         _command(failure, found.file, result.name, f"{failure.step}: {failure.message}")
@@ -130,7 +134,8 @@ def github(files: Sequence[FileResult], seconds: float) -> str:
 def _command(place: Fault | Failure, file: str, title: str, words: str) -> str:
     where = {"file": file, "line": place.line, "col": place.column, "title": title}
     shown = ",".join(f"{key}={_property(str(value))}" for key, value in where.items() if value is not None)
-    return f"::error {shown}::{_data(words)}"
+    level = place.level if isinstance(place, Fault) else "error"
+    return f"::{level} {shown}::{_data(words)}"
 
 
 def _data(value: str) -> str:
@@ -163,6 +168,8 @@ def _suite(found: FileResult) -> str:
         cases += f'    <testcase classname="{file}" name="file">\n      {error}\n    </testcase>\n'
     time = sum(result.seconds for result in found.results)
     head = f'name="{file}" tests="{len(found.results) + bool(found.faults)}" failures="{numbers["failed"]}"'
+    if found.warnings:
+        cases += f"    <system-out>{_xml(chr(10).join(map(str, found.warnings)))}</system-out>\n"
     return (
         f'  <testsuite {head} errors="{numbers["errors"]}" skipped="{numbers["skipped"]}" time="{time:.3f}">\n'
         f"{cases}  </testsuite>\n"
