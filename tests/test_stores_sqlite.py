@@ -353,6 +353,81 @@ async def test_a_removed_file_is_noticed(path):
 # --- together ----------------------------------------------------------------------------------------
 
 
+def at_once(work):
+    """What a coroutine returns that waits for nothing."""
+    with pytest.raises(StopIteration) as done:
+        work.send(None)
+    return done.value.value
+
+
+async def test_what_was_just_written_is_read_without_waking_a_thread(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+        found = at_once(store.load("c", "r1"))
+        assert (found.session, found.recorded) == (turn(1).session, turn(1).record)
+        await store.save(turn(2))
+        assert at_once(store.load("c")).version == 2
+        await store.delete("c")
+        assert at_once(store.load("c")) is None
+
+
+async def test_what_another_store_wrote_since_is_read(path):
+    async with opened(path) as one, opened(path) as other:
+        await one.save(turn(1))
+        await other.save(turn(2))
+        assert (await one.load("c")).version == 2
+
+
+async def test_a_read_sees_a_write_that_was_handed_in_before_it(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+        _, found = await asyncio.gather(store.save(turn(2)), store.load("c"))
+        assert found.version == 2
+
+
+async def test_a_read_stays_out_of_a_transaction_that_is_open(path):
+    entered, leave = threading.Event(), threading.Event()
+
+    def half(db):
+        db.execute("UPDATE conversations SET version = 7")
+        entered.set()
+        leave.wait(30)
+        raise StoreError("taken back")
+
+    async with opened(path) as store:
+        await store.save(turn(1))
+        writing = asyncio.ensure_future(store._run(half, writes=True))
+        while not entered.is_set():
+            await asyncio.sleep(0.001)
+        reading = asyncio.ensure_future(store.load("c"))
+        await asyncio.sleep(0)
+        assert not reading.done()
+        leave.set()
+        assert (await reading).version == 1
+        assert "taken back" in await message_of(writing)
+
+
+async def test_a_turn_that_keeps_its_pin_may_follow_one_that_changed_it(path):
+    async with opened(path) as store:
+        await store.save(replace(turn(1), definition_sha="one", definition_text="{}"))
+        await store.save(replace(turn(2), definition_sha="one"))
+        await store.save(replace(turn(3), definition_sha="two", definition_text="[]"))
+        with pytest.raises(StoreError, match="one"):
+            await store.save(replace(turn(4), definition_sha="one"))
+        await store.save(replace(turn(4), definition_sha="two"))
+        assert (await store.load("c")).definition_sha == "two"
+
+
+async def test_due_rows_and_the_journal_of_the_turn_before_are_gone_after_the_next(path):
+    async with opened(path) as store:
+        await store.journal("c", 1, "began")
+        await store.save(replace(turn(1), due=((5.0, "expire"), (3.0, "remind"))))
+        assert [row.kind for row in await store.due(9.0)] == ["remind", "expire"]
+        await store.journal("c", 1, "began again")
+        await store.save(turn(2))
+        assert (await store.due(9.0), await store.journalled("c")) == ((), ())
+
+
 async def test_a_failing_save_does_not_fail_those_committed_with_it(path):
     async with opened(path) as store:
         await store.save(turn(1))

@@ -1,7 +1,8 @@
 """Conversations in one SQLite file, with the standard library only.
 
 Every turn is one transaction that is on the disk before `save` returns (write-ahead log,
-`synchronous=FULL`). One thread owns the connection and commits together what waits together. One writer per
+`synchronous=FULL`). One thread owns the connection and commits together what waits together; while it rests, a
+conversation that was just written is read in the thread of whoever asks. One writer per
 conversation holds across processes by operating-system locks (see `filelock`; on Windows only the version
 check of `save` stands between two processes). In-process waiters are served in order; between processes the
 next one is whoever asks first after the release.
@@ -30,13 +31,15 @@ from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
 from llm_fsm.stores.onewriter import OneWriter, over
 from llm_fsm.stores.sqlite_file import MEMORY
-from llm_fsm.stores.sqlite_worker import Job, Together, Worker
+from llm_fsm.stores.sqlite_worker import Job, Together, Waits, Worker
 from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
 
 _MANY = 8
 """Conversations under way from which on what they ask is gathered, so that it is served together."""
+_WRITTEN = 1024
+"""Conversations that are remembered, at most, as written by this process lately."""
 
 
 class SQLiteStore:
@@ -64,12 +67,18 @@ class SQLiteStore:
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         """See `Store.load`."""
         work = partial(rows.load, conversation_id, request_id)
+        parts = self._own()
+        if parts.written[hash(conversation_id) % _WRITTEN] == conversation_id and len(parts.turnstile) < _MANY:
+            found = parts.worker.at_once(work)
+            if not isinstance(found, Waits):
+                return found
         return await self._run(work, writes=False, together=batches.load, value=(conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`."""
         check_appended(commit)
         await self._run(partial(rows.save, commit), writes=True, together=batches.save, value=commit)
+        self._own().written[hash(commit.conversation_id) % _WRITTEN] = commit.conversation_id
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         """See `Store.records`."""
@@ -192,12 +201,14 @@ def _nothing(_: sqlite3.Connection) -> None:
 class _Parts:
     """What one process has of a store: the worker, and who may write."""
 
-    __slots__ = ("locks", "process", "turnstile", "worker")
+    __slots__ = ("locks", "process", "turnstile", "worker", "written")
 
     def __init__(self, path: str, busy_timeout: float) -> None:
         self.process = os.getpid()
         self.worker = Worker(path, busy_timeout)
         self.turnstile = Turnstile()
+        self.written = [""] * _WRITTEN
+        """What was just written is in memory: reading it keeps an event loop shorter than waking a thread does."""
         self.locks: FileLocks = NoLocks() if path == MEMORY else locks_beside(Path(path))
 
     def abandon(self) -> None:

@@ -79,12 +79,16 @@ _REOPEN = frozenset(
 def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     """Open the file, creating folder, file and schema where missing; the caller owns the connection.
 
+    Any thread may use it, but one at a time.
+
     Waits at most about `busy_timeout` seconds for others. Raises StoreError and sqlite3.Error.
     """
     if path != MEMORY:
         make_folder(Path(path))
         make_private(Path(path))
-    db = sqlite3.connect(path, timeout=busy_timeout, isolation_level=None, cached_statements=256)
+    db = sqlite3.connect(
+        path, timeout=busy_timeout, isolation_level=None, cached_statements=256, check_same_thread=False
+    )
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
     except BaseException:  # whatever stops the opening, an interrupt too, must not leave a connection behind

@@ -21,6 +21,10 @@ _CREATE = """INSERT INTO conversations
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 _UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
     definition_sha = ?, version = version + 1 WHERE id = ? AND version = ?"""
+_UPDATE_SAME_PIN = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
+    version = version + 1 WHERE definition_sha IS ? AND id = ? AND version = ?"""
+_STRAYS = """SELECT EXISTS (SELECT 1 FROM due WHERE conversation = ?1),
+    EXISTS (SELECT 1 FROM journal WHERE conversation = ?1)"""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
     WHERE id > ?1 AND (?3 IS NULL OR definition = ?3) AND (?4 IS NULL OR state = ?4)
     AND (?5 IS NULL OR ended = ?5) ORDER BY id LIMIT ?2"""
@@ -47,23 +51,7 @@ def load(conversation_id: str, request_id: str | None, db: sqlite3.Connection) -
 def save(commit: Commit, db: sqlite3.Connection) -> None:
     """See `Store.save`."""
     name = commit.conversation_id
-    _keep_definition(commit, db)
-    row = (
-        commit.session,
-        commit.definition,
-        commit.state,
-        commit.ended,
-        commit.time,
-        commit.definition_sha,
-        name,
-    )
-    if commit.expected:
-        written = db.execute(_UPDATE, (*row, commit.expected)).rowcount
-    else:
-        written = db.execute(_CREATE, (*row, commit.number, commit.began)).rowcount
-    if written == 0:
-        found = db.execute("SELECT version FROM conversations WHERE id = ?", (name,)).fetchone()
-        raise wrong_version(commit, found[0] if found else 0)
+    _put(commit, db)
     for number, record, request_id in commit.numbered:
         insert = "INSERT INTO records (conversation, number, record) VALUES (?, ?, ?)"
         db.execute(insert, (name, number, record))
@@ -73,7 +61,8 @@ def save(commit: Commit, db: sqlite3.Connection) -> None:
             )
             if db.execute(inbox, (name, request_id, number)).rowcount == 0:
                 raise answered_already(commit)
-    if commit.expected:
+    is_due, is_journalled = db.execute(_STRAYS, (name,)).fetchone()
+    if is_due:
         db.execute("DELETE FROM due WHERE conversation = ?", (name,))
     for at, kind in commit.due:
         db.execute("INSERT OR IGNORE INTO due (conversation, time, kind) VALUES (?, ?, ?)", (name, at, kind))
@@ -82,7 +71,33 @@ def save(commit: Commit, db: sqlite3.Connection) -> None:
         db.execute(post, (name, commit.number, place, event.sink, event.key, event.text))
     if commit.expected and commit.definition_text is not None:
         drop_unused(db)
-    forget_journal(name, db)
+    if is_journalled:
+        forget_journal(name, db)
+
+
+def _put(commit: Commit, db: sqlite3.Connection) -> None:
+    """Write the row of the conversation. Raises ConversationConflict for another version than the expected one."""
+    row = (
+        commit.session,
+        commit.definition,
+        commit.state,
+        commit.ended,
+        commit.time,
+        commit.definition_sha,
+        commit.conversation_id,
+    )
+    usual = commit.expected and commit.definition_text is None
+    # A pin that stays as it was is one to a definition that is there, and its index needs no writing.
+    if usual and db.execute(_UPDATE_SAME_PIN, (*row, commit.expected)).rowcount:
+        return
+    _keep_definition(commit, db)
+    if commit.expected:
+        written = db.execute(_UPDATE, (*row, commit.expected)).rowcount
+    else:
+        written = db.execute(_CREATE, (*row, commit.number, commit.began)).rowcount
+    if written == 0:
+        found = db.execute("SELECT version FROM conversations WHERE id = ?", (commit.conversation_id,)).fetchone()
+        raise wrong_version(commit, found[0] if found else 0)
 
 
 def _keep_definition(commit: Commit, db: sqlite3.Connection) -> None:

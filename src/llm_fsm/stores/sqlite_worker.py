@@ -2,7 +2,8 @@
 
 Jobs that are waiting when the worker comes round are served together: first all that write, in one
 transaction (so they share the costly sync to disk), then all that read; a job is answered after the commit.
-A read therefore sees every write that was handed in before it. When one of several jobs cannot be done,
+A read therefore sees every write that was handed in before it; while nothing waits or is served, it can be done
+in the thread of whoever asks. When one of several jobs cannot be done,
 the transaction is rolled back and each job is tried on its own, so a failing job harms no other.
 """
 
@@ -14,15 +15,21 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from queue import SimpleQueue
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
+
+T = TypeVar("T")
 
 BATCH = 1024
 """Jobs in a batch, more or less."""
 _GATHERED = 64
 """Jobs that are gathered at most before the worker is woken, which works while the event loop goes on."""
+
+
+class Waits:
+    """In place of an answer that cannot be had at once."""
 
 
 Together = Callable[[Sequence[Any], sqlite3.Connection], Sequence[Any]]
@@ -58,7 +65,11 @@ class Worker:
         self._busy_timeout = busy_timeout
         self._jobs: SimpleQueue[Sequence[Job] | None] = SimpleQueue()
         self._gathered: dict[asyncio.AbstractEventLoop, list[Job]] = {}
+        self._handed = 0
+        self._served = 0
         self._guard = threading.Lock()
+        self._using = threading.Lock()
+        """Held by the thread that uses the connection."""
         self._thread: threading.Thread | None = None
         self._stopped = False
         self._db: sqlite3.Connection | None = None
@@ -83,6 +94,25 @@ class Worker:
             self._gathered[job.loop] = [job]
             job.loop.call_soon(self.hand_in, job.loop)
 
+    def at_once(self, work: Callable[[sqlite3.Connection], T]) -> T | Waits:
+        """What a read gives, without waking the thread, where nothing is under way and no file has to be opened.
+
+        With a write-ahead log the read of an open connection waits for no other program.
+        Raises StoreError after `stop`.
+        """
+        self.check_open()
+        if not self._using.acquire(blocking=False):
+            return Waits()
+        try:
+            db = self._db
+            if db is None or self._handed != self._served or self._gathered or self._is_replaced():
+                return Waits()
+            return work(db)
+        except sqlite3.Error:  # the worker meets it again, and knows what to do about it
+            return Waits()
+        finally:
+            self._using.release()
+
     def hand_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake the worker for what an event loop has gathered. To be called in that loop."""
         jobs = self._gathered.pop(loop, None)
@@ -100,6 +130,7 @@ class Worker:
                 thread = threading.Thread(target=self._run, name="llm-fsm-sqlite", daemon=True)
                 thread.start()
                 self._thread = thread
+            self._handed += len(jobs)
             self._jobs.put(jobs)
 
     def check_open(self) -> None:
@@ -122,7 +153,8 @@ class Worker:
         while running:
             batch, running = self._next()
             self._serve(batch)
-        self._disconnect()
+        with self._using:
+            self._disconnect()
 
     def _next(self) -> tuple[Sequence[Job], bool]:
         """The jobs that wait now (at least one, or the wish to stop), and whether to go on after them."""
@@ -139,10 +171,13 @@ class Worker:
         alive = [job for job in batch if not job.future.cancelled()]
         writes = [job for job in alive if job.writes]
         reads = [job for job in alive if not job.writes]
-        if writes:
-            _deliver(self._write_all(writes))
-        if reads:
-            _deliver(self._read_all(reads))
+        for jobs, serve in ((writes, self._write_all), (reads, self._read_all)):
+            if jobs:
+                with self._using:
+                    outcomes = serve(jobs)
+                self._served += len(jobs)
+                _deliver(outcomes)
+        self._served += len(batch) - len(alive)
 
     def _write_all(self, jobs: Sequence[Job]) -> Sequence[_Outcome]:
         if len(jobs) > 1:
@@ -212,12 +247,15 @@ class Worker:
             self._disconnect()
 
     def _connection(self) -> sqlite3.Connection:
-        if self._db is not None and self._path != MEMORY and self._inode != _inode(self._path):
+        if self._db is not None and self._is_replaced():
             self._disconnect()  # the file was removed or replaced: writing to the old one would lose the turn
         if self._db is None:
             self._db = open_database(self._path, self._busy_timeout)
             self._inode = _inode(self._path)
         return self._db
+
+    def _is_replaced(self) -> bool:
+        return self._path != MEMORY and self._inode != _inode(self._path)
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None
