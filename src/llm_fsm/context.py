@@ -393,7 +393,7 @@ def blotted(secrets: Iterable[str], value: Any) -> Any:
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:
     """The names of `wanted` that are not set."""
-    return tuple(name for name in wanted if not has(context, name))
+    return tuple([name for name in wanted if context.get(name) is None and not ("." in name and has(context, name))])
 
 
 IsFree = Callable[[str], bool]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from llm_fsm.copies import made
 from llm_fsm.engine import Engine
@@ -17,6 +17,8 @@ from llm_fsm.messages import Message, Paused, Usage
 from llm_fsm.names import Kind
 from llm_fsm.records import transcript
 from llm_fsm.running import Outcome, Seen, due_rows
+
+E = TypeVar("E", bound=Event)
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
@@ -61,14 +63,14 @@ _OUTCOMES = {
 }
 
 
-_MOVES = (StateEntered, FlowPushed, FlowReturned)
-_HEARD = (UserSaid, Answered)
+_MOVES: tuple[type[StateEntered | FlowPushed | FlowReturned], ...] = (StateEntered, FlowPushed, FlowReturned)
+_HEARD: tuple[type[UserSaid | Answered], ...] = (UserSaid, Answered)
 
 
 def turn_of(outcome: Outcome) -> Turn:
     """The public view of a committed turn."""
     record, session = outcome.record, outcome.session
-    left = next((event for event in record.events if isinstance(event, _MOVES)), None)
+    left = _first(record.events, _MOVES)
     return made(
         Turn,
         text=record.text,
@@ -96,7 +98,16 @@ def _left(event: StateEntered | FlowPushed | FlowReturned) -> str:
 
 
 def _request_id(events: Sequence[Event]) -> str | None:
-    return next((event.request_id for event in events if isinstance(event, _HEARD)), None)
+    heard = _first(events, _HEARD)
+    return None if heard is None else heard.request_id
+
+
+def _first(events: Sequence[Event], kinds: tuple[type[E], ...]) -> E | None:
+    """The first event of these kinds."""
+    for event in events:
+        if isinstance(event, kinds):
+            return event
+    return None
 
 
 class TurnStream:

@@ -8,7 +8,7 @@ that keep their fields in a `__dict__`, which is filled at once, and that have n
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, ParamSpec, TypeVar, cast
+from typing import Any, ParamSpec, TypeVar
 
 T = TypeVar("T")
 P = ParamSpec("P")
@@ -19,7 +19,7 @@ def made(kind: Callable[P, T], /, *_: P.args, **fields: P.kwargs) -> T:
 
     A field with a `default_factory` has to be given; any other that is left out has its default.
     """
-    value: T = object.__new__(cast("type[T]", kind))
+    value: T = object.__new__(kind)  # type: ignore[arg-type]
     value.__dict__.update(fields)
     return value
 

@@ -76,17 +76,11 @@ class Edition:
         self._services = services
         self._means = Means(summaries=services.summaries)
         machines = (program, *program.flows.values())
-        self._ready = not (program.works or any(item.definition.tools for item in machines))
-
-    @property
-    def name(self) -> str:
+        self.name = storable(program.definition.name)
         """The name of the definition, as stores keep it."""
-        return storable(self.program.definition.name)
-
-    @property
-    def identity(self) -> str:
+        self.identity = program.identity
         """The SHA-256 that conversations are pinned to: of the definition with all that it calls."""
-        return self.program.identity
+        self.is_ready = not (program.works or any(item.definition.tools for item in machines))
 
     @property
     def document(self) -> str:
@@ -112,11 +106,11 @@ class Edition:
 
     async def prepare(self) -> None:
         """Find every tool and function that the definition names, once. Raises ConfigurationError."""
-        if self._ready:
+        if self.is_ready:
             return
         self.functions.check(self.program)
         self._means = replace(self._means, kit=await self.toolbox.kit(self.program))
-        self._ready = True
+        self.is_ready = True
 
     # -- effects
 

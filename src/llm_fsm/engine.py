@@ -61,8 +61,10 @@ class Engine:
 
     async def prepare(self) -> Edition:
         """The machine's own edition, with every tool and function that it names. Raises ConfigurationError."""
-        await self.editions.current.prepare()
-        return self.editions.current
+        current = self.editions.current
+        if not current.is_ready:
+            await current.prepare()
+        return current
 
     async def look(self, *, again: bool = False) -> None:
         """Go on with what others were to be told when another process died; once, or `again`."""
@@ -118,11 +120,12 @@ class Engine:
                 again = await message_again(self.store, held.session, heard, recorded)
                 turn.tell_again(again.record.events)
                 return again
-            edition, held = await self._ready(held, heard.time, said(heard))
+            mine = said(heard)
+            edition, held = await self._ready(held, heard.time, mine)
             session = held.session
             admit(edition.program, session)
             turn.host = edition
-            began = await turn.open(said(heard), heard.time)
+            began = await turn.open(mine, heard.time)
             if began != heard.time:
                 heard = replace(heard, time=began)
             try:
@@ -370,7 +373,7 @@ class Engine:
 def _held(loaded: Loaded, seen: Seen | None = None) -> Held:
     text = loaded.session
     session = seen.session if seen is not None and seen.text == text else parse_session(text)
-    return Held(session=session, version=loaded.version, pinned=loaded.definition_sha)
+    return Held(session, loaded.version, loaded.definition_sha)
 
 
 def _after_turn(held: Held, outcome: Outcome | None) -> Held:

@@ -34,10 +34,9 @@ from llm_fsm.llm.resolve import resolve as resolve_model
 from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, publish
-from llm_fsm.prompts import compile_prompts
 from llm_fsm.records import parse
 from llm_fsm.running import Seen
-from llm_fsm.shipped import pattern_piece, prompt_sources
+from llm_fsm.shipped import pattern_piece, shipped_prompts
 from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
 from llm_fsm.stores.resolve import resolve as resolve_store
@@ -99,7 +98,7 @@ class AsyncMachine:
             model = definition.model.name
         self.definition = definition
         called = gather(definition, file=file, registered=flows)
-        self.program = compile_flows(called, compile_prompts(prompt_sources(), whole=prompt == "whole"), pattern_piece)
+        self.program = compile_flows(called, shipped_prompts(whole=prompt == "whole"), pattern_piece)
         self.llm = self._models(model, fallbacks, base_url, api_key)
         self.store = resolve_store(store)
         self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)

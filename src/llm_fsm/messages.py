@@ -187,7 +187,7 @@ class LLMRequest:
     """Given to adapters with a true attribute `reads_view`."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class ModelReply:
     """What a model answered. `text` is the raw reply; `mode` is how its form was asked for.
 

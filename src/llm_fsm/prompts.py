@@ -16,8 +16,10 @@ from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
+from jinja2.runtime import Context
 
 from llm_fsm.context import Keys
+from llm_fsm.copies import changed
 from llm_fsm.definition import Definition
 from llm_fsm.markup import clean, escaped
 from llm_fsm.portrait import TAGS, StateWords, in_words
@@ -43,6 +45,8 @@ class Prompts:
     task: Template
     judge: Template
     summary: Template
+    empty: Context
+    """A context of `turn` without values, of which every prompt takes a copy: making one takes longer."""
     whole: bool = False
 
 
@@ -54,7 +58,8 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    return Prompts(**{name: environment.from_string(sources[name]) for name in _FILES}, whole=whole)
+    made = {name: environment.from_string(sources[name]) for name in _FILES}
+    return Prompts(**made, empty=made["turn"].new_context(shared=True), whole=whole)
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
@@ -155,9 +160,10 @@ def _history(window: Iterable[tuple[str | None, str]]) -> str:
     return escaped(messages) if messages else ""
 
 
-def _rendered(template: Template, values: dict[str, Any]) -> str:
-    """As `template.render(values)`, without copying the values beside globals that no prompt uses."""
-    return "".join(template.root_render_func(template.new_context(values, shared=True)))
+def _rendered(prompts: Prompts, values: dict[str, Any]) -> str:
+    """As `prompts.turn.render(values)`, without the globals that no prompt uses."""
+    context = changed(prompts.empty, parent=values, vars={}, exported_vars=set())
+    return "".join(prompts.turn.root_render_func(context))
 
 
 def _moment(time: float) -> str:
@@ -211,7 +217,7 @@ def turn_prompt(
         "said": escaped(said) if said else "",
     }
     text = _rendered(
-        prompts.turn,
+        prompts,
         {
             **shown,
             "state": words,

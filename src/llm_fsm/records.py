@@ -37,7 +37,7 @@ class TurnRecord:
     @property
     def text(self) -> str:
         """What was said to the user in it."""
-        return "\n\n".join(event.text for event in self.events if isinstance(event, ev.BotSaid))
+        return "\n\n".join([event.text for event in self.events if isinstance(event, ev.BotSaid)])
 
     @property
     def heard(self) -> ev.UserSaid | None:

@@ -265,13 +265,9 @@ def parse(text: str) -> Reply:
         raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
     update = transition.get("context_update")
     is_object = isinstance(update, dict)
-    return Reply(
-        target=target.strip(),
-        update=update if isinstance(update, dict) else {},
-        message=_text(found.get("message")),
-        reasoning=_text(found.get("reasoning"))[:4000],
-        update_fault=None if is_object or update is None else "context_update must be an object",
-    )
+    fault = None if is_object or update is None else "context_update must be an object"
+    message, reasoning = _text(found.get("message")), _text(found.get("reasoning"))[:4000]
+    return Reply(target.strip(), update if isinstance(update, dict) else {}, message, reasoning, fault)
 
 
 def parse_words(text: str) -> str:

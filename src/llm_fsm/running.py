@@ -360,7 +360,7 @@ class Running:
         )
         if posted:
             self.host.committed(self.id)
-        return Outcome(record=record, session=session, text=text if is_closed(session) else "")
+        return Outcome(record, session, text=text if is_closed(session) else "")
 
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:

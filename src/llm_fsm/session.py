@@ -257,7 +257,7 @@ def is_closed(session: Session) -> bool:
     """
     if session.memory or session.shared or session.work or session.pause or session.stack:
         return False
-    return all(type(value) in _SCALARS for value in (session.input, *session.context.values()))
+    return type(session.input) in _SCALARS and _SCALARS.issuperset(map(type, session.context.values()))
 
 
 def to_dict(session: Session) -> dict[str, Any]:

@@ -156,7 +156,8 @@ class Speaking(Moving):
     def lacking(self) -> tuple[str, ...]:
         """The keys to collect here that are not set, without those that the user will not give."""
         session = self.session
-        return tuple(key for key in missing(session.context, self.plan.collects) if key not in session.skipped)
+        found, skipped = missing(session.context, self.plan.collects), session.skipped
+        return tuple(key for key in found if key not in skipped) if skipped else found
 
     def own_question(self, *, sorry: bool) -> str:
         state = self.plan.state

@@ -152,11 +152,11 @@ class Talking(Repairing):
         here = self.plan
         move = yield from self.first(here.autos)
         if move is not None:
-            return Decision(move=move, by="auto", followed=reply.target in (here.id, move.target))
+            return Decision(move, "auto", reply.target in (here.id, move.target))
         if reply.target in self.program.patterns:
-            return Decision(move=None, by="pattern", followed=False)
+            return Decision(None, "pattern", followed=False)
         if reply.target == here.id:
-            return Decision(move=None, by="model", followed=True)
+            return Decision(None, "model", followed=True)
         judged = self.judged(here, reply.target)
         if isinstance(judged, Refusal):
             self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
@@ -165,8 +165,8 @@ class Talking(Repairing):
         if veto is not None:
             return self.complaint(reply.target, veto)
         if self.goes_too_far(judged):
-            return Decision(move=None, by="refused", followed=False)
-        return Decision(move=judged, by="model", followed=True)
+            return Decision(None, "refused", followed=False)
+        return Decision(judged, "model", followed=True)
 
     def goes_too_far(self, move: Move) -> bool:
         """True where a move makes an end of answers of which one was to be changed, and the new value was refused."""

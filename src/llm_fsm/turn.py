@@ -110,14 +110,7 @@ def _next(course: Course, run: Run, result: Result | None) -> Step:
         effect: Effect | None = next(run) if result is None else run.send(result)
     except StopIteration:
         effect = None
-    return Step(
-        session=course.session,
-        events=tuple(course.events[before:]),
-        effect=effect,
-        usage=course.usage,
-        course=course,
-        run=run,
-    )
+    return Step(course.session, tuple(course.events[before:]), effect, course.usage, course, run)
 
 
 def apologise(

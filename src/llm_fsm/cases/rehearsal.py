@@ -14,6 +14,7 @@ from llm_fsm.cases.replies import Model
 from llm_fsm.cases.results import Said
 from llm_fsm.cases.suite import Step
 from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.copies import made
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.machine import AsyncMachine
 
@@ -153,7 +154,8 @@ class Rehearsal:
         chat = self.chat
         if chat is None:
             return Seen(error=error)
-        return Seen(
+        return made(
+            Seen,
             text="" if turn is None else turn.text,
             state=chat.state,
             context=chat.context,

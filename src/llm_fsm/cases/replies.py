@@ -9,11 +9,12 @@ from typing import Any, Protocol
 from llm_fsm.cases.reading import Play
 from llm_fsm.cases.scripted import Reply
 from llm_fsm.compact import in_unicode
+from llm_fsm.copies import made
 from llm_fsm.definition import Definition
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 
 _TOLD = 400
 """Characters of what a model is told that stand in a message."""
@@ -104,8 +105,15 @@ def _why(request: LLMRequest) -> str:
     return f"; it is asked again, as it is told: {told[:_TOLD]}"
 
 
-def _said(text: str, **more: Any) -> ModelReply:
-    return ModelReply(text=text, model="scripted", mode="scripted", **{"finish_reason": "stop", **more})
+def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()) -> ModelReply:
+    return made(
+        ModelReply,
+        text=text,
+        model="scripted",
+        mode="scripted",
+        finish_reason=finish_reason,
+        tool_calls=tool_calls,
+    )
 
 
 class Model(Protocol):

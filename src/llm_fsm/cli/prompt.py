@@ -20,9 +20,9 @@ from llm_fsm.flows import gather
 from llm_fsm.loader import load
 from llm_fsm.messages import LLMRequest
 from llm_fsm.program import Program
-from llm_fsm.prompts import compile_prompts, sections
+from llm_fsm.prompts import sections
 from llm_fsm.session import Session
-from llm_fsm.shipped import definition_paths, pattern_piece, prompt_sources
+from llm_fsm.shipped import definition_paths, pattern_piece, shipped_prompts
 from llm_fsm.tokens import estimate
 from llm_fsm.turn import request_for
 
@@ -87,7 +87,7 @@ def prompt(
 
 def _program(path: Path, *, whole: bool) -> Program:
     called = gather(load(path), file=path, registered={})
-    return compile_flows(called, compile_prompts(prompt_sources(), whole=whole), pattern_piece)
+    return compile_flows(called, shipped_prompts(whole=whole), pattern_piece)
 
 
 def _states(program: Program, state: str | None) -> Sequence[str]:

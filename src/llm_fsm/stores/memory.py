@@ -62,12 +62,7 @@ class MemoryStore:
                 return None
             number = None if request_id is None else found.inbox.get(request_id)
             recorded = None if number is None else found.records[number - 1]
-            return Loaded(
-                session=found.last.session,
-                version=len(found.records),
-                recorded=recorded,
-                definition_sha=found.last.definition_sha,
-            )
+            return Loaded(found.last.session, len(found.records), recorded, found.last.definition_sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""

@@ -62,12 +62,18 @@ class Turnstile:
         """
         return Passage(self, key, timeout)
 
+    def take(self, key: str) -> bool:
+        """Take `key` if it is free, without waiting; False when somebody has it."""
+        with self._guard:
+            if key in self._queues:
+                return False
+            self._queues[key] = deque()
+            return True
+
     async def acquire(self, key: str, timeout: float | None = None) -> None:
         """Take `key`, waiting at most `timeout` seconds; every success is followed by one `release`."""
-        with self._guard:
-            if key not in self._queues:
-                self._queues[key] = deque()
-                return
+        if self.take(key):
+            return
         waiter = _Waiter()
         if self._enqueue(key, waiter):
             await self._wait(key, waiter, timeout)
@@ -145,7 +151,8 @@ class Passage:
         self._timeout = timeout
 
     async def __aenter__(self) -> None:
-        await self._turnstile.acquire(self._key, self._timeout)
+        if not self._turnstile.take(self._key):
+            await self._turnstile.acquire(self._key, self._timeout)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
