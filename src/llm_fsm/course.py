@@ -32,7 +32,7 @@ from llm_fsm.transition import Move
 __all__ = ["MAX_MESSAGE_CHARS", "Answer", "Course", "Heard", "Opening", "Run"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class Heard:
     """A message that came in at `time` (seconds since the epoch)."""
 

@@ -15,6 +15,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, check_known, checked_id, checked_message, expected, fitting
 from llm_fsm.closing import close_conversation, close_forgotten
+from llm_fsm.copies import made
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy
@@ -96,8 +97,7 @@ class Engine:
                 began = await turn.open(said(Heard(text="", time=began)), began)
             step = begin_start(edition.program, replace(opening, time=began), edition.means)
             step = await turn.play(step)
-            fresh = Held(session=step.session, version=0)
-            outcome = await turn.commit("start", step.session, fresh, step.usage)
+            outcome = await turn.commit("start", step.session, Held(step.session, version=0), step.usage)
         await _after(edition, outcome)
         return outcome
 
@@ -110,7 +110,7 @@ class Engine:
         seen: Seen | None = None,
     ) -> Outcome:
         """Take one message. The same request id gives the recorded turn. `seen` is not read again if it still holds."""
-        heard = Heard(text=checked_message(text), time=self.now(), request_id=request_id)
+        heard = made(Heard, text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
         turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink)
@@ -120,8 +120,7 @@ class Engine:
                 again = await message_again(self.store, held.session, heard, recorded)
                 turn.tell_again(again.record.events)
                 return again
-            mine = said(heard)
-            edition, held = await self._ready(held, heard.time, mine)
+            edition, held = await self._ready(held, heard.time, mine := said(heard))
             session = held.session
             admit(edition.program, session)
             turn.host = edition

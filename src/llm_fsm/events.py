@@ -129,7 +129,7 @@ class ConditionFailed(Event):
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class StateEntered(Event):
     """The machine moved; `transition` is its place in the definition, if one was taken.
 

@@ -12,6 +12,8 @@ _UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
 def escaped(value: object) -> str:
     """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
     text = in_unicode(value)
+    if text.isascii():
+        return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
 
 

@@ -29,7 +29,7 @@ class ToolSpec:
     parameters: Mapping[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)  # without slots, so that `copies.made` can make it
 class LLMMessage:
     """One message as a chat-completions API takes it.
 

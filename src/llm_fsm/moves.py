@@ -12,6 +12,7 @@ from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
 from llm_fsm.context import accept_reply, blotted, has
+from llm_fsm.copies import made
 from llm_fsm.corrections import Correction, correction, outside
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
@@ -111,7 +112,8 @@ class Moving(Nested):
                 self.leave_open(move.target, move.caller)
             exhausted = move.pointer.endswith("/on_exhausted")
             self.note(
-                ev.StateEntered(
+                made(
+                    ev.StateEntered,
                     state=move.target,
                     previous=self.session.state,
                     by="exhausted" if exhausted else by,

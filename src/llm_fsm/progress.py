@@ -213,7 +213,7 @@ class Progress:
     def run(
         self, point: Point, *, target: str | None = None, updated: Iterable[str] = (), text: str | None = None
     ) -> Generator[Effect, Result, tuple[HandlerResult, ...]]:
-        if point not in self.points:
+        if not self.points or point not in self.points:
             return ()
         found = yield RunHandlers(
             point=point,

@@ -8,7 +8,7 @@ from typing import Literal
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
 from llm_fsm.context import blotted, missing
-from llm_fsm.copies import changed
+from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
@@ -59,7 +59,7 @@ class Speaking(Moving):
         )
         return changed(
             asked,
-            messages=(*asked.messages, LLMMessage("user", user)),
+            messages=(*asked.messages, made(LLMMessage, role="user", content=user)),
             schema=program.schema_of(plan, look.further),
             conversation_id=session.conversation_id,
             tools=() if words_only else self.offered(),
