@@ -222,3 +222,75 @@ def test_scripted_replies_come_before_a_recording_unless_it_is_asked_for(
     write(tmp_path, {**CASE, "steps": scripted})
     for mode, words in (("scripted", "scripted"), ("replay", "Your PIN?")):
         assert run_job(Job(file=file, mode=mode)).results[0].said[1].text == words
+
+
+def test_a_failed_recording_leaves_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    before = Path(place_of(file)).read_text()
+    with serve_scripted([REPLIES[0], HttpReply(status=400)]) as server:
+        done = run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+    assert (done.passed, Path(place_of(file)).read_text()) == (False, before)
+    assert done.recorded == f"recorded 0 of 1 case in {place_of(file)}; where the model failed, nothing was changed"
+
+
+def test_what_was_recorded_with_an_older_definition_says_so_when_it_does_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recorded(tmp_path, monkeypatch)
+    other = {"name": "other", "steps": [{"say": "Bob", "expect": "ask"}]}
+    file = write(tmp_path, CASE, other, definition={**DEFINITION, "persona": "A grumpy porter"})
+    with serve_scripted(REPLIES) as server:
+        options = {"mode": "record", "model": "any", "base_url": server.base_url}
+        assert run_job(Job(file=file, names=("other",), **options)).recorded.startswith("recorded 1 of 1 case in")
+    found = run_job(Job(file=file))
+    assert [result.passed for result in found.results] == [False, True]
+    assert "step 1: the prompt differs" in said(found)[0]
+    assert "the definition has changed since" in said(found)[0]
+
+
+def test_a_case_that_nobody_recorded_is_told_as_such(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded(tmp_path, monkeypatch)
+    file = write(tmp_path, {**CASE, "name": "comes in"})
+    [first, _] = said(run_job(Job(file=file)))
+    assert first.endswith("desk.cassette.jsonl has no recording of this case; record again with --record")
+
+
+def test_a_subflow_that_changed_is_a_definition_that_changed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inner = {"name": "inner", "initial_state": "ask", "states": {"ask": {"purpose": "Ask"}, "end": {}}}
+    inner["states"]["ask"]["transitions"] = [{"target_state": "end", "description": "Said"}]
+    outer = {"name": "outer", "initial_state": "in", "states": {"in": {"kind": "subflow", "flow": "inner.json"}}}
+    outer["states"] |= {"bye": {"reply": "Bye"}}
+    outer["states"]["in"]["transitions"] = [{"target_state": "bye"}]
+    case = {"name": "a", "steps": [{"say": "x", "expect": "bye"}]}
+    (tmp_path / "inner.json").write_text(json.dumps(inner))
+    file = write(tmp_path, case, definition=outer)
+    with serve_scripted([{"transition": {"target_state": "end", "context_update": {}}, "message": "M"}]) as server:
+        assert run_job(Job(file=file, mode="record", model="any", base_url=server.base_url)).passed
+    assert run_job(Job(file=file)).passed
+    (tmp_path / "inner.json").write_text(json.dumps(inner).replace("Ask", "Ask again"))
+    assert "the definition has changed since" in said(run_job(Job(file=file)))[0]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"step": "1"},
+        {"case": ["enters"]},
+        {"prompt": [1]},
+        {"prompt": {"system": "x"}},
+        {"prompt": {"system": {"task": 1}}},
+        {"reply": {"text": 5}},
+        {"reply": {"text": "x", "seconds": None}},
+        {"reply": {"text": "x", "tool_calls": [{"id": 1, "name": "a", "arguments": "{}"}]}},
+    ],
+)
+def test_a_line_with_values_of_another_type_is_told(
+    change: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = recorded(tmp_path, monkeypatch)
+    place = Path(place_of(file))
+    head, first, *rest = place.read_text().splitlines()
+    place.write_text("\n".join([head, json.dumps({**json.loads(first), **change}), *rest]) + "\n")
+    assert said(run_job(Job(file=file))) == [
+        f"{place}:2:1: error: this line is no recorded reply; record again with --record"
+    ]

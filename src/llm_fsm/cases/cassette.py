@@ -35,7 +35,10 @@ Prompt = Mapping[str, Mapping[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
-    """One recorded reply, and what it was the answer to. `step` 0 is the start."""
+    """One recorded reply, and what it was the answer to. `step` 0 is the start.
+
+    `sha256`: of the definition that it was recorded with; empty: as the cassette says.
+    """
 
     case: str
     step: int
@@ -43,6 +46,7 @@ class Entry:
     said: str
     prompt: Prompt
     reply: ModelReply
+    sha256: str = ""
 
     def to_json(self) -> str:
         """The entry as one line."""
@@ -59,6 +63,7 @@ class Entry:
             "said": self.said,
             "prompt": self.prompt,
             "reply": reply,
+            **({"sha256": self.sha256} if self.sha256 else {}),
         }
         return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
 
@@ -118,8 +123,11 @@ def read_cassette(path: str, definition: Definition) -> Cassette | None:
             lines = stream.read().split("\n")
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
-        raise SuiteError([Fault(message=f"the cassette cannot be read: {error}", file=path)]) from error
+    except UnicodeDecodeError as error:
+        raise _fault(path, 1, "this is no cassette: it is not UTF-8", "record again with --record") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SuiteError([Fault(message=f"the cassette cannot be read: {reason}", file=path)]) from error
     documents = [_document(line, number, path) for number, line in enumerate(lines, start=1) if line.strip()]
     again = "record again with --record"
     head = documents[0] if documents else {}
@@ -156,9 +164,27 @@ def _entry(item: Mapping[str, Any], number: int, path: str) -> Entry:
         reply = item["reply"]
         calls = tuple(ToolCall(**call) for call in reply.get("tool_calls", ()))
         made = ModelReply(**{name: reply[name] for name in _KEPT if name in reply}, tool_calls=calls)
-        return Entry(reply=made, **{name: item[name] for name in ("case", "step", "state", "said", "prompt")})
-    except (KeyError, TypeError, AttributeError) as error:
-        raise _fault(path, number, "this line is no recorded reply") from error
+        found = {name: item[name] for name in ("case", "step", "state", "said", "prompt")}
+        entry = Entry(reply=made, sha256=item.get("sha256", ""), **found)
+    except (KeyError, TypeError, AttributeError):
+        entry = None
+    if entry is None or not _sound(entry):
+        raise _fault(path, number, "this line is no recorded reply", "record again with --record")
+    return entry
+
+
+def _sound(entry: Entry) -> bool:
+    """Whether everything is of its type."""
+    reply = entry.reply
+    texts = (entry.case, entry.state, entry.said, entry.sha256)
+    words = (reply.text, reply.model, reply.mode, reply.finish_reason)
+    named = [part for call in reply.tool_calls for part in (call.id, call.name, call.arguments)]
+    numbers = (entry.step, reply.input_tokens, reply.output_tokens, reply.seconds, reply.cost)
+    sections = list(entry.prompt.values()) if isinstance(entry.prompt, dict) else [None]
+    sums = [value for one in sections for value in (one.values() if isinstance(one, dict) else [None])]
+    return all(isinstance(text, str) for text in (*texts, *words, *named, *sums)) and all(
+        isinstance(one, int | float) and not isinstance(one, bool) for one in numbers
+    )
 
 
 def write_cassette(path: str, cassette: Cassette) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -12,7 +13,7 @@ from typing import Literal
 
 from llm_fsm.cases.cassette import Cassette, place_of, read_cassette, write_cassette
 from llm_fsm.cases.coverage import KINDS, Coverage, coverage_of, ways
-from llm_fsm.cases.faults import Fault, SuiteError, in_order
+from llm_fsm.cases.faults import Fault, SuiteError, in_order, plural
 from llm_fsm.cases.idle import warnings
 from llm_fsm.cases.player import Host, Player
 from llm_fsm.cases.reading import Loaded, Play, read_suite
@@ -20,6 +21,7 @@ from llm_fsm.cases.replies import Model, Plain, Scripted
 from llm_fsm.cases.results import Result
 from llm_fsm.cases.tape import Match, Recorder, Replayed
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.flows import document_of
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import TIMEOUT
@@ -77,6 +79,8 @@ class FileResult:
     """What is worth knowing, and fails nothing."""
     covered: Covered | None = None
     interrupted: bool = False
+    recorded: str = ""
+    """How much was recorded, as a sentence."""
 
     @property
     def passed(self) -> bool:
@@ -118,13 +122,14 @@ def _from_files(job: Job, loaded: Loaded) -> Chooser:
         said = "there is no recording of this file"
         raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
     own, named = Scripted(loaded.definition), _models(loaded)
-    tape = None if cassette is None else Replayed(cassette, loaded.definition.sha256, job.match)
+    tape = None if cassette is None else Replayed(cassette, _sha256(loaded), job.match)
     recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 
     def choose(play: Play) -> Model:
-        if tape is not None and (job.mode == "replay" or (not _scripted(play) and play.name in recorded)):
-            return tape
         name = play.setup["model"]
+        plays_tape = not _scripted(play) and (name is None or play.name in recorded)
+        if tape is not None and (job.mode == "replay" or plays_tape):
+            return tape
         return own if name is None else named[name]
 
     return choose
@@ -159,17 +164,27 @@ def _lacks_replies(loaded: Loaded) -> bool:
 
 async def _recorded(job: Job, loaded: Loaded, llm: LLM, host: Host | None) -> FileResult:
     """Play live once, and write the cassette; also when it was interrupted."""
-    path, definition = place_of(loaded.file), loaded.definition
-    empty = Cassette(definition=definition.name, sha256=definition.sha256, file=path)
+    path, definition, sha256 = place_of(loaded.file), loaded.definition, _sha256(loaded)
+    empty = Cassette(definition=definition.name, sha256=sha256, file=path)
     try:
         old = read_cassette(path, definition) or empty
     except SuiteError:  # what cannot be replayed is replaced
         old = empty
-    recorder = Recorder(llm, replace(old, sha256=definition.sha256))
+    recorder = Recorder(llm, old, sha256)
     try:
-        return await play_all(replace(job, times=1), loaded, lambda _: recorder, host)
+        done = await play_all(replace(job, times=1), loaded, lambda _: recorder, host)
     finally:
-        write_cassette(path, recorder.cassette())
+        if recorder.whole:
+            write_cassette(path, recorder.cassette())
+    played = [result for result in done.results if result.skipped is None]
+    kept = "" if len(recorder.whole) == len(played) else "; where the model failed, nothing was changed"
+    told = f"recorded {len(recorder.whole)} of {plural(len(played), 'case')} in {path}{kept}"
+    return replace(done, recorded=told)
+
+
+def _sha256(loaded: Loaded) -> str:
+    """The checksum of the definition with all that it calls."""
+    return hashlib.sha256(document_of(loaded.flows).encode()).hexdigest()
 
 
 async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None = None) -> FileResult:

@@ -34,12 +34,18 @@ def keys_of(environ: Mapping[str, str]) -> set[str]:
 
 
 class Recorder:
-    """Asks a live model, and keeps what it replies."""
+    """Asks a live model, and keeps what it replies. `whole`: the cases that were recorded from beginning to end.
+
+    `sha256`: of the definition. Of a case in which the model failed, or that was interrupted, the old recording stays.
+    """
 
     reads_view = True
 
-    def __init__(self, llm: LLM, old: Cassette) -> None:
+    def __init__(self, llm: LLM, old: Cassette, sha256: str) -> None:
         self.llm: LLM = self
+        self.whole: set[str] = set()
+        self._sha256 = sha256
+        self._broken = False
         self._llm = llm
         self._old = old
         self._taken: dict[str, list[Entry]] = {}
@@ -47,8 +53,9 @@ class Recorder:
         self._step = 0
 
     def begin(self, play: Play) -> None:
-        """A case begins: its old recording is forgotten."""
+        """A case begins."""
         self._play = play
+        self._broken = False
         self._taken[play.name] = []
 
     def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
@@ -61,13 +68,19 @@ class Recorder:
         hidden, said = {*secrets, *keys_of(os.environ)}, said_in(self._play)
         kept = self._taken[self._play.name]
         kept[:] = [without(hidden, said, entry) for entry in kept]
+        if self._step == len(self._play.case.steps) and not self._broken:
+            self.whole.add(self._play.name)
         return None
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Ask the model and keep its reply. Raises ModelError as it does."""
         assert self._play is not None
         asked = request if getattr(self._llm, "reads_view", False) else replace(request, view=None)
-        reply = await self._llm.complete(asked)
+        try:
+            reply = await self._llm.complete(asked)
+        except BaseException:
+            self._broken = True
+            raise
         entry = Entry(
             case=self._play.name,
             step=self._step,
@@ -81,8 +94,14 @@ class Recorder:
 
     def cassette(self) -> Cassette:
         """What was recorded, together with the old recordings of other cases."""
-        old = [entry for entry in self._old.entries if entry.case not in self._taken]
-        return replace(self._old, entries=(*old, *(entry for kept in self._taken.values() for entry in kept)))
+        before = self._old.sha256 if self._old.sha256 != self._sha256 else ""
+        old = [
+            replace(entry, sha256=entry.sha256 or before)
+            for entry in self._old.entries
+            if entry.case not in self.whole
+        ]
+        new = [entry for name, kept in self._taken.items() if name in self.whole for entry in kept]
+        return replace(self._old, sha256=self._sha256, entries=(*old, *new))
 
 
 class Replayed:
@@ -150,7 +169,9 @@ class Replayed:
         return None
 
     def _since(self) -> str:
-        old, new = self._cassette.sha256[:8], self._sha256[:8]
+        assert self._play is not None
+        own = next((entry.sha256 for entry in self._cassette.of(self._play.name)), "")
+        old, new = (own or self._cassette.sha256)[:8], self._sha256[:8]
         return "" if old == new else f" (the definition has changed since: {old}, now {new})"
 
 

@@ -270,6 +270,8 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
         return INTERNAL
     report = FORMATS[wanted.form](found, time.perf_counter() - began)
     _give(wanted, report)
+    for told in filter(None, (one.recorded for one in found)):
+        printing.note(told)
     if interrupted or any(one.interrupted for one in found):
         printing.note("interrupted")
         return INTERRUPTED
