@@ -132,7 +132,55 @@ CHANGES: list[tuple[str, list[Any], Any]] = [
     ("the bound of a key", ["context_schema", "properties", "guests", "maximum"], 21),
     ("who writes a key", ["context_schema", "properties", "code", "x-source"], "host"),
     ("where it begins", ["initial_state"], "sort"),
+    ("a key that is collected", ["states", "hello", "required_context_keys"], ["guests"]),
+    ("a further move", ["global_transitions"], [{"target_state": "vip"}]),
+    ("a secret", ["context_schema", "properties", "guests", "x-secret"], True),
+    ("what is shown", ["states", "hello", "context_scope"], {"read": ["code"]}),
+    ("what a handler may set", ["context_schema", "properties", "known"], {"x-source": "host"}),
+    ("a character of a pattern", ["context_schema", "properties", "code", "pattern"], "^[A-Za-z]{2}-[0-9]{3}$"),
+    ("a value that needs no model", ["context_schema", "properties", "guests", "x-fast"], True),
+    ("a pattern that is switched on", ["patterns"], ["cancel"]),
 ]
+
+
+WORKS: dict[str, Any] = {
+    "name": "works", "initial_state": "look", "tools": {"find": {"registered": "find"}, "pay": {"registered": "pay"}},
+    "limits": {"tool_calls": 12, "llm_calls": 9},
+    "states": {
+        "look": {"kind": "task", "tools": ["find"], "max_retries": 1, "on_exhausted": "lost", "key_results": [
+            {"name": "some", "check": {"and": [
+                {">": [{"len": [{"var": "output"}]}, 1]},
+                {"==": [{"len": [{"var": "input"}]}, {"len": [{"var": "output"}]}]},
+            ]}}], "transitions": [{"target_state": "sign"}]},
+        "sign": {"kind": "wait", "wait_for": "signature", "answer_schema": {
+            "type": "object", "properties": {"ok": {"type": "boolean"}},
+            "required": ["ok"], "additionalProperties": False,
+        }, "transitions": [{"target_state": "done"}]},
+        "done": {"kind": "final"}, "lost": {"kind": "final"},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value"), [
+    (["states", "look", "tools"], ["find", "pay"]),
+    (["states", "look", "memory"], True),
+    (["states", "look", "max_retries"], 2),
+    (["states", "look", "key_results", 0, "check", "and", 1], True),
+    (["states", "sign", "wait_for"], "stamp"),
+    (["states", "sign", "remind"], [45]),
+    (["states", "sign", "answer_schema", "additionalProperties"], True),
+    (["limits", "tool_calls"], 11),
+    (["limits", "llm_calls"], 8),
+], ids=str)  # fmt: skip
+def test_what_is_changed_of_work_is_noticed(path: list[Any], value: Any) -> None:
+    changed = copy.deepcopy(WORKS)
+    place: Any = changed
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    tests = made_of(WORKS)
+    assert failures(tests, WORKS) == 0
+    assert failures(tests, changed) > 0
 
 
 @pytest.mark.parametrize(("what", "path", "value"), CHANGES, ids=[change[0] for change in CHANGES])

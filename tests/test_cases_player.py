@@ -164,6 +164,10 @@ def test_what_is_so_passes(expect: object) -> None:
             ],
         ),
         (
+            {"not": {"events": ["MoveRefused", "Ended"]}},
+            ['expected otherwise: the event "Ended"; and so it is'],
+        ),
+        (
             {"any_of": ["hello", {"ended": False}]},
             [
                 'none of the alternatives holds: (1) expected state "hello", but it is "bye"; '

@@ -11,7 +11,7 @@ from typing import Any
 from llm_fsm.cases.coverage import Coverage, Kind, coverage_of
 from llm_fsm.cases.generation import Maker
 from llm_fsm.cases.journeys import Journey, Journeys
-from llm_fsm.cases.planner import Plan
+from llm_fsm.cases.plan import Plan
 from llm_fsm.codes import steps
 from llm_fsm.definition import Definition
 

@@ -222,7 +222,7 @@ def _tools(wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: 
 
 
 def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer: str) -> Iterator[Claim]:
-    """Each must be found behind the one before it."""
+    """Each must be found behind those before it."""
     start = 0
     for number, expected in enumerate(wanted):
         place = next((at for at in range(start, len(events)) if _is(expected, events[at])), None)
@@ -234,9 +234,7 @@ def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer
         yield Claim(
             f"{pointer}/{number}", place is not None, f"expected the event {quoted(shown)}{behind}", found
         )
-        if place is None:
-            return
-        start = place + 1
+        start = start if place is None else place + 1
 
 
 def _is(expected: EventExpected, event: ev.Event) -> bool:

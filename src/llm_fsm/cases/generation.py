@@ -17,7 +17,8 @@ from llm_fsm import flow_events as fe
 from llm_fsm.cases.coverage import Coverage, coverage_of
 from llm_fsm.cases.fixtures import Stage
 from llm_fsm.cases.journeys import Act
-from llm_fsm.cases.planner import Plan, Planner
+from llm_fsm.cases.plan import Plan
+from llm_fsm.cases.planner import Planner
 from llm_fsm.cases.player import Player
 from llm_fsm.cases.reading import Loaded, Play, suite_of
 from llm_fsm.cases.rehearsal import Rehearsal
@@ -40,7 +41,7 @@ _AT_REST = ("state", "context_exact", "ended", "paused", "open", "missing", "sho
 """What is expected where nothing happened."""
 _WORDS = "All right."
 _NO_REPLY = "{"
-_TOLD = ("MoveRefused", "ContextRefused", "ConditionFailed", "LimitReached", "TimedOut", "Reminded", "AttemptFailed")
+_TOLD = ("MoveRefused", "ContextRefused", "ConditionFailed", "LimitReached", "TimedOut", "Reminded")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,7 +179,13 @@ def _skeleton(definition: Definition, plan: Plan, number: int) -> dict[str, Any]
         functions |= {name: [{"passed": False, "reason": "no"}] for name in checks}
     case |= {"functions": functions} if functions else {}
     case |= {"tools": {name: {"result": result} for name, result in plan.results.items()}} if plan.results else {}
+    case |= {"handlers": [_handler(number, values) for number, values in enumerate(plan.host, 1)]} if plan.host else {}
     return {**case, "steps": [_step(act) for act in plan.acts]}
+
+
+def _handler(turn: int, values: Mapping[str, Any]) -> dict[str, Any]:
+    """What the host sets when a message comes in."""
+    return {"at": "pre_processing", "when": {"==": [{"var": "_turn"}, turn]}, "set": dict(values)}
 
 
 def _step(act: Act) -> dict[str, Any]:
@@ -192,8 +199,8 @@ async def _played(
 ) -> tuple[dict[str, Any], Sequence[Turn]]:
     """The case with replies and expectations, and its turns; none where it could not be played."""
     player.stage.now = BEGINNING
-    player.stage.set(play.setup["tools"], play.setup["functions"], ())
-    machine = player.machine(handlers=False)
+    player.stage.set(play.setup["tools"], play.setup["functions"], play.setup["handlers"])
+    machine = player.machine(handlers=bool(plan.host))
     model = _Improvised(loaded.definition, plan)
     machine.llm = model.llm
     noted = _Noting(machine, play, model, player.stage)
@@ -228,6 +235,13 @@ class _Note:
         return {**(one if self.replies else {}), "expect": self.expect}
 
 
+def _absent(turn: Turn | None) -> list[str]:
+    """Events that did not happen and easily could have; without a turn time has passed, and nothing was due."""
+    if turn is None:
+        return ["Reminded", "TimedOut"]
+    return [] if any(isinstance(event, ev.MoveRefused) for event in turn.events) else ["MoveRefused"]
+
+
 class _Noting(Rehearsal):
     """A rehearsal that writes down what happens."""
 
@@ -257,19 +271,18 @@ class _Noting(Rehearsal):
             for event in seen.events
             if isinstance(event, ev.ToolReturned | ev.ToolRefused)
         ]
-        refused = any(isinstance(event, ev.MoveRefused) for event in seen.events)
         return {
             "state": seen.state,
             "path": entered,
             "context_exact": dict(seen.context),
             **({"text": {"equals": seen.text}} if turn is not None else {}),
             **({"events": told} if told else {}),
-            **({"not": {"events": ["MoveRefused"]}} if turn is not None and not refused else {}),
+            **({"not": {"events": absent}} if (absent := _absent(turn)) else {}),
             **({"tools": tools} if tools else {}),
             "ended": seen.ended,
             "calls": seen.calls,
             **({"outcome": seen.outcome} if turn is not None else {}),
-            "paused": seen.paused is not None,
+            "paused": False if seen.paused is None else {"what": seen.paused.what, "kind": seen.paused.kind},
         }
 
     def asked_next(self) -> dict[str, Any]:
@@ -288,6 +301,8 @@ class _Noting(Rehearsal):
             return {"type": kind, "kind": event.kind, "context": dict(event.context)}
         if isinstance(event, ev.ContextRefused):
             return {"type": kind, "key": event.key}
+        if isinstance(event, ev.AttemptFailed):
+            return {"type": kind, "attempt": event.attempt, "last": event.last}
         return {"type": kind} if kind in _TOLD else None
 
     def one_of_several(self, event: ev.StateEntered) -> bool:
@@ -317,7 +332,7 @@ class _Improvised:
         act = self._plan.acts[number - 1] if number else None
         wanted: list[dict[str, Any]] = []
         if act is None:
-            wanted += [{"calls": [{"name": name, "arguments": {}}]} for name in self._plan.calls]
+            wanted += [{"calls": [{"name": name, "arguments": {}} for name in one]} for one in self._plan.calls]
         elif act.garbled:
             wanted += [{"raw": _NO_REPLY}, {"raw": _NO_REPLY}]
         elif act.kind == "say":
@@ -361,7 +376,7 @@ class _Improviser(CaseLLM):
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """The next reply; after too many of them, an error."""
-        if len(self.told) < _MOST_REPLIES:
+        if len(self.told) < _MOST_REPLIES or self._wanted:
             judges = self._works(request.state) and request.schema is not None
             reply = self._wanted.pop(0) if self._wanted and not judges else self._plain(request)
             self.told.append(reply)

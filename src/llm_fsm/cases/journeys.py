@@ -233,7 +233,9 @@ def answers(schema: Mapping[str, Any]) -> list[Any]:
     for name, part in members.items() if isinstance(members, dict) else ():
         values = [*samples(part)[:6], *at_bounds(part)] if isinstance(part, dict) else []
         found += [{**whole, name: value} for value in values]
+        found.append({**whole, name: None})
         found.append({key: value for key, value in whole.items() if key != name})
+    found += [{**whole, "something_else": True}] if whole else []
     return found or [True]
 
 

@@ -8,7 +8,7 @@ the model writes is in its reply, all else is known from the start.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import product
@@ -16,8 +16,9 @@ from typing import Any
 
 from llm_fsm.cases.bounds import at_bounds
 from llm_fsm.cases.journeys import Act, Journey, Journeys, answer_of, answers
-from llm_fsm.cases.products import failing, outputs
+from llm_fsm.cases.plan import Plan
 from llm_fsm.cases.solutions import text
+from llm_fsm.cases.tasks import Tasks
 from llm_fsm.definition import Definition
 from llm_fsm.lint.properties import paths, statements
 from llm_fsm.lint.reasoning import Reasoning, read_names, reasoning
@@ -30,31 +31,9 @@ _MOST_SAID = 6
 _WORKING = ("task", "decide", "subflow")
 _SILENT = (299, 2, 598, 2, 898, 2)
 """Seconds after which a silence is looked at again: around the two reminders and the end."""
-_REPLIED: tuple[Any, ...] = ({"approved": True}, {"approved": False, "reason": "no"}, True)
-"""What a person may answer where a call waits."""
+_DAY = 86400
+_MOST_STEPS = 16
 _QUOTED = re.compile(r"'([^']+)'")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Plan:
-    """One conversation. `state`: where it begins, "" where the definition says; `context`: what is known then.
-
-    `greet`: it begins with a greeting; `input`: what the first task is given; `outputs`: the tasks that begin at
-    once, each with what it puts out; `checks`: whether registered checks pass; `judged`: whether the judge is
-    content; `calls`: the tools called before; `results`: what these give back.
-    """
-
-    name: str
-    state: str
-    context: Mapping[str, Any]
-    acts: tuple[Act, ...] = ()
-    greet: bool = False
-    input: Any = None
-    outputs: tuple[tuple[str, Any], ...] = ()
-    checks: bool = True
-    judged: bool = True
-    calls: tuple[str, ...] = ()
-    results: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -87,6 +66,7 @@ class Planner:
         """What is tried from the beginning on."""
         yield from self._corrections()
         yield from self._silence()
+        yield from self._set_by_host()
 
     def plans_in(self, state: str) -> Iterator[Plan]:
         """What is tried in a state."""
@@ -96,7 +76,7 @@ class Planner:
         elif kind == "wait":
             yield from self._waits(state)
         elif kind == "task":
-            yield from self._works(state)
+            yield from Tasks(self.definition, self._known, self.journeys).plans(state)
         elif kind == "subflow":
             yield from self._calls(state)
         elif kind != "final":
@@ -137,20 +117,23 @@ class Planner:
                     yield Plan(name=f"{state}: {word}to {arc.target}", state=state, context=context, acts=acts)
         for name, act in (("stay", Act()), ("nowhere", Act(to="no_such_state")), ("garbled", Act(garbled=True))):
             yield Plan(name=f"{state}: {name}", state=state, context={}, acts=(act,))
+        yield Plan(name=f"{state}: stay, everything known", state=state, context=self.journeys.full, acts=(Act(),))
         for key, bounds in self._refused(state):
-            acts = tuple(Act(update={key: value}) for value in bounds)
-            yield Plan(name=f"{state}: {key} at its bounds", state=state, context={}, acts=acts)
+            tried = [Act(update={key: value}) for value in bounds]
+            for at in range(0, len(tried), _MOST_STEPS):
+                some = tuple(tried[at : at + _MOST_STEPS])
+                yield Plan(name=f"{state}: {key} at its bounds", state=state, context={}, acts=some)
         yield from self._recognised(state)
         yield from self._repairs(state)
 
     def _recognised(self, state: str) -> Iterator[Plan]:
-        """Values that are the whole message, of keys for which that may need no model."""
+        """Values that are the whole message: which of these need no model, and that the others do."""
         subject = self._known.subject
         for _, key in subject.states[state].texts("required_context_keys"):
-            if ((subject.keys or {}).get(key) or {}).get("x-fast") is not True:
-                continue
+            fast = ((subject.keys or {}).get(key) or {}).get("x-fast") is True
             rest = {name: value for name, value in self.journeys.full.items() if name != key}
-            for value, context in product(self.journeys.solver.values(key)[:_MOST_SAID], ({}, rest)):
+            values = self.journeys.solver.values(key)[: _MOST_SAID if fast else 1]
+            for value, context in product(values, ({}, rest) if fast else (rest,)):
                 said = ("yes" if value else "no") if isinstance(value, bool) else str(value)
                 act = Act(said=said, update={key: value})
                 yield Plan(name=f"{state}: {key} said alone", state=state, context=context, acts=(act,))
@@ -170,6 +153,20 @@ class Planner:
                 continue
             for after, journey in self.journeys.after(arc):
                 yield self._plan(f"{state}: to {arc.target}, then to {after.target}", state, journey)
+
+    @cached_property
+    def _first_to_talk(self) -> str | None:
+        return next((name for name in self._known.subject.states if self.definition.kind_of(name) == "converse"), None)
+
+    def _set_by_host(self) -> Iterator[Plan]:
+        """Values that a handler gives to the keys that only the host may write."""
+        subject = self._known.subject
+        state = self._first_to_talk
+        for key, schema in (subject.keys or {}).items() if state is not None else ():
+            if subject.source_of(key) == "host":
+                given = tuple({key: value} for value in at_bounds(schema)[:_MOST_STEPS])
+                acts = tuple(Act() for _ in given)
+                yield Plan(name=f"{state}: the host sets {key}", state=state or "", context={}, acts=acts, host=given)
 
     def _repairs(self, state: str) -> Iterator[Plan]:
         """Each repair pattern, with nothing known and with everything."""
@@ -191,8 +188,10 @@ class Planner:
                     yield Plan(name=f"begins: corrects {key}", state="", context={}, acts=changed)
 
     def _silence(self) -> Iterator[Plan]:
-        if "silence" in self.definition.patterns:
-            acts = (Act(), *(Act(kind="wait", wait=seconds) for seconds in _SILENT))
+        """Nobody says anything: whether, and when, the conversation reminds and ends by itself."""
+        waits = _SILENT if "silence" in self.definition.patterns else (_DAY,)
+        if self.definition.kind_of(self.definition.initial_state) == "converse":
+            acts = (Act(), *(Act(kind="wait", wait=seconds) for seconds in waits))
             yield Plan(name="begins: silence", state="", context={}, acts=acts)
 
     def _waits(self, state: str) -> Iterator[Plan]:
@@ -216,52 +215,12 @@ class Planner:
         for answer in unique[:_MOST_TRIALS]:
             yield Plan(name=f"{state}: answer", state=state, context={},
                        acts=(Act(kind="answer", answer=answer),))
-        due = [placed.get("timeout"), *_listed(placed.get("remind"))]
+        due = [placed.get("timeout") or _DAY, *_listed(placed.get("remind"))]
         for moment in due:
             for shift in (-1.0, 0.0, 1.0) if isinstance(moment, int | float) else ():
                 seconds = max(0.5, float(moment) + shift)
                 yield Plan(name=f"{state}: {seconds:g} s pass", state=state, context={},
                            acts=(Act(kind="wait", wait=seconds),))
-
-    def _works(self, state: str) -> Iterator[Plan]:
-        placed = self._known.subject.states[state]
-        arcs = self._known.subject.arcs_from[state]
-        labels = [str(arc.placed.value["on"]) for arc in arcs if "on" in arc.placed.value]
-        full = self.journeys.full
-        tried = [*outputs(placed, labels, full), *({"_transition": label} for label in [*labels, "nothing"])]
-        tried += ["Done.", ["a"], ["a", "b"], {}, "", 1, *failing(placed, labels, full)]
-        unique = list({text(output): output for output in tried}.values())[:_MOST_TRIALS]
-        base = Plan(name=f"{state}: puts out", state=state, context=full, greet=True, input=["a"],
-                    outputs=((state, unique[0]),))
-        for context in ({}, full):
-            for output in unique:
-                yield replace(base, context=context, outputs=((state, output),))
-        tools = [name for _, name in placed.texts("tools")]
-        for calls in dict.fromkeys([*((name,) for name in tools), tuple(tools)] if tools else ()):
-            plan = replace(base, name=f"{state}: calls {calls[0]}", calls=calls)
-            for output, context in product(unique[:8], ({}, full)):
-                for acts in ((), *(tuple([Act(kind="answer", answer=answer)] * len(calls)) for answer in _REPLIED)):
-                    yield replace(plan, outputs=((state, output),), context=context, acts=acts)
-            asked = sum(self._asks(tool) for tool in calls)
-            for results in self._results(calls):
-                acts = tuple([Act(kind="answer", answer=_REPLIED[0])] * asked)
-                yield replace(plan, results=results, context={}, acts=acts)
-        yield replace(base, name=f"{state}: fails", checks=False)
-        yield replace(base, name=f"{state}: is judged bad", judged=False)
-
-    def _asks(self, tool: str) -> bool:
-        """Whether a call of a tool waits for a person."""
-        ref = self.definition.tools.get(tool)
-        return ref is not None and bool(ref.approval or ref.breaking)
-
-    def _results(self, calls: Sequence[str]) -> Iterator[Mapping[str, Any]]:
-        """What tools give back, at the bounds of the keys that it is written to."""
-        keys = self._known.subject.keys or {}
-        for tool in calls:
-            written = self.definition.tools[tool].output if tool in self.definition.tools else None
-            for key in written or {}:
-                for value in at_bounds(keys.get(key) or {}):
-                    yield {tool: answer_of(written or {}, {**self.journeys.full, key: value})}
 
     def _calls(self, state: str) -> Iterator[Plan]:
         """Every way through the machine that is called, to each of its transitions, and out of it again.
@@ -336,10 +295,10 @@ class Planner:
         return list(dict.fromkeys(found))
 
     def _refused(self, state: str) -> Iterator[tuple[str, list[Any]]]:
-        """Values at the bounds of the keys that a state collects; in the first state also of those that none does."""
+        """Values at the bounds of the keys that a state collects; in the first that talks also of the other keys."""
         subject = self._known.subject
         collected = [key for _, key in subject.states[state].texts("required_context_keys")]
-        if state == subject.initial:
+        if state == self._first_to_talk:
             every = {key for one in subject.states.values() for _, key in one.texts("required_context_keys")}
             collected += [key for key in subject.keys or {} if key not in every]
         for key in collected if subject.keys is not None else ():

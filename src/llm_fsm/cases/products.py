@@ -21,24 +21,38 @@ _LONGEST_LIST = 50
 
 def outputs(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
     """Outputs with which all the rules among a state's key results hold, for each label."""
-    yield from (output for output, holds in _judged(state, labels, context) if holds)
+    yield from (output for output, holds, _ in _judged(state, labels, context) if holds)
 
 
 def failing(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[Any]:
-    """Some outputs with which one of the rules does not hold."""
-    yield from islice((output for output, holds in _judged(state, labels, context) if not holds), _MOST_FAILING)
+    """Some outputs with which one of the rules does not hold, those first that differ in which parts of them do."""
+    first: dict[tuple[bool, ...], Any] = {}
+    others: list[Any] = []
+    for output, holds, parts in _judged(state, labels, context):
+        if holds:
+            continue
+        if parts in first:
+            others.append(output)
+        else:
+            first[parts] = output
+    yield from [*first.values(), *others][:_MOST_FAILING]
 
 
-def _judged(state: Placed, labels: Sequence[str], context: Mapping[str, Any]) -> Iterator[tuple[Any, bool]]:
+def _judged(
+    state: Placed, labels: Sequence[str], context: Mapping[str, Any]
+) -> Iterator[tuple[Any, bool, tuple[bool, ...]]]:
+    """Outputs, whether all rules hold with each, and which of the comparisons in them do."""
     logics = [item.value["check"] for item in state.items("key_results") if _is_rule(item.value.get("check"))]
     rules = [compile_rule(logic) for logic in logics]
+    parts = [compile_rule(part) for logic in logics for part in _comparisons(logic)]
     found: set[str] = set()
     for output in _tried(logics, rules, labels, context) if rules else ():
         for said in (*({**output, "_transition": label} for label in labels if isinstance(output, dict)), output):
             if text(said) not in found:
                 found.add(text(said))
                 data = {"output": said, "context": context, "input": ["a"]}
-                yield said, all(test(rule, data).holds for rule in rules)
+                holds = all(test(rule, data).holds for rule in rules)
+                yield said, holds, tuple(test(part, data).holds for part in parts)
 
 
 def _tried(
@@ -66,6 +80,16 @@ def _tried(
     yield from spoken
     wholes = [size for size in literals if isinstance(size, int) and 1 < size < 10_000]
     yield from ("a" * length for size in wholes for length in (size, size - 1, size + 1))
+
+
+def _comparisons(rule: object) -> Iterator[Any]:
+    """The parts of a rule that and, or and not connect."""
+    found = operation(rule)
+    if found is None or found[0] not in ("and", "or", "!", "!!"):
+        yield rule
+        return
+    for part in found[1]:
+        yield from _comparisons(part)
 
 
 def _members(rule: object) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -24,6 +25,7 @@ _FORMATS: Mapping[str, str] = {
 }
 _CLASSES: Mapping[str, str] = {"d": "7", "w": "a", "s": " ", "D": "a", "W": "-", "S": "a", "b": "", "B": ""}
 _PLAIN = "aA1 -_.@/"
+_LAST = "zZ987654321"
 _REPEATS = re.compile(r"\{(\d+)(,?)(\d*)\}")
 _TEXTS = ("Ada", "two words", "ada@example.com", "2030-05-17", "12", "AB-123", "+49 170 1234567")
 
@@ -70,70 +72,80 @@ def _object(schema: Mapping[str, Any], definitions: Mapping[str, Any] | None) ->
 
 
 def matching(pattern: str) -> Iterator[str]:
-    """Texts that an expression of the usual kind matches; none for what is not understood here."""
-    for extra in (0, 1):
+    """Texts that an expression of the usual kind matches; none for what is not understood here.
+
+    The shortest, a longer one, and one of the last characters and alternatives that it names.
+    """
+    plain = pattern.removeprefix("(?i)")
+    for extra, last in ((0, False), (1, False), (0, True)):
         try:
-            text, end = _alternatives(pattern.removeprefix("(?i)"), 0, extra)
+            text, end = _Reading(plain, extra, last=last).alternatives(0)
         except (IndexError, ValueError):
             return
-        if end == len(pattern.removeprefix("(?i)")):
+        if end == len(plain):
             yield text
 
 
-def _alternatives(pattern: str, at: int, extra: int) -> tuple[str, int]:
-    """The first of several alternatives, and where they end."""
-    text, at = _sequence(pattern, at, extra)
-    while at < len(pattern) and pattern[at] == "|":
-        _, at = _sequence(pattern, at + 1, extra)
-    return text, at
+@dataclass(frozen=True, slots=True)
+class _Reading:
+    """An expression while a text is made of it. `extra`: how often more than needed; `last`: the last choices."""
 
+    pattern: str
+    extra: int
+    last: bool
 
-def _sequence(pattern: str, at: int, extra: int) -> tuple[str, int]:
-    made = ""
-    while at < len(pattern) and pattern[at] not in "|)":
-        part, at = _part(pattern, at, extra)
-        count, at = _repeated(pattern, at, extra)
-        made += part * count
-    return made, at
+    def alternatives(self, at: int) -> tuple[str, int]:
+        """The first or the last of several alternatives, and where they end."""
+        text, at = self.sequence(at)
+        while at < len(self.pattern) and self.pattern[at] == "|":
+            other, at = self.sequence(at + 1)
+            text = other if self.last else text
+        return text, at
 
+    def sequence(self, at: int) -> tuple[str, int]:
+        made = ""
+        while at < len(self.pattern) and self.pattern[at] not in "|)":
+            part, at = self.part(at)
+            count, at = self.repeated(at)
+            made += part * count
+        return made, at
 
-def _part(pattern: str, at: int, extra: int) -> tuple[str, int]:
-    char = pattern[at]
-    if char == "(":
-        start = at + 3 if pattern.startswith("(?:", at) else at + 1
-        text, end = _alternatives(pattern, start, extra)
-        if pattern[end] != ")":
-            raise ValueError(pattern)
-        return text, end + 1
-    if char == "[":
-        end = pattern.index("]", at + 2)
-        while pattern[end - 1] == "\\":
-            end = pattern.index("]", end + 1)
-        return _one_of(pattern[at : end + 1]), end + 1
-    if char == "\\":
-        following = pattern[at + 1]
-        return _CLASSES.get(following, following), at + 2
-    if char in "^$":
-        return "", at + 1
-    return ("a" if char == "." else char), at + 1
+    def part(self, at: int) -> tuple[str, int]:
+        pattern = self.pattern
+        char = pattern[at]
+        if char == "(":
+            start = at + 3 if pattern.startswith("(?:", at) else at + 1
+            text, end = self.alternatives(start)
+            if pattern[end] != ")":
+                raise ValueError(pattern)
+            return text, end + 1
+        if char == "[":
+            end = pattern.index("]", at + 2)
+            while pattern[end - 1] == "\\":
+                end = pattern.index("]", end + 1)
+            return self.one_of(pattern[at : end + 1]), end + 1
+        if char == "\\":
+            following = pattern[at + 1]
+            return _CLASSES.get(following, following), at + 2
+        if char in "^$":
+            return "", at + 1
+        return ("a" if char == "." else char), at + 1
 
+    def one_of(self, chosen: str) -> str:
+        every = (*(_LAST if self.last else _PLAIN), *map(chr, range(33, 127)))
+        found: str = next(char for char in every if re.fullmatch(chosen, char))
+        return found
 
-def _one_of(chosen: str) -> str:
-    every = (*_PLAIN, *map(chr, range(33, 127)))
-    found: str = next(char for char in every if re.fullmatch(chosen, char))
-    return found
-
-
-def _repeated(pattern: str, at: int, extra: int) -> tuple[int, int]:
-    """How often a part is repeated, and where what says so ends."""
-    if at < len(pattern) and pattern[at] in "*+?":
-        count = {"*": extra, "+": 1 + extra, "?": extra}[pattern[at]]
-        at += 1
-    elif found := _REPEATS.match(pattern, at):
-        least, most = int(found[1]), found[3] or (found[1] if not found[2] else "")
-        count = min(least + extra, int(most)) if most else least + extra
-        at = found.end()
-    else:
-        return 1, at
-    return min(count, 200), at + 1 if at < len(pattern) and pattern[at] == "?" else at
-
+    def repeated(self, at: int) -> tuple[int, int]:
+        """How often a part is repeated, and where what says so ends."""
+        pattern, extra = self.pattern, self.extra
+        if at < len(pattern) and pattern[at] in "*+?":
+            count = {"*": extra, "+": 1 + extra, "?": extra}[pattern[at]]
+            at += 1
+        elif found := _REPEATS.match(pattern, at):
+            least, most = int(found[1]), found[3] or (found[1] if not found[2] else "")
+            count = min(least + extra, int(most)) if most else least + extra
+            at = found.end()
+        else:
+            return 1, at
+        return min(count, 200), at + 1 if at < len(pattern) and pattern[at] == "?" else at
