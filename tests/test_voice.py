@@ -85,9 +85,15 @@ class Pieces:
         yield ModelReply(text="".join(piece for piece in reply if isinstance(piece, str)))
 
 
-async def streamed(model: Any, said: str = "m", **options: Any) -> tuple[Turn, list[ev.Event]]:
-    async with AsyncMachine.from_dict(DESK, model=model, store="memory", **options) as machine:
-        chat = await machine.start(greet=False)
+async def streamed(
+    model: Any,
+    said: str = "m",
+    document: dict[str, Any] = DESK,
+    start: dict[str, Any] | None = None,
+    **options: Any,
+) -> tuple[Turn, list[ev.Event]]:
+    async with AsyncMachine.from_dict(document, model=model, store="memory", **options) as machine:
+        chat = await machine.start(greet=False, **start or {})
         stream = chat.stream(said)
         events = [event async for event in stream]
         assert stream.turn is not None
@@ -195,6 +201,94 @@ async def test_a_fixed_reply_follows_the_words() -> None:
     turn, events = await streamed(ScriptedLLM([reply("fixed", "All right.")]))
     assert turn.text == "All right.\n\nQuick!"
     assert before_the_reply(events) == "All right."
+    assert not any(event.restart for event in events if isinstance(event, ev.MessageDelta))
+
+
+@pytest.mark.parametrize(("target", "heard"), [("ask", "Take your time."), ("done", "")])
+async def test_words_that_leave_a_fixed_reply_are_heard_where_they_will_be_said(target: str, heard: str) -> None:
+    hurry = {**DESK["states"]["fixed"], "transitions": [{"target_state": name} for name in ("ask", "done")]}
+    document = {**DESK, "states": {**DESK["states"], "fixed": hurry}}
+    turn, events = await streamed(
+        ScriptedLLM([reply(target, "Take your time.")]), document=document, start={"state": "fixed"}
+    )
+    assert turn.text == (heard or "Bye.")
+    assert before_the_reply(events) == heard
+
+
+FORM: dict[str, Any] = {
+    "name": "form",
+    "initial_state": "kind",
+    "patterns": ["correct", "cancel", "digress", "clarify", "skip", "restart", "handover", "cannot_handle"],
+    "context_schema": {"properties": {"kind": {"enum": ["short", "long"]}, "days": {"type": "integer"}}},
+    "states": {
+        "kind": {
+            "purpose": "Which kind?",
+            "required_context_keys": ["kind"],
+            "transitions": [
+                {"target_state": "days", "conditions": [{"logic": {"==": [{"var": "kind"}, "long"]}}]},
+                {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "kind"}, "short"]}}]},
+            ],
+        },
+        "days": {
+            "purpose": "How many days?",
+            "required_context_keys": ["days"],
+            "transitions": [{"target_state": "name", "conditions": [{"requires_context_keys": ["days"]}]}],
+        },
+        "name": {"purpose": "Whose name?", "transitions": [{"target_state": "end"}, {"target_state": "days"}]},
+        "end": {"purpose": "Say goodbye", "reply": "Bye."},
+    },
+}
+ON_THE_WAY = (reply("days", "How many days?", kind="long"), reply("name", "Whose name?", days=3))
+
+
+async def on_the_way(*replies: str) -> tuple[Turn, list[ev.Event]]:
+    """The third turn of the form, streamed."""
+    async with AsyncMachine.from_dict(FORM, model=ScriptedLLM([*ON_THE_WAY, *replies])) as machine:
+        chat = await machine.start(greet=False)
+        for said in ("long", "3"):
+            await chat.send(said)
+        stream = chat.stream("m")
+        events = [event async for event in stream]
+        assert stream.turn is not None
+        return stream.turn, events
+
+
+@pytest.mark.parametrize(
+    ("answer", "state"),
+    [
+        (reply("cancel", "I stop here."), "name"),
+        (reply("digress", "I stop here."), "name"),
+        (reply("clarify", "I stop here."), "name"),
+        (reply("restart", "I stop here."), "kind"),
+        (reply("handover", "I stop here."), "name"),
+        (reply("cannot_handle", "I stop here."), "name"),
+        (reply("correct", "I stop here.", days=4), "name"),
+        (reply("name", "I stop here.", days=4), "name"),
+        (reply("end", "I stop here.", days=4), "end"),
+        (reply("end", "I stop here.", kind="short"), "end"),
+    ],
+)
+async def test_words_of_repairs_are_heard_while_they_arrive(answer: str, state: str) -> None:
+    turn, events = await on_the_way(answer)
+    assert turn.state == state
+    assert before_the_reply(events) == "I stop here."
+    assert shown(events)[-1] == turn.text
+    assert not any(event.restart for event in events if isinstance(event, ev.MessageDelta))
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        (reply("repeat", "Not mine."), reply("name", "Whose name?")),
+        (reply("correct", "I have changed that.", days="many"),),
+        (reply("name", "And the name?", kind="short"),),
+        (reply("correct", "Changed. And the name?", kind="short"),),
+        (reply("kind", "Gone.", kind="short"), reply("end", "Good.")),
+    ],
+)
+async def test_words_that_a_repair_leaves_out_are_never_heard(answers: tuple[str, ...]) -> None:
+    turn, events = await on_the_way(*answers)
+    assert shown(events)[-1] == turn.text
     assert not any(event.restart for event in events if isinstance(event, ev.MessageDelta))
 
 

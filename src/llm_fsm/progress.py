@@ -63,6 +63,7 @@ class Progress:
         "fallback",
         "hidden",
         "kits",
+        "outset",
         "plan",
         "points",
         "program",
@@ -92,6 +93,7 @@ class Progress:
     ) -> None:
         self.root = program
         self.stand(session)
+        self.outset = session
         self.points = points
         self.kits = kit
         self.summaries = summaries

@@ -7,8 +7,8 @@ is asked for once more, with the reason.
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Generator, Iterable, Mapping
+from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm import events as ev
 from llm_fsm.certain import certain_move, certain_value
@@ -24,8 +24,13 @@ from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
-from llm_fsm.session import Session, cut
+from llm_fsm.session import cut
 from llm_fsm.transition import Move, Refusal, judge
+
+T = TypeVar("T")
+_WORDS = "\ue000wOrDs\ue001"
+"""Stands for words that are not there yet. Wording that changes words (their case, say) changes this, too."""
+_NOWHERE = Outlook(items=(), valid=(), open=frozenset(), arrivals={})
 
 
 class Decision(NamedTuple):
@@ -51,7 +56,7 @@ class Talking(Repairing):
         if waiting is None and self.program.fast and (yield from self.sure()):
             return
         look = self.look()
-        before = self.session
+        self.outset = self.session
         loop = Loop("turn", self.request(look, words_only=False), look)
         if waiting is not None:
             loop.take_up(waiting)
@@ -59,7 +64,7 @@ class Talking(Repairing):
             reply = yield from self.rounds(loop)
             if reply is None:
                 break
-            reason = yield from self.take(reply, look, before)
+            reason = yield from self.take(reply, look)
             if reason is None:
                 return
             loop.tries += 1
@@ -96,10 +101,8 @@ class Talking(Repairing):
         yield from self.complete_words(frozenset())
         return True
 
-    def take(
-        self, raw: ModelReply, look: Outlook, before: Session
-    ) -> Generator[Effect, Result, str | None]:
-        """Do what a reply says, if it stands; else say why not. `before`: how things were when the model was asked."""
+    def take(self, raw: ModelReply, look: Outlook) -> Generator[Effect, Result, str | None]:
+        """Do what a reply says, if it stands; else say why not."""
         try:
             reply = parse(raw.text)
         except ReplyError as error:
@@ -108,7 +111,7 @@ class Talking(Repairing):
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         yield from self.update(reply)
         here, flow, theirs = self.plan, self.session.flow, self.divided(reply)[1]
-        if self.has("correct") and (yield from self.corrected(reply, before)):
+        if self.has("correct") and (yield from self.corrected(reply, self.outset)):
             return None
         decision = yield from self.decided(reply)
         if isinstance(decision, str):
@@ -119,8 +122,7 @@ class Talking(Repairing):
         if decision.by == "refused":
             self.stay_with_refused(reply.target)
             return None
-        move = decision.move
-        there = here if move is None else self.led_to(move)
+        move, arrival = decision.move, here
         flows = {flow} if move is None else {flow, self.flow_to(move)}
         first = len(self.said)
         if move is None:
@@ -128,9 +130,7 @@ class Talking(Repairing):
                 self.complain()
             self.say_fixed()
         else:
-            yield from self.enter(move, decision.by, theirs if move.target == reply.target else None)
-            yield from self.settle()
-        arrival = self.plan if self.reopened is None else there
+            arrival = yield from self.arrive(move, decision.by, theirs if move.target == reply.target else None)
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
         foreseen = look.arrivals.get(reply.target, frozenset())
@@ -187,30 +187,48 @@ class Talking(Repairing):
         self.say_fixed()
         self.ask_again(asked)
 
+    def arrive(
+        self, move: Move, by: str, given: Mapping[str, Any] | None = None
+    ) -> Generator[Effect, Result, StatePlan]:
+        """Make a move and go on by itself from there: the state for which the reply's words are to speak."""
+        there = self.led_to(move)
+        yield from self.enter(move, by, given)
+        yield from self.settle()
+        return self.plan if self.reopened is None else there
+
     def rehearsal(self, head: str, asked_for: AskedFor) -> Run:
         """Check the move of a reply whose words are not there yet, in a fork; `promise` says whether they count.
 
-        Nothing is promised where that depends on more: a fixed reply of the state left, a corrected answer.
+        Nothing is promised where that depends on what comes after the move from outside: handlers, tasks, replies.
         """
-        said = "".join(f"{words}\n\n" for words in self.said if words)
         if asked_for != "turn":
-            self.promise = said
+            self.promise = _before_words((*self.said, _WORDS))
             return
         self.note(ev.ModelReplied(asked_for=asked_for, text=head))
-        here, before, stack = self.plan, self.session.context, self.session.stack
         try:
-            reply = parse(head)
+            reply = parse(head)._replace(message=_WORDS)
         except ReplyError:
             return
         yield from self.update(reply)
-        after = self.session.context
-        if self.session.stack is not stack:
-            return
-        if self.has("correct") and any(after.get(key) != value for key, value in before.items()):
+        here, said, theirs = self.plan, tuple(self.said), self.divided(reply)[1]
+        place = self.here
+        if self.has("correct") and _alone(self.corrected(reply, self.outset)) is not False:
+            if self.here == place or reply.target == self.plan.id:  # else questions among the words may be left out
+                self.promise = _before_words(self.said)
             return
         decision = yield from self.decided(reply)
-        if isinstance(decision, Decision) and decision.followed and (decision.move is None or here.fixed is None):
-            self.promise = said
+        if isinstance(decision, str):
+            return
+        if decision.by == "pattern":
+            _alone(self.repair(reply, _NOWHERE))
+            self.promise = _before_words(self.said)
+        elif decision.followed:
+            move = decision.move
+            if move is not None and here.fixed is not None:
+                arrival = _alone(self.arrive(move, decision.by, theirs if move.target == reply.target else None))
+                if arrival is None or arrival.fixed is not None:
+                    return
+            self.promise = _before_words((*said, _WORDS))
 
     def judged(self, here: StatePlan, target: str) -> Move | Refusal:
         """The move to a state that was named, if it stands."""
@@ -247,3 +265,21 @@ class Talking(Repairing):
             return reply.update, {}
         aside = asides(self.root, session).get(reply.target)
         return (reply.update, {}) if aside is None else divided(program.keys, aside.program.keys, reply.update)
+
+
+def _alone(run: Generator[Effect, Result, T]) -> T | None:
+    """What a part of a turn comes to by itself; None where it stops because it wants something from outside."""
+    try:
+        next(run)
+    except StopIteration as done:
+        found: T = done.value
+        return found
+    run.close()
+    return None
+
+
+def _before_words(said: Iterable[str]) -> str | None:
+    """What stands before the words of a reply in all that is said; None where they are not said."""
+    text = "\n\n".join(words for words in said if words)
+    place = text.find(_WORDS)
+    return None if place < 0 else text[:place]
