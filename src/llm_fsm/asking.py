@@ -36,11 +36,12 @@ async def ask(
     if getattr(llm, "reads_view", False):
         request = changed(request, view=effect.view())
     try:
-        asked = _asked(llm, request, listener)
-        if left is None or (listener is None and getattr(llm, "keeps_time", False)):
-            reply = await asked
+        if listener is None and (left is None or getattr(llm, "keeps_time", False)):
+            reply = _checked(llm, await llm.complete(request))
+        elif left is None:
+            reply = await _asked(llm, request, listener)
         else:
-            reply = await in_time(asked, left)
+            reply = await in_time(_asked(llm, request, listener), left)
     except OutOfPatience as error:
         seconds = left if whole is None else whole
         raise ModelError(f"the model did not answer within {seconds:g} seconds", retryable=True) from error
@@ -85,7 +86,10 @@ def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
 
 
 async def _asked(llm: LLM, request: LLMRequest, listener: Listener | None) -> ModelReply:
-    reply: object = await (llm.complete(request) if listener is None else listened(llm, request, listener))
+    return _checked(llm, await (llm.complete(request) if listener is None else listened(llm, request, listener)))
+
+
+def _checked(llm: LLM, reply: object) -> ModelReply:
     if not isinstance(reply, ModelReply):
         kind = type(reply).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")

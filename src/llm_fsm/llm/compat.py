@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -162,12 +163,20 @@ class CompatLLM:
         model = (request.model or self._model).removeprefix("openai/")
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
-
-        async def ask(mode: Mode) -> ModelReply:
-            body, asked = _body(request, model, mode), _Asked(model, mode, tools)
-            return await retries.run(lambda seconds: self._send(body, asked, retries, seconds))
-
+        ask = partial(self._reply, request, retries, model)
         return await self._modes.settle(model, request.schema, ask, tools=tools)
+
+    async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
+        """One form's reply. What waits for the server holds little: of that, many conversations have much."""
+        body, asked = _body(request, model, mode), _Asked(model, mode, bool(request.tools))
+        last: ModelError | None = None
+        while True:
+            seconds = retries.begin(last)
+            try:
+                return await self._send(body, asked, retries, seconds)
+            except ModelError as error:
+                last = error
+            await retries.pause(last)
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """Ask the server for its reply while it makes it; again only as long as nothing of it has come."""

@@ -93,23 +93,32 @@ class Retries:
         """
         last: ModelError | None = None
         while True:
-            left = self._left()
-            if left <= 0:
-                raise self._out_of_time(last)
-            self.sent += 1
+            seconds = self.begin(last)
             try:
-                return await attempt(min(left, self._policy.attempt_timeout))
+                return await attempt(seconds)
             except ModelError as error:
-                if not error.retryable:
-                    raise
                 last = error
-            self._failures += 1
-            await self._wait(last)
+            await self.pause(last)
+
+    def begin(self, last: ModelError | None) -> float:
+        """Count a request, the first one or another after `last` failed: the seconds that it may take.
+
+        Raises ModelError when there are none left.
+        """
+        left = self._left()
+        if left <= 0:
+            raise self._out_of_time(last)
+        self.sent += 1
+        return min(left, self._policy.attempt_timeout)
 
     def _left(self) -> float:
         return self._deadline - self._pacing.now()
 
-    async def _wait(self, last: ModelError) -> None:
+    async def pause(self, last: ModelError) -> None:
+        """Wait before the next request. Raises ModelError, `last` itself where another one is of no use."""
+        if not last.retryable:
+            raise last
+        self._failures += 1
         if self._failures >= self._policy.attempts:
             raise _again(f"{last} (after {self._count()})", last) from last
         seconds = self._policy.wait(self._failures, last.retry_after, self._pacing.chance())
