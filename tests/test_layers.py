@@ -60,6 +60,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "workbench",
     ),
     "turn": (
+        "amendment",
         "assembly",
         "briefs",
         "certain",

@@ -490,6 +490,83 @@ def test_where_a_correction_leads_to_a_state_without_fixed_words_its_question_is
     assert foreseen.text == "Private. When is your birthday?"
 
 
+SMOKING: dict[str, Any] = {
+    "smoker": {
+        "purpose": "Do you smoke?",
+        "required_context_keys": ["smoker"],
+        "transitions": [
+            {"target_state": "number", "conditions": [{"logic": {"==": [{"var": "smoker"}, True]}}]},
+            {"target_state": "nuts", "conditions": [{"logic": {"==": [{"var": "smoker"}, False]}}]},
+        ],
+    },
+    "number": {"purpose": "How many a day?", "required_context_keys": ["number"],
+               "transitions": [{"target_state": "nuts", "description": "The number, or none"}]},
+    "nuts": {"purpose": "Do you eat nuts?", "required_context_keys": ["nuts"],
+             "transitions": [{"target_state": "born", "description": "Yes or no"}]},
+    "born": {"purpose": "When were you born?", "required_context_keys": ["born"],
+             "transitions": [{"target_state": "done", "conditions": needs("born")}]},
+    "done": {"purpose": "Say goodbye"},
+}  # fmt: skip
+
+
+def test_after_a_correction_questions_that_were_answered_are_not_asked_again() -> None:
+    program = machine(SMOKING, patterns=ALL)
+    done = talk(program, "yes", reply("number", "How many?", smoker=True))
+    done = say(program, done.session, "ten", reply("nuts", "Nuts?", number=10))
+    done = say(program, done.session, "yes", reply("born", "Born when?", nuts=True))
+    done = say(program, done.session, "I do not smoke", reply("correct", "I see. Born when?", smoker=False))
+    assert [event.state for event in done.of(ev.StateEntered)] == ["smoker", "nuts", "born"]
+    assert (done.session.context, done.text) == ({"smoker": False, "nuts": True}, "I see. Born when?")
+
+
+def test_a_question_that_was_skipped_is_passed_by_again_and_one_never_asked_is_asked() -> None:
+    program = machine(SMOKING, patterns=ALL)
+    done = talk(program, "no", reply("nuts", "Nuts?", smoker=False))
+    done = say(program, done.session, "skip", reply("skip", "Born when?"))
+    done = say(program, done.session, "I do smoke", reply("correct", "I see.", smoker=True))
+    assert (done.session.state, done.text) == ("number", "I see.\n\nHow many a day?")
+    done = say(program, done.session, "no, I do not", reply("correct", "All right.", smoker=False))
+    assert (done.session.state, done.text) == ("nuts", "All right.\n\nDo you eat nuts?")
+
+
+def test_a_veto_holds_for_a_way_that_is_taken_again() -> None:
+    def forbid(wanted: RunHandlers) -> HandlerResult | None:
+        veto = wanted.point is Point.PRE_TRANSITION and wanted.target == "born"
+        return HandlerResult(handler="guard", veto="not yet") if veto else None
+
+    program = machine(SMOKING, patterns=ALL)
+    done = talk(program, "yes", reply("number", "How many?", smoker=True))
+    done = say(program, done.session, "ten", reply("nuts", "Nuts?", number=10))
+    done = say(program, done.session, "yes", reply("born", "Born when?", nuts=True))
+    again = reply("correct", "I see.", smoker=False)
+    assert say(program, done.session, "I do not smoke", again).session.state == "born"
+    assert say(program, done.session, "I do not smoke", again, handler=forbid).session.state == "nuts"
+
+
+@pytest.mark.parametrize(
+    ("pattern", "message", "text"),
+    [
+        ("correct", "Bob, b@b.", "Bob, b@b.\n\nAsk whether all is right."),
+        ("correct", "Bob. What is your address?", "Bob.\n\nAsk whether all is right."),
+        ("digress", "How nice! All right?", "How nice! All right?"),
+        ("digress", "", "Let us go on.\n\nAsk whether all is right."),
+    ],
+)
+def test_a_pattern_whose_message_answers_the_open_question_goes_on(pattern: str, message: str, text: str) -> None:
+    begun = talk(FORM, "Ada", reply("mail", "What is your address?", name="Ada"))
+    values = {"mail": "b@b", **({"name": "Bob"} if pattern == "correct" else {})}
+    done = say(FORM, begun.session, "Bob, b@b", reply(pattern, message, **values))
+    assert (done.session.state, done.text, done.usage.calls) == ("check", text, 1)
+
+
+def test_a_pattern_ends_nothing_although_all_is_answered() -> None:
+    program = machine(SMOKING, patterns=ALL)
+    done = talk(program, "no", reply("nuts", "Nuts?", smoker=False))
+    done = say(program, done.session, "yes", reply("born", "Born when?", nuts=True))
+    done = say(program, done.session, "1980, nice day", reply("digress", "It is!", born="1980"))
+    assert (done.session.state, done.session.ended) == ("born", False)
+
+
 def test_a_fixed_reply_that_shows_the_change_needs_no_words_before_it() -> None:
     states = {**TRIP, "sure": {**TRIP["sure"], "reply": "To {{ city }}, right?"}}
     program = machine(states, patterns=ALL)

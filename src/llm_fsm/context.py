@@ -286,11 +286,11 @@ def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:
 def _cleared(update: _Update, names: object) -> tuple[str, ...]:
     if names is None:
         return ()
-    if not isinstance(names, list):
+    if not isinstance(names, list | str):
         update.refuse(CLEAR, "it must be a list of key names")
         return ()
     removed = []
-    for name in names[:MAX_KEYS]:
+    for name in [names] if isinstance(names, str) else names[:MAX_KEYS]:
         if not isinstance(name, str):
             update.refuse(CLEAR, "it must be a list of key names")
         elif not update.keys.writable(name):

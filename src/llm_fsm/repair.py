@@ -6,28 +6,24 @@ unless it comes back into another definition, whose questions the model has not 
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.context import accept_reply
-from llm_fsm.corrections import Correction, apart, correction, onward, outside, own_moves
-from llm_fsm.effects import Effect, Point, Result
+from llm_fsm.amendment import Amending
+from llm_fsm.corrections import own_moves
+from llm_fsm.effects import Point
 from llm_fsm.patterns import end_of, words_of
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run, Stopped
 from llm_fsm.reply import Reply
 from llm_fsm.session import TRUNCATED, Frame, Session
-from llm_fsm.speech import Speaking
 from llm_fsm.transition import Move, verdict
 from llm_fsm.wording import asks, is_nearer, question_in, told_in
 
-_ENDS = ("cancel", "restart", "handover")
-"""Patterns after which it does not matter what was corrected."""
 
-
-class Repairing(Speaking):
+class Repairing(Amending):
     """The part of a turn that repairs."""
 
     __slots__ = ()
@@ -45,8 +41,32 @@ class Repairing(Speaking):
             yield from self.miss(reply.message)
         elif name == "handover":
             yield from self.hand_over(reply.message)
+        elif name in ("correct", "digress") and (move := self.way_on()) is not None:
+            yield from self.answer_both(name, reply.message, move)
         else:
             self.answer_aside(name, reply.message)
+
+    def way_on(self) -> Move | None:
+        """The way on where the message has answered the open question; no end and no work begins that nobody picked."""
+        move = self.only_way() if self.asked_for() else None
+        return None if move is None or self.program.states[move.target].kind in ("final", "task") else move
+
+    def answer_both(self, name: str, message: str, move: Move) -> Run:
+        """Go on where a message has answered the open question besides."""
+        if (yield from self.vetoed(move)) is not None:
+            self.answer_aside(name, message)
+            return
+        self.note(fe.Repaired(pattern=name, how="moved"))
+        flow, first, asked = self.session.flow, len(self.said), self.open_question(self.last_question())
+        yield from self.enter(move, name)
+        yield from self.settle()
+        if is_nearer(question_in(message), asked, self.open_question()):
+            message = told_in(message)
+        self.say_first(first, name, message)
+        if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":
+            yield from self.complete_words(frozenset())
+        else:
+            self.ask_again("")
 
     def answer_aside(self, name: str, message: str) -> None:
         """Patterns that change nothing: words, and what is open stays so."""
@@ -264,116 +284,6 @@ class Repairing(Speaking):
             move.description or self.program.states[move.target].state.purpose or move.target for move in open_moves
         )
         return "; ".join(dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said))
-
-    # -- corrections
-
-    def corrected(self, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
-        """Note which earlier answers a reply changed, and go back where the way depends on them.
-
-        True when that was all; False where what the reply picks is to be looked at still.
-        """
-        if (yield from self.corrected_outside(reply, before)):
-            return True
-        session = self.session
-        changed = tuple(
-            key
-            for key, value in before.context.items()
-            if session.context.get(key) != value
-            and before.origins.get(key, (session.turn, ""))[0] < session.turn
-            and (key not in session.context or session.origins[key] == (session.turn, "model"))
-            and not key.startswith("_")
-        )
-        named = reply.target == "correct"
-        if not changed or reply.target in _ENDS or not self.has("correct"):
-            return False
-        found = None
-        if not session.aside():
-            leads = {self.plan.id, *(move.target for move in self.plan.moves)}
-            picked = "" if reply.target in leads else reply.target
-            found = correction(self.program, before, session, changed, picked)
-        if found is None or reply.target in found.past:
-            self.note(fe.Corrected(keys=changed, named=named))
-            return False
-        return (yield from self.go_back(found, reply, changed))
-
-    def change_answers(self, update: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Change answers of the definitions that wait for this one; the rest of the update.
-
-        What this one was given of them changes with them.
-        """
-        session = self.session
-        rest, found = apart(self.root, session, update)
-        for place, values in found.items():
-            caller = session.of_caller(place)
-            program = self.root.of(caller)
-            for event in accept_reply(program.keys, caller.context, values):
-                if isinstance(event, ev.ContextSet):
-                    self.note(fe.AnswersChanged(frame=place, values=event.values))
-                else:
-                    self.note(event)
-        if found:
-            self.hand_on(session)
-        return rest
-
-    def corrected_outside(self, reply: Reply, before: Session) -> Generator[Effect, Result, bool]:
-        """Note which answers of waiting definitions a reply changed; True when that led back to one of them."""
-        named = reply.target == "correct"
-        for place, changed, found in () if reply.target in _ENDS else outside(self.root, before, self.session):
-            if found is None:
-                self.note(fe.Corrected(keys=changed, named=named))
-                continue
-            while len(self.session.stack) > place:
-                self.leave("corrected")
-            return (yield from self.go_back(found, reply, changed))
-        return False
-
-    def go_back(
-        self, found: Correction, reply: Reply, changed: tuple[str, ...]
-    ) -> Generator[Effect, Result, bool]:
-        """Turn back in the midst of a reply: say what of it still holds, and ask what is open there.
-
-        False, and nothing said, where the new way leads to the same place, and the reply picks a way on from there.
-        """
-        named, here, first = reply.target == "correct", self.session.state, len(self.said)
-        asked = self.open_question(self.last_question())
-        yield from self.turn_back(found, changed, named=named)
-        flow = self.session.flow
-        if found.on is not None:
-            yield from self.enter(found.on, "correct")
-        yield from self.settle()
-        while (move := self.answered_now()) is not None and (yield from self.step(move, "correct")):
-            yield from self.settle()
-        if not (named or self.stopped or self.paused) and self.here == (flow, here) != (flow, reply.target):
-            del self.said[first:]
-            return False
-        spoken = reply.message if named or reply.target in (here, self.plan.id) else ""
-        question = question_in(spoken)
-        if self.here != (flow, here) and reply.target != self.plan.id and (
-            not named or is_nearer(question, asked, self.open_question())
-        ):
-            spoken = told_in(spoken)  # it asks what was open before
-        piece = self.program.patterns.get("correct")
-        if piece is not None and (spoken or self.plan.fixed is None):
-            spoken = words_of(piece, "correct", {"words": spoken})
-        self.said.insert(first, spoken)
-        if self.plan.id == found.state:
-            self.say_fixed()
-        if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":
-            yield from self.complete_words(frozenset())
-        elif named:
-            self.ask_again("")
-        elif self.plan.fixed is None and not (reply.target == self.plan.id and reply.message):
-            self.said.append(self.own_question(sorry=False))
-        return True
-
-
-    def answered_now(self) -> Move | None:
-        """The way on from a state whose questions this very message has answered, where conditions leave one."""
-        session, plan = self.session, self.plan
-        if not plan.collects or any(session.origins.get(key, (0, ""))[0] != session.turn for key in plan.collects):
-            return None
-        data = session.data()
-        return onward(plan, [move for move in own_moves(plan) if verdict(move, data).holds], data)
 
 
 def _move_to(state: str) -> Move:
