@@ -55,6 +55,15 @@ ANY = "for the model"
         ({"type": "integer"}, "007", None),
         ({"type": "integer"}, "seven", None),
         ({"type": "integer"}, "٣", None),
+        ({"type": "integer"}, "+1", None),
+        ({"type": "integer"}, "not 3", None),
+        ({"type": "integer"}, "3?", None),
+        ({"type": "integer"}, "３", None),
+        (SIZES, "not small", None),
+        (SIZES, "small or very large", None),
+        (SIZES, '"small"', None),
+        (SIZES, "ｓｍａｌｌ", None),
+        (SIZES, "no wait, small", None),
         ({"type": "number"}, "2.5", 2.5),
         ({"type": "number"}, "1.500", None),
         ({"type": "number"}, "1,5", None),
@@ -102,6 +111,20 @@ def test_a_number_that_is_both_a_choice_and_the_place_of_another_is_for_the_mode
     assert value({"enum": [2, 1, 3]}, "3", asked="1. 2, 2. 1, 3. 3") == 3
     assert value({"type": "integer"}, "2", asked="1. by day 2. by night. How many?") is None
     assert value({"type": "integer"}, "2", asked="From 1 to 10: how many?") == 2
+
+
+def test_a_number_of_two_lists_is_for_the_model() -> None:
+    assert value(SIZES, "1", asked=f"{MENU} Which crust? 1. thin 2. thick") is None
+    assert value(SIZES, "small", asked=f"{MENU} Which crust? 1. thin 2. thick") == "Small"
+
+
+@pytest.mark.parametrize(
+    ("schema", "text"),
+    [({"type": "boolean"}, "yes"), ({"type": "integer"}, "3"), ({"enum": ["yes", "no"]}, "yes")],
+)
+def test_an_answer_to_one_of_two_questions_is_for_the_model(schema: dict[str, Any], text: str) -> None:
+    assert value(schema, text, asked="How many nights? And how many guests?") is None
+    assert value(schema, text, asked="You are welcome. How many guests?") is not None
 
 
 @pytest.mark.parametrize(
@@ -211,3 +234,27 @@ def test_a_veto_gives_the_turn_to_the_model() -> None:
 
     done = talk(shop(), "large", reply("ask", "We are closed."), handler=veto)
     assert (done.text, done.usage.calls, done.session.context) == ("We are closed.", 1, {"size": "large"})
+
+
+DAY = {"type": "string", "format": "date", "x-fast": True}
+STAY = {
+    name: {
+        "purpose": question,
+        "reply": question,
+        "required_context_keys": [name],
+        "transitions": [{"target_state": after, "conditions": [{"requires_context_keys": [name]}]}],
+    }
+    for name, question, after in (("since", "From when?", "until"), ("until", "Until when?", "done"))
+}
+
+
+def test_a_value_that_may_correct_an_earlier_answer_is_for_the_model() -> None:
+    stay = machine(
+        {**STAY, "done": {"purpose": "End", "reply": "Bye."}},
+        context_schema={"properties": {"since": DAY, "until": DAY}},
+    )
+    first = talk(stay, "2030-01-02")
+    assert say(stay, first.session, "2030-01-05").session.state == "done"
+    wrong = say(stay, first.session, "No, the first day is wrong", reply("until", "What is the right one?"))
+    right = say(stay, wrong.session, "2030-01-03", reply("until", "I see.", since="2030-01-03"))
+    assert (right.usage.calls, right.session.context) == (1, {"since": "2030-01-03"})

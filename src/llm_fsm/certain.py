@@ -15,6 +15,7 @@ from llm_fsm.session import Session
 from llm_fsm.transition import Move, verdict
 
 _STEPS = 16
+_FORMS = frozenset(("enum", "format", "pattern"))
 
 
 def certain_value(
@@ -30,12 +31,21 @@ def certain_value(
         asked=session.window[-1][1] if session.window else "",
     )
     value = program.fast[key](heard)
-    if value is None:
+    if value is None or not (heard.first or _is_new(program, session, key, value)):
         return None
     before, after = session.data(), {**session.data(), key: value}
     move = next((move for move in plan.autos if verdict(move, after).holds), None)
     move = move or certain_move(plan, before, after)
     return (key, value) if move is not None and _speaks(program, move.target, after) else None
+
+
+def _is_new(program: Program, session: Session, key: str, value: Any) -> bool:
+    """False where the value may be meant for an answer that was given before, here or where something is left open."""
+    keys = program.keys
+    return not session.stack and not any(
+        other != key and other in session.context and _FORMS & schema.keys() and keys.fault(other, value) is None
+        for other, schema in keys.offered.items()
+    )
 
 
 def certain_move(plan: StatePlan, before: Mapping[str, Any], after: Mapping[str, Any]) -> Move | None:

@@ -3,7 +3,7 @@
 It is never a guess: a choice of an `enum` by its words, or by its number where the numbered choices were what was
 said last; a text that the key's own pattern or format recognises, where that refuses what people say otherwise; yes,
 no, a number or a very short text only in answer to a state's first question, since a later one may be about
-something else.
+something else; of these the first three only where nothing else was asked with it.
 """
 
 from __future__ import annotations
@@ -28,9 +28,11 @@ _OTHERWISE = (
 )
 """What people say instead of an answer; a key that takes one of these is for the model."""
 _SHORT = 3
-_WHOLE = re.compile(r"[+-]?\d{1,15}")
+_WHOLE = re.compile(r"-?\d{1,15}")
 _END = re.compile(r"([^.!])[.!]$")
-_NUMBER = re.compile(r"[+-]?\d{1,15}(\.\d{1,2})?")
+_NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,2})?")
+"""Without a plus: "+1" is also a way to agree, and to bring somebody along."""
+_QUESTIONS = re.compile("[?\uff1f\u061f\u037e\u055e\u1367]+")
 
 
 class Heard(NamedTuple):
@@ -68,9 +70,9 @@ def _recogniser(schema: Mapping[str, Any], keys: Keys, key: str) -> Recogniser |
         form = _WHOLE if kind == "integer" else _NUMBER
 
         def number(heard: Heard) -> Any:
-            if not heard.first or _listed(heard):
+            if not _asked_once(heard) or _listed(heard):
                 return None
-            value = json.loads(heard.text.lstrip("+")) if _plain(form, heard.text) else None
+            value = json.loads(heard.text) if _plain(form, heard.text) else None
             return value if value is not None and fits(value) else None
 
         return number
@@ -84,6 +86,11 @@ def _recogniser(schema: Mapping[str, Any], keys: Keys, key: str) -> Recogniser |
     return text
 
 
+def _asked_once(heard: Heard) -> bool:
+    """True for an answer to the state's first question, if that is not one of several."""
+    return heard.first and len(_QUESTIONS.findall(heard.asked)) <= 1
+
+
 def _listed(heard: Heard) -> bool:
     """True when the number may be one of a list that was said last."""
     return re.search(rf"(?<!\d){re.escape(heard.text)}[.):]\s", heard.asked) is not None
@@ -91,7 +98,7 @@ def _listed(heard: Heard) -> bool:
 
 def _plain(form: re.Pattern[str], text: str) -> bool:
     """True for a number as JSON writes it too: without zeros in front."""
-    return form.fullmatch(text) is not None and re.match(r"[+-]?0\d", text) is None and text.isascii()
+    return form.fullmatch(text) is not None and re.match(r"-?0\d", text) is None and text.isascii()
 
 
 def _folded(text: str) -> str:
@@ -115,15 +122,17 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
         number = word.removesuffix(")")
         if number.isascii() and number.isdecimal() and all(one.search(heard.asked) for one in listed):
             place = int(number[:4])
+            if len(re.findall(rf"(?<!\d){place}[.):]\s", heard.asked)) > 1:
+                return None  # a second list
             counted = choices[place - 1] if 1 <= place <= len(choices) else None
             return counted if named is None or named == counted else None
-        return named if heard.first or word not in _YES | _NO else None
+        return named if _asked_once(heard) or word not in _YES | _NO else None
 
     return choice
 
 
 def _yes_or_no(heard: Heard) -> Any:
     word = _folded(heard.text)
-    if not heard.first or (word in _YES) == (word in _NO):
+    if not _asked_once(heard) or (word in _YES) == (word in _NO):
         return None
     return word in _YES
