@@ -19,7 +19,7 @@ _OTHER = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">", "a
 _BOUND = {"<": "<=", "<=": "<", ">": ">=", ">=": ">"}
 _COMPARED = ("==", "!=", "<", "<=", ">", ">=", "in", "matches")
 _SIZES = ("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems")
-_GONE = object()
+GONE = object()
 """Stands for: take it away."""
 
 
@@ -34,18 +34,18 @@ def _changed(document: Document, *changes: tuple[Place, Any]) -> Document:
     copied = copy.deepcopy(document)
     for place, value in changes:
         inner = _at(copied, place[:-1])
-        if value is _GONE:
+        if value is GONE:
             inner.pop(place[-1])
         else:
             inner[place[-1]] = value
     return copied
 
 
-def _one(document: Document, place: Place, value: Any) -> tuple[str, Document]:
+def one(document: Document, place: Place, value: Any) -> tuple[str, Document]:
     return "/".join(map(str, place)), _changed(document, (place, value))
 
 
-def _transitions(document: Document) -> Iterator[tuple[Place, Document]]:
+def transitions(document: Document) -> Iterator[tuple[Place, Document]]:
     for name, state in document["states"].items():
         for number, transition in enumerate(state.get("transitions", ())):
             yield ("states", name, "transitions", number), transition
@@ -53,7 +53,7 @@ def _transitions(document: Document) -> Iterator[tuple[Place, Document]]:
         yield ("global_transitions", number), transition
 
 
-def _states(document: Document) -> Iterator[tuple[Place, Document]]:
+def states(document: Document) -> Iterator[tuple[Place, Document]]:
     for name, state in document["states"].items():
         yield ("states", name), state
 
@@ -71,11 +71,11 @@ def _rules(value: Any, place: Place) -> Iterator[tuple[Place, Document]]:
 
 
 def _logics(document: Document) -> Iterator[Place]:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         for number, condition in enumerate(transition.get("conditions", ())):
             if "logic" in condition:
                 yield (*place, "conditions", number, "logic")
-    for place, state in _states(document):
+    for place, state in states(document):
         for number, result in enumerate(state.get("key_results", ())):
             check = result.get("check")
             if isinstance(check, dict) and not check.keys() & {"judge", "registered"}:
@@ -91,22 +91,22 @@ def _operations(document: Document) -> Iterator[tuple[Place, Document]]:
 
 
 def transition_gone(document: Document) -> Changes:
-    for place, _ in _transitions(document):
-        yield _one(document, place, _GONE)
+    for place, _ in transitions(document):
+        yield one(document, place, GONE)
 
 
 def leads_elsewhere(document: Document) -> Changes:
     """To the next two states of the file."""
     names = list(document["states"])
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         at = names.index(transition["target_state"])
         others = [name for name in (*names[at + 1 :], *names[:at]) if name not in place][:2]
         for other in others:
-            yield _one(document, (*place, "target_state"), other)
+            yield one(document, (*place, "target_state"), other)
 
 
 def targets_swapped(document: Document) -> Changes:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         *outer, number = place
         listed = _at(document, tuple(outer))
         if isinstance(number, int) and number + 1 < len(listed):
@@ -117,42 +117,42 @@ def targets_swapped(document: Document) -> Changes:
 
 
 def condition_gone(document: Document) -> Changes:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         for number, condition in enumerate(transition.get("conditions", ())):
             if condition.keys() & {"logic", "requires_context_keys"}:
-                yield _one(document, (*place, "conditions", number), _GONE)
+                yield one(document, (*place, "conditions", number), GONE)
 
 
 def condition_key_gone(document: Document) -> Changes:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         for number, condition in enumerate(transition.get("conditions", ())):
             for which, _ in enumerate(condition.get("requires_context_keys", ())):
-                yield _one(document, (*place, "conditions", number, "requires_context_keys", which), _GONE)
+                yield one(document, (*place, "conditions", number, "requires_context_keys", which), GONE)
 
 
 def closed_for_good(document: Document) -> Changes:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         conditions = [*transition.get("conditions", ()), {"description": "never", "logic": {"==": [1, 2]}}]
-        yield _one(document, (*place, "conditions"), conditions)
+        yield one(document, (*place, "conditions"), conditions)
 
 
 def negated(document: Document) -> Changes:
     for place in _logics(document):
-        yield _one(document, place, {"!": [_at(document, place)]})
+        yield one(document, place, {"!": [_at(document, place)]})
 
 
 def operator_other(document: Document) -> Changes:
     for place, rule in _operations(document):
         [(operator, arguments)] = rule.items()
         if operator in _OTHER:
-            yield _one(document, place, {_OTHER[operator]: arguments})
+            yield one(document, place, {_OTHER[operator]: arguments})
 
 
 def bound_moved(document: Document) -> Changes:
     for place, rule in _operations(document):
         [(operator, arguments)] = rule.items()
         if operator in _BOUND:
-            yield _one(document, place, {_BOUND[operator]: arguments})
+            yield one(document, place, {_BOUND[operator]: arguments})
 
 
 def literal_other(document: Document) -> Changes:
@@ -162,12 +162,12 @@ def literal_other(document: Document) -> Changes:
             continue
         for number, value in enumerate(arguments):
             if isinstance(value, bool):
-                yield _one(document, (*place, operator, number), not value)
+                yield one(document, (*place, operator, number), not value)
             elif isinstance(value, int | float):
                 for shift in (-1, 1):
-                    yield _one(document, (*place, operator, number), value + shift)
+                    yield one(document, (*place, operator, number), value + shift)
             elif isinstance(value, str):
-                yield _one(document, (*place, operator, number), value + "x")
+                yield one(document, (*place, operator, number), value + "x")
 
 
 def part_gone(document: Document) -> Changes:
@@ -176,140 +176,140 @@ def part_gone(document: Document) -> Changes:
         [(operator, arguments)] = rule.items()
         if operator in ("and", "or") and len(arguments) > 1:
             for number, _ in enumerate(arguments):
-                yield _one(document, (*place, operator, number), _GONE)
+                yield one(document, (*place, operator, number), GONE)
 
 
 def priority_other(document: Document) -> Changes:
     """First or last, where that decides: among transitions that need no pick, and among those to one state."""
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         *outer, number = place
         others = [one for at, one in enumerate(_at(document, tuple(outer))) if at != number and "on" not in one]
         decides = document["states"].get(place[1], {}).get("kind") in ("decide", "wait")
         target, priority = transition["target_state"], transition.get("priority", 100)
         rivals = [one.get("priority", 100) for one in others if decides or one["target_state"] == target]
         if any(rival > priority for rival in rivals):
-            yield _one(document, (*place, "priority"), 1000)
+            yield one(document, (*place, "priority"), 1000)
         if any(rival < priority for rival in rivals):
-            yield _one(document, (*place, "priority"), -1)
+            yield one(document, (*place, "priority"), -1)
 
 
 def auto_other(document: Document) -> Changes:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         if document["states"].get(place[1], {}).get("kind", "converse") == "converse":
-            yield _one(document, (*place, "auto"), not transition.get("auto", False))
+            yield one(document, (*place, "auto"), not transition.get("auto", False))
 
 
 def label_other(document: Document) -> Changes:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         if "on" in transition:
-            yield _one(document, (*place, "on"), transition["on"] + "x")
+            yield one(document, (*place, "on"), transition["on"] + "x")
 
 
 def return_other(document: Document) -> Changes:
-    for place, transition in _transitions(document):
+    for place, transition in transitions(document):
         if place[0] == "global_transitions":
-            yield _one(document, (*place, "return"), not transition.get("return", False))
+            yield one(document, (*place, "return"), not transition.get("return", False))
 
 
 # -- states
 
 
 def reply_other(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         reply = state.get("reply")
         if reply:
-            yield _one(document, (*place, "reply"), "Something else.")
-            yield _one(document, (*place, "reply"), [*(reply if isinstance(reply, list) else [reply]), "More."])
+            yield one(document, (*place, "reply"), "Something else.")
+            yield one(document, (*place, "reply"), [*(reply if isinstance(reply, list) else [reply]), "More."])
 
 
 def reply_gone(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         if state.get("reply"):
-            yield _one(document, (*place, "reply"), _GONE)
+            yield one(document, (*place, "reply"), GONE)
 
 
 def reply_new(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         if not state.get("reply") and state.get("kind", "converse") in ("converse", "final"):
-            yield _one(document, (*place, "reply"), "These words are new.")
+            yield one(document, (*place, "reply"), "These words are new.")
 
 
 def reply_part(document: Document) -> Changes:
     """Without one of its lines, or with one of its keys misspelt."""
-    for place, state in _states(document):
+    for place, state in states(document):
         reply = state.get("reply")
         lines = reply if isinstance(reply, list) else [reply] if reply else []
         for number, line in enumerate(lines):
             if len(lines) > 1:
-                yield _one(document, (*place, "reply", number), _GONE)
+                yield one(document, (*place, "reply", number), GONE)
             for key in document.get("context_schema", {}).get("properties", {}):
                 if f"{{{{ {key} }}}}" in line:
                     changed = line.replace(f"{{{{ {key} }}}}", "")
                     where = (*place, "reply", number) if isinstance(reply, list) else (*place, "reply")
-                    yield _one(document, where, changed)
+                    yield one(document, where, changed)
 
 
 def ends_there(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         if state.get("transitions") and state.get("kind", "converse") == "converse":
             bare = {key: value for key, value in state.items() if key in ("purpose", "reply", "description")}
-            yield _one(document, place, {**bare, "kind": "final"})
+            yield one(document, place, {**bare, "kind": "final"})
 
 
 def setting_other(document: Document) -> Changes:
     """Retries, times and ways out."""
-    for place, state in _states(document):
+    for place, state in states(document):
         for key in ("max_retries", "timeout"):
             if key in state:
-                yield _one(document, (*place, key), state[key] + 1)
-                yield _one(document, (*place, key), max(state[key] - 1, 0))
+                yield one(document, (*place, key), state[key] + 1)
+                yield one(document, (*place, key), max(state[key] - 1, 0))
         for key in ("on_exhausted", "on_timeout", "remind", "timeout", "execute", "memory", "summarize"):
             if key in state:
-                yield _one(document, (*place, key), _GONE)
+                yield one(document, (*place, key), GONE)
         if "remind" in state:
-            yield _one(document, (*place, "remind", 0), state["remind"][0] + 60)
+            yield one(document, (*place, "remind", 0), state["remind"][0] + 60)
         if state.get("kind") == "task":
-            yield _one(document, (*place, "on_exhausted"), "continue")
+            yield one(document, (*place, "on_exhausted"), "continue")
             if "max_retries" not in state:
-                yield _one(document, (*place, "max_retries"), 1)
+                yield one(document, (*place, "max_retries"), 1)
 
 
 def key_result_gone(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         for number, _ in enumerate(state.get("key_results", ())):
-            yield _one(document, (*place, "key_results", number), _GONE)
+            yield one(document, (*place, "key_results", number), GONE)
 
 
 def tool_gone(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         for number, _ in enumerate(state.get("tools", ())):
-            yield _one(document, (*place, "tools", number), _GONE)
+            yield one(document, (*place, "tools", number), GONE)
 
 
 def tool_terms(document: Document) -> Changes:
     for name, tool in document.get("tools", {}).items():
         for word in ("breaking", "approval"):
-            yield _one(document, ("tools", name, word), not tool.get(word, False))
+            yield one(document, ("tools", name, word), not tool.get(word, False))
         for key in tool.get("output", ()):
-            yield _one(document, ("tools", name, "output", key), _GONE)
-            yield _one(document, ("tools", name, "output", key), "elsewhere")
+            yield one(document, ("tools", name, "output", key), GONE)
+            yield one(document, ("tools", name, "output", key), "elsewhere")
 
 
 def mapping_other(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         for word in ("input", "output"):
             for key, value in state[word].items() if isinstance(state.get(word), dict) else ():
-                yield _one(document, (*place, word, key), _GONE)
-                yield _one(document, (*place, word, key), f"{value}_x")
+                yield one(document, (*place, word, key), GONE)
+                yield one(document, (*place, word, key), f"{value}_x")
 
 
 def answer_other(document: Document) -> Changes:
-    for place, state in _states(document):
+    for place, state in states(document):
         schema = state.get("answer_schema", {})
         if "required" in schema:
-            yield _one(document, (*place, "answer_schema", "required"), _GONE)
+            yield one(document, (*place, "answer_schema", "required"), GONE)
         for key in schema.get("properties", ()):
-            yield _one(document, (*place, "answer_schema", "properties", key, "type"), "array")
+            yield one(document, (*place, "answer_schema", "properties", key, "type"), "array")
         yield from _schema_changes(document, (*place, "answer_schema", "properties"))
 
 
@@ -327,50 +327,50 @@ def _schema_changes(document: Document, place: Place) -> Changes:
         return
     for key, schema in keys.items():
         for number, _ in enumerate(schema.get("enum", ()) if len(schema.get("enum", ())) > 1 else ()):
-            yield _one(document, (*place, key, "enum", number), _GONE)
+            yield one(document, (*place, key, "enum", number), GONE)
         if "enum" in schema and all(isinstance(one, str) for one in schema["enum"]):
-            yield _one(document, (*place, key, "enum", 0), schema["enum"][0] + "x")
+            yield one(document, (*place, key, "enum", 0), schema["enum"][0] + "x")
         for word in (*_SIZES, "pattern", "format", "enum"):
             if word in schema:
-                yield _one(document, (*place, key, word), _GONE)
+                yield one(document, (*place, key, word), GONE)
         for word in _SIZES:
             if word in schema:
-                yield _one(document, (*place, key, word), schema[word] + 1)
-                yield _one(document, (*place, key, word), max(schema[word] - 1, 0))
+                yield one(document, (*place, key, word), schema[word] + 1)
+                yield one(document, (*place, key, word), max(schema[word] - 1, 0))
         if "type" in schema:
-            yield _one(document, (*place, key, "type"), "integer" if schema["type"] == "string" else "string")
+            yield one(document, (*place, key, "type"), "integer" if schema["type"] == "string" else "string")
 
 
 def source_other(document: Document) -> Changes:
     for key, schema in document.get("context_schema", {}).get("properties", {}).items():
         place = ("context_schema", "properties", key, "x-source")
-        yield _one(document, place, "host" if schema.get("x-source", "model") == "model" else "model")
+        yield one(document, place, "host" if schema.get("x-source", "model") == "model" else "model")
 
 
 def key_gone(document: Document) -> Changes:
     for key in document.get("context_schema", {}).get("properties", ()):
-        yield _one(document, ("context_schema", "properties", key), _GONE)
+        yield one(document, ("context_schema", "properties", key), GONE)
 
 
 def begins_elsewhere(document: Document) -> Changes:
     for name in document["states"]:
         if name != document["initial_state"]:
-            yield _one(document, ("initial_state",), name)
+            yield one(document, ("initial_state",), name)
 
 
 def pattern_gone(document: Document) -> Changes:
     for number, _ in enumerate(document.get("patterns", ())):
-        yield _one(document, ("patterns", number), _GONE)
+        yield one(document, ("patterns", number), GONE)
 
 
 def apology_other(document: Document) -> Changes:
     if "on_failure" in document.get("model", {}):
-        yield _one(document, ("model", "on_failure"), "Something went wrong.")
+        yield one(document, ("model", "on_failure"), "Something went wrong.")
 
 
 def limits_other(document: Document) -> Changes:
     for word in ("auto_steps", "llm_calls"):
-        yield _one(document, ("limits",), {**document.get("limits", {}), word: 1})
+        yield one(document, ("limits",), {**document.get("limits", {}), word: 1})
 
 
 KINDS: Mapping[str, Callable[[Document], Changes]] = MappingProxyType(

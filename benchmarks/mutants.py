@@ -2,9 +2,9 @@
 
     python -m benchmarks.mutants [--seed 1] [--per-file 20] [--missed] [NAME…]
 
-Each change is one that a machine's behaviour may depend on (`benchmarks.changes`): none touches words that only a model
-reads. A few of them change nothing all the same, such as a guard that what stands before it implies. `--per-file 0`
-makes every change. The exit code is 1 when less than 90 % are noticed.
+Each change is one that a machine's behaviour may depend on (`benchmarks.changes`, `benchmarks.additions`): none touches
+words that only a model reads. A few of them change nothing all the same, such as a guard that what stands before it
+implies. `--per-file 0` makes every change. The exit code is 1 when less than 90 % are noticed.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from benchmarks.additions import ADDITIONS
 from benchmarks.changes import KINDS, Document
 from llm_fsm.cases.faults import SuiteError
 from llm_fsm.cases.generation import generated
@@ -30,6 +31,7 @@ from llm_fsm.loader import load
 
 FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"
 BAR = 0.9
+EVERY = {**KINDS, **ADDITIONS}
 
 
 class Mutant(NamedTuple):
@@ -59,7 +61,7 @@ def _chosen(original: Document, count: int, chance: Random) -> list[tuple[str, s
     """So many changes of a definition, of as many kinds as possible; all of them where `count` is 0."""
     seen = {json.dumps(original)}
     found: list[list[tuple[str, str, Document]]] = []
-    for kind, change in KINDS.items():
+    for kind, change in EVERY.items():
         mine = []
         for place, document in change(original):
             mark = json.dumps(document)
@@ -111,7 +113,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--missed", action="store_true", help="show what was not noticed")
     given = parser.parse_args(arguments)
     found = list(mutants(given.names, given.per_file, given.seed))
-    for kind in KINDS:
+    for kind in EVERY:
         mine = [one.noticed for one in found if one.kind == kind]
         if mine:
             print(f"{kind:32} {len(mine):4}  {sum(mine) / len(mine):5.0%}")

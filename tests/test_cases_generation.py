@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.changes import KINDS
+from benchmarks.mutants import EVERY
 from cli_command import Desk, desk
 from large_machines import calling, deciding, guarded
 from llm_fsm.cases.generation import generated
@@ -237,12 +237,13 @@ def shipped(name: str) -> dict[str, Any]:
     "a transition is gone", "targets are swapped", "a condition is negated", "a bound is in instead of out",
     "auto is another", "fixed words lack a part", "a mapping is another", "a setting of a state is another",
     "an answer's schema is another one", "a tool's terms are others", "a key result is gone",
+    "a move is new", "a state asks for a key less", "a tool is new", "a pattern is new",
 ])
 def test_changes_of_the_kinds_that_are_measured_are_noticed(kind: str) -> None:
     for name in ("cleanup", "membership", "refund"):
         path = FOLDER / f"{name}.json"
         document = json.loads(path.read_text())
-        changed = next(iter(KINDS[kind](document)), None)
+        changed = next(iter(EVERY[kind](document)), None)
         if changed is not None:
             assert failures(shipped(name), changed[1], str(path)) > 0
             return
