@@ -294,6 +294,41 @@ def test_the_command_writes_tests_beside_a_definition_and_plays_them(desk: Desk)
     assert " passed in " in played.out
 
 
+def test_tasks_and_tools_of_what_is_called_are_played_and_its_callers_digressions_taken(desk: Desk) -> None:
+    inner = {
+        "name": "inner",
+        "initial_state": "ask",
+        "tools": {"look": {"registered": "look", "output": {"size": "size"}}},
+        "context_schema": {"properties": {"n": {"type": "integer"}, "size": {"type": "integer", "x-source": "tool"}}},
+        "states": {
+            "ask": {"purpose": "How many?", "required_context_keys": ["n"], "transitions": [
+                {"target_state": "work", "description": "Known", "conditions": [{"requires_context_keys": ["n"]}]}]},
+            "work": {"kind": "task", "purpose": "Look", "tools": ["look"], "transitions": [{"target_state": "end"}]},
+            "end": {"kind": "final"},
+        },
+    }  # fmt: skip
+    outer = {
+        "name": "outer",
+        "initial_state": "hello",
+        "states": {
+            "hello": {"purpose": "Hello", "transitions": [{"target_state": "call", "description": "Go"}]},
+            "call": {"kind": "subflow", "flow": "inner.json", "transitions": [{"target_state": "bye"}]},
+            "bye": {"reply": "Bye."},
+            "hours": {"reply": "From nine to five."},
+        },
+        "global_transitions": [{"target_state": "hours", "description": "Asks for the hours", "return": True}],
+    }
+    desk.write("inner.json", inner)
+    desk.write("outer.json", outer)
+    done = desk.run("test", "--generate", "outer.json")
+    assert done.code == 0
+    assert "100 % of transitions" in done.err
+    written = json.loads((desk.folder / "outer.generated.test.json").read_text(encoding="utf-8"))
+    assert list(written["tools"]) == ["look"]
+    assert "call: aside to hours" in [case["name"] for case in written["cases"]]
+    assert desk.run("test", "outer.generated.test.json").code == 0
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "words"),
     [

@@ -171,3 +171,17 @@ def test_always_after_asks_for_it_on_each_way_on_and_not_only_on_one() -> None:
     assert finding.path == ("hello", "pay", "bye")
     closed = {**states, "pay": {"transitions": [to("receipt"), to("hello")]}}
     assert found_by("property-violated", machine(closed, properties=document["properties"])) == []
+
+
+def test_what_is_called_offers_the_digressions_of_its_caller() -> None:
+    document = machine(
+        {
+            "check": {"kind": "subflow", "flow": "check", "transitions": [to("ask")]},
+            "ask": {"transitions": [to("bye")]},
+            "help": {"transitions": [to("shown")]},
+        },
+        properties=[{"never": "shown", "before": "ask"}],
+        global_transitions=[{**to("help"), "return": True}],
+    )
+    (found,) = found_by("property-violated", document)
+    assert found.path == ("check", "help", "shown")

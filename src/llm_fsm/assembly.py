@@ -322,8 +322,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         _move(transition, f"/global_transitions/{number}")
         for number, transition in enumerate(definition.global_transitions)
     )
-    talks = definition.kind_of(definition.initial_state) == "converse"
-    asides = sorted((move for move in shared if move.returns and talks), key=lambda move: move.priority)
+    asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
     shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
     spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})

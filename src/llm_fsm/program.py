@@ -103,10 +103,7 @@ class Program:
     """The definitions that are called, by name; only in the one that is started."""
 
     asides: tuple[Move, ...] = ()
-    """The digressions that are offered in what this definition calls, too, in order of priority.
-
-    None where it does not begin by talking: then a flow could be the first to offer one, which no path shows.
-    """
+    """The digressions that are offered in what this definition calls, too, in order of priority."""
 
     patterns: Mapping[str, Program] = field(default_factory=dict)
     """The repair patterns that are switched on, without those for which the definition has a state of its own."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -25,7 +25,7 @@ from llm_fsm.cases.rehearsal import Rehearsal
 from llm_fsm.cases.replies import CaseLLM
 from llm_fsm.cases.samples import samples
 from llm_fsm.cases.scripted import Reply
-from llm_fsm.cases.sense import function_names
+from llm_fsm.cases.sense import function_names, tasks_of
 from llm_fsm.cases.solutions import BEGINNING, SAID
 from llm_fsm.context import compile_keys
 from llm_fsm.conversation import Turn
@@ -91,7 +91,10 @@ class Maker:
         document = json.loads(definition.canonical)
         self.planner = Planner(definition, document, {state: called[flow] for state, flow in flows.root.calls.items()})
         self._document = document
-        self._host = _host(definition, self.planner.journeys.full)
+        called_ones = ((one.definition, called[name].journeys.full) for name, one in flows.called.items())
+        self._tasks = tasks_of(flows)
+        self._works = [(definition, self.planner.journeys.full), *called_ones]
+        self._host = _host(self._works)
 
     @cached_property
     def program(self) -> Program:
@@ -111,7 +114,8 @@ class Maker:
         """The cases that plans come to, each once; those that cannot be played are left out."""
         keys = compile_keys(self.definition, ())
         fitting = [plan for plan in plans if all(keys.fault(*item) is None for item in plan.context.items())]
-        skeletons = [_skeleton(self.definition, plan, number) for number, plan in enumerate(fitting)]
+        every = [definition for definition, _ in self._works]
+        skeletons = [_skeleton(every, self._tasks, plan, number) for number, plan in enumerate(fitting)]
         player = self._loaded(skeletons)
         seen: set[str] = set()
         try:
@@ -136,13 +140,15 @@ def _numbered(cases: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     return found
 
 
-def _host(definition: Definition, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Tools and functions that do something plain. `values`: one of each key."""
-    tools = {tool: {"result": _result(ref.output or {}, values)} for tool, ref in definition.tools.items()}
-    functions = {
-        name: [{"passed": True} if checks else {"output": "done"}]
-        for name, checks in function_names(definition).items()
-    }
+def _host(works: Iterable[tuple[Definition, Mapping[str, Any]]]) -> dict[str, Any]:
+    """Tools and functions that do something plain, for definitions, each with one value of every key."""
+    tools: dict[str, Any] = {}
+    functions: dict[str, Any] = {}
+    for definition, values in works:
+        for tool, ref in definition.tools.items():
+            tools.setdefault(tool, {"result": _result(ref.output or {}, values)})
+        for name, checks in function_names(definition).items():
+            functions.setdefault(name, [{"passed": True} if checks else {"output": "done"}])
     return {key: value for key, value in (("tools", tools), ("functions", functions)) if value}
 
 
@@ -160,22 +166,22 @@ def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, A
     return result
 
 
-def _skeleton(definition: Definition, plan: Plan, number: int) -> dict[str, Any]:
-    """A case without replies of its own and without expectations."""
+def _skeleton(every: Sequence[Definition], tasks: Mapping[str, str | None], plan: Plan, number: int) -> dict[str, Any]:
+    """A case without replies of its own and without expectations. `every`: the definition, and all that it calls."""
     case: dict[str, Any] = {"name": f"{plan.name} ({number})"}
     case |= {"context": dict(plan.context)} if plan.context else {}
-    initial = definition.initial_state
-    begins = not plan.state or (plan.state == initial and definition.kind_of(initial) != "decide")
+    initial = every[0].initial_state
+    begins = not plan.state or (plan.state == initial and every[0].kind_of(initial) != "decide")
     case |= {} if begins else {"state": plan.state}
     case |= {"greet": True} if plan.greet else {}
     case |= {} if plan.input is None else {"input": plan.input}
     functions: dict[str, Any] = {}
     for state, output in (*plan.outputs, *(work for act in plan.acts for work in act.outputs)):
-        execute = definition.states[state].execute
+        execute = tasks.get(state)
         if execute is not None:
             functions.setdefault(execute, []).append({"output": output})
     if not plan.checks:
-        checks = (name for name, is_check in function_names(definition).items() if is_check)
+        checks = (name for one in every for name, is_check in function_names(one).items() if is_check)
         functions |= {name: [{"passed": False, "reason": "no"}] for name in checks}
     case |= {"functions": functions} if functions else {}
     case |= {"tools": {name: {"result": result} for name, result in plan.results.items()}} if plan.results else {}
@@ -201,7 +207,7 @@ async def _played(
     player.stage.now = BEGINNING
     player.stage.set(play.setup["tools"], play.setup["functions"], play.setup["handlers"])
     machine = player.machine(handlers=bool(plan.host))
-    model = _Improvised(loaded.definition, plan)
+    model = _Improvised(loaded, plan)
     machine.llm = model.llm
     noted = _Noting(machine, play, model, player.stage)
     try:
@@ -318,11 +324,11 @@ class _Noting(Rehearsal):
 class _Improvised:
     """A model that tries what a plan wants first, and answers plainly to whatever else it is asked."""
 
-    def __init__(self, definition: Definition, plan: Plan) -> None:
-        self._model = _Improviser(definition, passes=plan.judged)
+    def __init__(self, loaded: Loaded, plan: Plan) -> None:
+        self._tasks = tasks_of(loaded.flows)
+        self._model = _Improviser(self._tasks, passes=plan.judged)
         self.llm: LLM = self._model
         self._plan = plan
-        self._definition = definition
 
     def begin(self, play: Play) -> None:
         """Nothing is to be prepared."""
@@ -344,7 +350,7 @@ class _Improvised:
 
     def _spoken(self, works: Sequence[tuple[str, Any]]) -> list[Any]:
         """What those tasks put out that a model works on."""
-        return [output for state, output in works if self._definition.states[state].execute is None]
+        return [output for state, output in works if self._tasks.get(state) is None]
 
     def asked(self) -> Sequence[dict[str, Any]]:
         """The replies that were given in the step."""
@@ -362,9 +368,8 @@ def _as_text(output: Any) -> str:
 class _Improviser(CaseLLM):
     """Gives the wanted reply, then plain ones; `told`: what it gave; `passes`: what it says as a judge."""
 
-    def __init__(self, definition: Definition, *, passes: bool) -> None:
-        super().__init__(lambda state: state in definition.states and definition.kind_of(state) == "task")
-        self._definition = definition
+    def __init__(self, tasks: Collection[str], *, passes: bool) -> None:
+        super().__init__(lambda state: state in tasks)
         self._passes = passes
         self._wanted: list[dict[str, Any]] = []
         self.told: list[dict[str, Any]] = []

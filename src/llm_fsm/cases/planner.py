@@ -236,6 +236,11 @@ class Planner:
                 yield replace(base, context=context, acts=way)
             if "cancel" in self.definition.patterns:
                 yield replace(base, acts=(*way[:-1], Act(to="cancel")))
+        first = next(iter(() if child is None or again else child.journeys.ways()), ())
+        for arc in self._known.subject.shared if first else ():
+            if arc.target in self._known.subject.digressions:
+                acts = (*first[:-1], Act(to=arc.target), Act())
+                yield replace(base, name=f"{state}: aside to {arc.target}", acts=acts)
         yield from self._runs(state)
 
     def _runs(self, state: str) -> Iterator[Plan]:

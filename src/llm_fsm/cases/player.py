@@ -13,7 +13,7 @@ from llm_fsm.cases.reading import Loaded, Play
 from llm_fsm.cases.rehearsal import Rehearsal
 from llm_fsm.cases.replies import Model, Scripted
 from llm_fsm.cases.results import Failure, Result
-from llm_fsm.cases.sense import definitions_of, function_names
+from llm_fsm.cases.sense import definitions_of, function_names, tasks_of
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.stores.memory import MemoryStore
@@ -48,7 +48,7 @@ class Player:
         timeout: float | None = None,
     ) -> None:
         self.loaded = loaded
-        own = Scripted(loaded.definition)
+        own = Scripted(tasks_of(loaded.flows))
         self._choose = choose or (lambda _: own)
         self.stage = Stage()
         self._timeout = timeout

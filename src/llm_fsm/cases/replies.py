@@ -10,7 +10,6 @@ from llm_fsm.cases.reading import Play
 from llm_fsm.cases.scripted import Reply
 from llm_fsm.compact import in_unicode
 from llm_fsm.copies import made
-from llm_fsm.definition import Definition
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls
@@ -137,8 +136,8 @@ class Model(Protocol):
 class Scripted:
     """The replies that stand in the file."""
 
-    def __init__(self, definition: Definition) -> None:
-        self._llm = CaseLLM(lambda state: state in definition.states and definition.kind_of(state) == "task")
+    def __init__(self, tasks: Collection[str] = ()) -> None:
+        self._llm = CaseLLM(lambda state: state in tasks)
         self.llm: LLM = self._llm
 
     def begin(self, play: Play) -> None:

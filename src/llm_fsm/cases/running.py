@@ -19,6 +19,7 @@ from llm_fsm.cases.player import Host, Player
 from llm_fsm.cases.reading import Loaded, Play, read_suite
 from llm_fsm.cases.replies import Model, Plain, Scripted
 from llm_fsm.cases.results import Result
+from llm_fsm.cases.sense import tasks_of
 from llm_fsm.cases.tape import Match, Recorder, Replayed
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.flows import document_of
@@ -121,7 +122,7 @@ def _from_files(job: Job, loaded: Loaded) -> Chooser:
     if cassette is None and job.mode == "replay":
         said = "there is no recording of this file"
         raise SuiteError([Fault(message=said, hint="record one with --record", file=path)])
-    own, named = Scripted(loaded.definition), _models(loaded)
+    own, named = Scripted(tasks_of(loaded.flows)), _models(loaded)
     tape = None if cassette is None else Replayed(cassette, _sha256(loaded), job.match)
     recorded = set() if cassette is None else {entry.case for entry in cassette.entries}
 

@@ -69,6 +69,19 @@ def definitions_of(flows: Flows) -> list[Definition]:
     return [flows.root.definition, *(flow.definition for flow in flows.called.values())]
 
 
+def tasks_of(flows: Flows) -> Mapping[str, str | None]:
+    """The states of a definition and of those that it calls that are worked on, each with its function.
+
+    A state of the definition itself hides one of the same name.
+    """
+    found = {
+        name: (one.kind_of(name), state.execute)
+        for one in reversed(definitions_of(flows))
+        for name, state in one.states.items()
+    }
+    return {name: execute for name, (kind, execute) in found.items() if kind == "task"}
+
+
 def function_names(definition: Definition) -> dict[str, bool]:
     """Every registered function that a definition names, and whether it is a check."""
     found: dict[str, bool] = {}

@@ -24,7 +24,7 @@ def ways(subject: Subject) -> Graph:
     returning -= {arc.target for arc in subject.shared if not _returns(arc)}
     graph = dict(subject.graph)
     for name, targets in subject.graph.items() if returning else ():
-        if subject.offers(name):
+        if subject.offers(name) or subject.calls(name):
             kept = {name, *(arc.target for arc in subject.own_from[name])}
             graph[name] = tuple(after for after in targets if after not in returning or after in kept)
     return graph

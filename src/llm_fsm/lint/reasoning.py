@@ -210,7 +210,7 @@ class Reasoning:
                 dead.setdefault(arc.source, set()).add(arc.target)
         shut = {arc.target for arc in self.subject.shared if not self.may_hold(arc)}
         for state in self.subject.states if shut else ():
-            if self.subject.offers(state):
+            if self.subject.offers(state) or self.subject.calls(state):
                 dead.setdefault(state, set()).update(shut - {state})
         for state, pointers in self.shadowed.items():
             dead.setdefault(state, set()).update(arc.target for arc in pointers)

@@ -118,7 +118,7 @@ class Routes:
         for name in subject.states:
             others = {*subject.pattern_targets(name), *(back if subject.offers(name) else ())}
             others -= {*(arc.target for arc in subject.own_from[name]), *_other_targets(subject.states[name])}
-            if others := {one for one in others if one not in on or one == name}:
+            if others := {one for one in others if one not in on or one == name or not subject.offers(name)}:
                 found[name] = [target for target in subject.graph[name] if target in others]
         return found
 

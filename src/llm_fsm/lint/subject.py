@@ -6,7 +6,6 @@ a file are found in one go even when it does not load.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,11 +14,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.codes import step, steps
 from llm_fsm.conditions import ConditionError, Rule, compile_rule
-from llm_fsm.findings import nearest
 from llm_fsm.graph import Paths, reachable, search_tree
+from llm_fsm.lint.key_schemas import declared_in
 from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.spelling import Speller
-from llm_fsm.names import KEY_PATTERN
 from llm_fsm.templates import template_fault
 
 SYSTEM_NAMES = frozenset(
@@ -27,9 +25,6 @@ SYSTEM_NAMES = frozenset(
         *("_conversation_id", "_current_state", "_previous_state", "_user_input"),
         *("_turn", "_turns_in_state", "_timestamp"),
     }
-)
-_SCHEMA_WORDS = frozenset(
-    {"$defs", "definitions", "not", "if", "then", "else", "items", "additionalProperties"}
 )
 
 T = TypeVar("T")
@@ -168,7 +163,7 @@ class Subject:
         schema = self.root.value.get("context_schema")
         if not isinstance(schema, dict):
             return None
-        found = _properties(schema)
+        found = declared_in(schema)
         return {key: item if isinstance(item, dict) else {} for key, item in found.items()}
 
     def source_of(self, key: str) -> str:
@@ -249,12 +244,26 @@ class Subject:
     def _cancels(self) -> bool:
         return any(name == "cancel" for _, name in self.root.texts("patterns"))
 
+    @cached_property
+    def digressions(self) -> frozenset[str]:
+        """The known states to which global transitions lead that come back."""
+        returning = (arc.target for arc in self.shared if arc.placed.value.get("return") is True)
+        return frozenset(target for target in returning if target in self.states)
+
+    def calls(self, state: str) -> bool:
+        """True for a state in which another definition is at work, where the digressions of this one are offered."""
+        return self._kinds[state] == "subflow"
+
     def pattern_targets(self, name: str) -> Iterator[str]:
-        """The states that take the place of repair patterns, as far as they can be come to from a state."""
+        """Where a state leads by no transition of its own: to states that take the place of repair patterns, and from
+        within what it calls to digressions.
+        """
         if self.offers(name):
             yield from (pattern for pattern in self.patterns if pattern != name)
             if "cancelled" in self.states and self._cancels:
                 yield "cancelled"
+        elif self.digressions and self.calls(name):
+            yield from (arc.target for arc in self.shared if arc.target in self.digressions and arc.target != name)
 
     def left_for(self, name: str) -> Iterator[str]:
         """The known states to which a state is left on a time-out or when its attempts are used up."""
@@ -370,31 +379,3 @@ def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
         written = placed.value.get("priority", 100)
         priority = written if isinstance(written, int) and not isinstance(written, bool) else 100
         yield Arc(source, target, placed, is_global, priority, placed.value.get("auto") is True)
-
-
-def looks_like_key(name: str, schema: object) -> bool:
-    """True for a member of a schema that was rather meant as the schema of a key."""
-    words = ("type", "enum", "const", "format", "pattern", "items", "properties", "description", "x-source")
-    return (
-        re.fullmatch(KEY_PATTERN, name) is not None
-        and isinstance(schema, dict)
-        and any(word in schema for word in words)
-    )
-
-
-def _properties(schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = schema.get("properties")
-    if isinstance(found, dict):
-        return found
-    for name, inner in schema.items():
-        if (
-            isinstance(inner, dict)
-            and name not in _SCHEMA_WORDS
-            and nearest(name, ["properties"]) is not None
-        ):
-            return inner
-    return {
-        name: inner
-        for name, inner in schema.items()
-        if looks_like_key(name, inner) and name not in _SCHEMA_WORDS
-    }

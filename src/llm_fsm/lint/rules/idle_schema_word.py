@@ -21,10 +21,11 @@ from typing import Any, TypeGuard
 
 from llm_fsm.codes import step
 from llm_fsm.findings import Finding, Level, nearest
+from llm_fsm.lint.key_schemas import looks_like_key
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schema_parts import Part, schema_parts
 from llm_fsm.lint.spelling import quoted
-from llm_fsm.lint.subject import Subject, looks_like_key
+from llm_fsm.lint.subject import Subject
 
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),

@@ -26,8 +26,10 @@ from llm_fsm.lint.subject import Subject
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare the global transitions with those that reached states offer."""
     offering = {name for name in subject.reached if subject.offers(name)}
+    calling = {name for name in subject.reached if subject.calls(name)}
     for arc in subject.shared:
-        if arc.target in subject.states and not (len(offering) > 1 or offering - {arc.target}):
+        offered = offering | calling if arc.target in subject.digressions else offering
+        if arc.target in subject.states and not (len(offered) > 1 or offered - {arc.target}):
             yield RULE.finding(
                 f"no state offers the global transition to {quoted(arc.target)}",
                 pointer=arc.placed.pointer,
