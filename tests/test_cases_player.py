@@ -408,6 +408,9 @@ def test_secrets_are_not_told() -> None:
         "expect": {"context": {"pin": "1234"}},
     }
     assert missed({"steps": [step]}) == ['step 1: expected pin = "1234", but it is "•••"']
+    step["reply"]["message"] = "4711?"
+    [result] = results({"definition": GREETER, "cases": [{"steps": [step]}]})
+    assert [(said.heard, said.text) for said in result.said] == [(None, ""), ("•••", "•••?")]
 
 
 def test_a_case_that_is_skipped_is_not_played() -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from cli_command import Desk, desk
-from llm_fsm.testing import HttpReply, serve_scripted
+from cli_command import GREETER, Desk, desk
+from llm_fsm.testing import HttpReply, calls, serve_scripted
 
 __all__ = ["desk"]
 
@@ -63,8 +63,13 @@ def test_a_goal_that_is_reached_is_counted(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("policy", "user", "told"),
     [
-        (Both("hi"), USER, "in hello, after 4 turns: the success rule does not hold"),
-        (Both("[END]"), USER, "in hello, after 0 turns: the success rule does not hold"),
+        (
+            Both("hi"),
+            USER,
+            "in hello, after 4 turns: the success rule does not hold; the user gave up after max_turns, 4",
+        ),
+        (Both("[END]"), USER, "in hello, after 0 turns: the success rule does not hold; the user left"),
+        (Both(" "), USER, "in hello, after 0 turns: the success rule does not hold; the user said nothing"),
         (Both("hi"), {**USER, "success": {"date": ["x"]}}, "the success rule cannot be evaluated"),
         (
             Both("I am Ada", verdict='{"passed": false, "reason": "rude"}'),
@@ -113,3 +118,34 @@ def test_there_may_be_nobody(desk: Desk) -> None:
 def test_users_alone_are_no_cases(desk: Desk, tmp_path: Path) -> None:
     desk.write("u.test.json", {"definition": "greeter.json", "users": [USER]})
     assert desk.run("test").code == 5
+
+
+def test_a_user_finds_tools_and_context_as_the_file_sets_them_and_no_secret_is_reported(desk: Desk) -> None:
+    greeter = {**GREETER, "tools": {"find": {"registered": "find"}}}
+    greeter["states"] = {**GREETER["states"], "hello": {**GREETER["states"]["hello"], "tools": ["find"]}}
+    desk.write("greeter.json", greeter)
+    both, called = Both("My pin is 4711"), list[str]()
+
+    def answer(body: dict[str, Any]) -> Any:
+        if body["messages"][0]["content"].startswith("You play"):
+            return both(body)
+        last = body["messages"][-1]
+        if last["role"] != "tool":
+            return calls(("find", {"id": 7}))
+        called.append(last["content"])
+        update = {"name": "Ada", "pin": "4711"}
+        return {"transition": {"target_state": "bye", "context_update": update}, "message": "I noted 4711"}
+
+    user = {**USER, "success": {"==": [{"var": "age"}, 7]}, "context": {"age": 7}}
+    file = {"definition": "greeter.json", "tools": {"find": {"result": "table 4"}}, "context": {"age": 5}}
+    desk.write("u.test.json", {**file, "users": [user]})
+    with serve_scripted(answer) as server:
+        options = ("--model", "m", "--base-url", server.base_url, "--format", "json", "--threshold", "1")
+        done = desk.run("test", "--simulate", *options)
+    assert (done.code, "4711" in done.out, "table 4" in called[0]) == (0, False, True), done.out
+
+
+def test_a_user_whom_no_model_plays_is_refused(desk: Desk) -> None:
+    desk.write("u.test.json", {"definition": "greeter.json", "users": [USER]})
+    done = desk.run("test", "--simulate", "--model", "offline")
+    assert (done.code, "name another one with --user-model" in done.err) == (4, True)

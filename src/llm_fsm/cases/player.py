@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -12,8 +12,9 @@ from llm_fsm.cases.fixtures import Stage, without_servers
 from llm_fsm.cases.reading import Loaded, Play
 from llm_fsm.cases.rehearsal import Rehearsal
 from llm_fsm.cases.replies import Model, Scripted
-from llm_fsm.cases.results import Failure, Result
+from llm_fsm.cases.results import Failure, Result, Said
 from llm_fsm.cases.sense import definitions_of, function_names, tasks_of
+from llm_fsm.cases.suite import Case, merged
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.stores.memory import MemoryStore
@@ -63,7 +64,8 @@ class Player:
         return made
 
     def _made(self, *, handlers: bool) -> AsyncMachine:
-        loaded, setups = self.loaded, [play.setup for play in self.loaded.plays]
+        loaded = self.loaded
+        setups = [merged(loaded.suite, Case()), *(play.setup for play in loaded.plays)]
         played = {name: tool for setup in setups for name, tool in setup["tools"].items()}
         definition = without_servers(loaded.definition)
         every = [definition, *definitions_of(loaded.flows)[1:]]
@@ -93,15 +95,18 @@ class Player:
     def _time(self) -> float:
         return self.stage.now
 
+    def prepared(self, setup: Mapping[str, Any]) -> AsyncMachine:
+        """The machine, its host and its clock, as a case or the file sets them."""
+        self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
+        self.stage.set(setup["tools"], setup["functions"], setup["handlers"])
+        return self.machine(handlers=bool(setup["handlers"]))
+
     async def play(self, play: Play) -> Result:
         """Play one case."""
         if play.case.skip is not None:
             return Result(name=play.name, pointer=play.pointer, skipped=play.case.skip)
         began = time.perf_counter()
-        setup = play.setup
-        self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
-        self.stage.set(setup["tools"], setup["functions"], setup["handlers"])
-        machine = self.machine(handlers=bool(setup["handlers"]))
+        machine = self.prepared(play.setup)
         model = self._choose(play)
         machine.llm = model.llm
         model.begin(play)
@@ -114,7 +119,7 @@ class Player:
             line=0 if not course.missed else self.loaded.text.position(play.pointer).line,
             failures=tuple(self._placed(course)),
             seconds=time.perf_counter() - began,
-            said=tuple(course.said),
+            said=tuple(_masked(said, course.secrets) for said in course.said),
             turns=tuple(course.turns),
         )
 
@@ -122,9 +127,7 @@ class Player:
         """The misses of a case with their lines; secrets are masked."""
         found = []
         for step, miss in course.missed:
-            message = miss.message
-            for secret in course.secrets:
-                message = message.replace(secret, MASK)
+            message = masked(miss.message, course.secrets)
             line, column = self.loaded.text.position(miss.pointer)
             found.append(Failure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
         return found
@@ -133,3 +136,17 @@ class Player:
         """Free what the machines hold."""
         for machine in self._machines.values():
             await machine.close()
+
+
+def masked(text: str, secrets: Collection[str]) -> str:
+    """The text without secret values."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    return text
+
+
+def _masked(said: Said, secrets: Collection[str]) -> Said:
+    if not secrets:
+        return said
+    heard = None if said.heard is None else masked(said.heard, secrets)
+    return replace(said, heard=heard, text=masked(said.text, secrets))

@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from llm_fsm.cases.player import Player
+from llm_fsm.cases.player import Host, Player, masked
 from llm_fsm.cases.reading import Loaded
-from llm_fsm.cases.suite import User
+from llm_fsm.cases.suite import Case, User, merged
 from llm_fsm.coercion import truthy
 from llm_fsm.conditions import ConditionError, compile_rule
 from llm_fsm.conversation import AsyncConversation
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
-from llm_fsm.machine import AsyncMachine
+from llm_fsm.machine import TIMEOUT, AsyncMachine
 from llm_fsm.messages import LLMMessage, LLMRequest
 
 OVER = "[END]"
@@ -73,51 +74,89 @@ class Rate:
 
 
 async def simulate(
-    loaded: Loaded, bot: LLM, human: LLM, times: int, users: Sequence[User] | None = None
+    loaded: Loaded,
+    bot: LLM,
+    human: LLM,
+    times: int,
+    *,
+    users: Sequence[User] | None = None,
+    host: Host | None = None,
 ) -> tuple[Rate, ...]:
-    """Let each user of a file talk to its machine so many times. `human` plays the users and judges."""
-    player = Player(loaded, timeout=None)
-    machine = player.machine(handlers=False)
-    machine.llm = bot
+    """Let each user of a file talk to its machine so many times. `human` plays the users and judges.
+
+    Tools, functions, handlers, context and time are those of the file; `host` does what it does not play.
+    """
+    player = Player(loaded, host=host, timeout=TIMEOUT)
+    setup = merged(loaded.suite, Case())
     try:
         rates = []
         for number, user in enumerate(loaded.users if users is None else users, start=1):
             name = user.name or f"user {number}"
-            met = [await _meet(machine, user, human, name, f"{number}-{run}") for run in range(times)]
+            met = []
+            for run in range(times):
+                machine = player.prepared(setup)
+                machine.llm = bot
+                begun = {"context": {**setup["context"], **user.context} or None, "state": user.state or setup["state"]}
+                met.append(await _Meeting(machine, user, human).held(name, f"{number}-{run}", begun))
             rates.append(Rate(user=name, encounters=tuple(met)))
         return tuple(rates)
     finally:
         await player.close()
 
 
-async def _meet(machine: AsyncMachine, user: User, human: LLM, name: str, conversation: str) -> Encounter:
-    began, said = time.perf_counter(), list[tuple[str, str]]()
-    cost = 0.0
-    trouble = ""
-    chat: AsyncConversation | None = None
-    try:
-        chat = await machine.start(user.context or None, conversation, state=user.state)
-        while not chat.ended and len(said) < user.max_turns:
-            words = await _words(human, user, chat.greeting, said)
-            if OVER in words or not words:
-                break
+class _Meeting:
+    """One conversation of a user with the machine, while it is held."""
+
+    def __init__(self, machine: AsyncMachine, user: User, human: LLM) -> None:
+        self._machine = machine
+        self._user = user
+        self._human = human
+        self._said: list[tuple[str, str]] = []
+        self._cost = 0.0
+
+    async def held(self, name: str, conversation: str, begun: Mapping[str, Any]) -> Encounter:
+        """Hold it, and say what came of it."""
+        began = time.perf_counter()
+        chat: AsyncConversation | None = None
+        try:
+            chat = await self._machine.start(conversation_id=conversation, **begun)
+            end = await self._talk(chat)
+            reached, reason = await _judged(self._user, chat, self._human, self._said)
+            reason = f"{reason}; {end}" if end and not reached else reason
+        except (LLMFSMError, ValueError) as error:
+            reached, reason = False, f"{type(error).__name__}: {error}"
+        secrets = set() if chat is None else set(self._secrets(chat))
+        said = tuple((masked(mine, secrets), masked(theirs, secrets)) for mine, theirs in self._said)
+        return Encounter(
+            user=name,
+            reached=reached,
+            reason=masked(reason, secrets),
+            turns=len(said),
+            state="" if chat is None else chat.state,
+            ended=chat is not None and chat.ended,
+            seconds=time.perf_counter() - began,
+            cost=self._cost,
+            said=said,
+        )
+
+    async def _talk(self, chat: AsyncConversation) -> str:
+        """Talk until somebody ends it: why the user did, or nothing where the machine did."""
+        while not chat.ended:
+            if len(self._said) >= self._user.max_turns:
+                return f"the user gave up after max_turns, {self._user.max_turns}"
+            words = await _words(self._human, self._user, chat.greeting, self._said)
+            if OVER in words:
+                return "the user left"
+            if not words:
+                return "the user said nothing"
             turn = await chat.send(words)
-            cost += turn.usage.cost
-            said.append((words, turn.text))
-    except (LLMFSMError, ValueError) as error:
-        trouble = f"{type(error).__name__}: {error}"
-    reached, reason = (False, trouble) if trouble or chat is None else await _judged(user, chat, human, said)
-    return Encounter(
-        user=name,
-        reached=reached,
-        reason=reason,
-        turns=len(said),
-        state="" if chat is None else chat.state,
-        ended=chat is not None and chat.ended,
-        seconds=time.perf_counter() - began,
-        cost=cost,
-        said=tuple(said),
-    )
+            self._cost += turn.usage.cost
+            self._said.append((words, turn.text))
+        return ""
+
+    def _secrets(self, chat: AsyncConversation) -> Iterator[str]:
+        keys = self._machine.definition
+        yield from (str(value) for key, value in chat.context.items() if keys.is_secret(key) and len(str(value)) > 1)
 
 
 async def _words(human: LLM, user: User, greeting: str, said: Sequence[tuple[str, str]]) -> str:

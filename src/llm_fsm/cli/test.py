@@ -300,6 +300,7 @@ def _simulated(wanted: Wanted, human: str | None, threshold: float | None) -> in
             human=human,
             base_url=wanted.job.base_url,
             times=wanted.job.times,
+            host=host_of(wanted.tools),
         )
         found = test_users.played(wish)
     except (selection.NoSuchPathError, selection.ExpressionError, ConfigurationError) as error:

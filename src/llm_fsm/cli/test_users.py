@@ -9,9 +9,12 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from llm_fsm.cases.faults import SuiteError
+from llm_fsm.cases.player import Host
 from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.simulation import Rate, simulate
 from llm_fsm.cli import printing
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.llm.offline import OfflineLLM
 from llm_fsm.llm.resolve import resolve
 
 _SHOWN = 100
@@ -19,7 +22,7 @@ _SHOWN = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Who talks to whom, and how often. `human` plays the users and judges; None: the same model."""
+    """Who talks to whom, how often, and with whose tools. `human` plays the users and judges; None: the same model."""
 
     files: Sequence[str]
     fits: Callable[[str], bool]
@@ -27,6 +30,7 @@ class Wish:
     human: str | None
     base_url: str | None
     times: int
+    host: Host
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,8 +57,10 @@ async def _file(wish: Wish, file: str) -> FileRates:
         return FileRates(file=file)
     bot = resolve(wish.bot, base_url=wish.base_url, environ=os.environ)
     human = bot if wish.human is None else resolve(wish.human, base_url=wish.base_url, environ=os.environ)
+    if isinstance(human, OfflineLLM):
+        raise ConfigurationError("the model `offline` plays no users: name another one with --user-model or --model")
     try:
-        return FileRates(file=file, rates=await simulate(loaded, bot, human, wish.times, users))
+        return FileRates(file=file, rates=await simulate(loaded, bot, human, wish.times, users=users, host=wish.host))
     finally:
         for llm in {id(item): item for item in (bot, human)}.values():
             close = getattr(llm, "aclose", None)
