@@ -1,10 +1,14 @@
-"""Copies with some fields changed."""
+"""Frozen values made, and copies with some fields changed."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import FrozenInstanceError, replace
 
-from llm_fsm.copies import changed
+import pytest
+
+from llm_fsm.copies import changed, made
+from llm_fsm.events import UserSaid
+from llm_fsm.messages import Usage
 from llm_fsm.session import Session
 
 
@@ -14,3 +18,14 @@ def test_a_copy_is_what_replace_makes_and_leaves_the_original() -> None:
     assert after == replace(before, state="b", turn=3)
     assert (before.state, before.turn) == ("a", 0)
     assert after.context is before.context
+
+
+def test_a_value_is_made_as_its_constructor_makes_it() -> None:
+    assert made(UserSaid, text="Hi", time=3.0) == UserSaid(text="Hi", time=3.0)
+    assert hash(made(UserSaid, text="Hi", time=3.0)) == hash(UserSaid(text="Hi", time=3.0))
+    assert made(Usage, calls=1) + Usage(calls=2, attempts=3) == Usage(calls=3, attempts=3)
+
+
+def test_what_was_made_stays_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        made(UserSaid, text="Hi", time=3.0).text = "Ho"  # type: ignore[misc]

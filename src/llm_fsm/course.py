@@ -261,7 +261,7 @@ class Course(Talking):
             yield from self.words("words")
 
     def finish(self) -> Run:
-        text = "\n\n".join(words for words in self.said if words)
+        text = "\n\n".join(filter(None, self.said))
         if text or self.session.user_input is not None:
             text = text or CANNOT_GO_ON
             for result in (yield from self.run(Point.POST_PROCESSING, text=text)):

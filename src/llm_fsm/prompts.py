@@ -161,8 +161,9 @@ def _history(window: Iterable[tuple[str | None, str]]) -> str:
 
 
 def _rendered(prompts: Prompts, values: dict[str, Any]) -> str:
-    """As `prompts.turn.render(values)`, without the globals that no prompt uses."""
-    context = changed(prompts.empty, parent=values, vars={}, exported_vars=set())
+    """As `prompts.turn.render(values)`, without the globals that no prompt uses, and by the shortest way to a value."""
+    look_up = values.__getitem__
+    context = changed(prompts.empty, parent=values, vars={}, exported_vars=set(), resolve_or_missing=look_up)
     return "".join(prompts.turn.root_render_func(context))
 
 

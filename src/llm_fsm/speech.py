@@ -69,8 +69,10 @@ class Speaking(Moving):
     def heard(self, *, words_only: bool) -> str | None:
         """The user's message: without secrets of flows that were left, and for words alone without any."""
         user = self.session.user_input
-        hidden = self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True)
-        return user if user is None else blotted(hidden, user)
+        if user is None or not (words_only or self.hidden):
+            return user
+        shown: str = blotted(self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True), user)
+        return shown
 
     def further_keys(self) -> str:
         """The lines of bounded keys that have values and are not listed in the system message of a large machine."""

@@ -134,7 +134,7 @@ class Talking(Repairing):
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
         foreseen = look.arrivals.get(reply.target, frozenset())
-        yield from self.complete_words(frozenset((flow, state) for state in foreseen for flow in flows))
+        yield from self.complete_words(frozenset({(flow, state) for state in foreseen for flow in flows}))
         return None
 
     def led_to(self, move: Move) -> StatePlan:

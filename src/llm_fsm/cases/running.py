@@ -91,9 +91,14 @@ class FileResult:
 
 def run_job(job: Job, host: Host | None = None) -> FileResult:
     """Read the file and play the cases of a job. Raises ConfigurationError where no model can be asked."""
+    found: list[FileResult] = []
+
+    async def play(loaded: Loaded) -> None:  # what it returned asyncio.run would write as text, all of it
+        found.append(await _played(job, loaded, host))
+
     try:
-        loaded = read_suite(job.file)
-        return asyncio.run(_played(job, loaded, host))
+        asyncio.run(play(read_suite(job.file)))
+        return found[0]
     except SuiteError as error:
         return FileResult(file=job.file, faults=error.faults)
 
@@ -201,7 +206,7 @@ async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None 
                 continue
             runs = [await player.play(play) for _ in range(job.times if live else 1)]
             result = runs[0] if len(runs) == 1 else counted(runs, job.threshold)
-            found.append(result)
+            found.append(result if job.cover else replace(result, turns=()))
             if job.stop and not result.passed:
                 break
     except asyncio.CancelledError:  # what was played so far is worth a report

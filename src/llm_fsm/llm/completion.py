@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm.copies import made
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.modes import TOOL_NAME, Mode
 from llm_fsm.llm.retry import is_retryable
@@ -56,7 +57,8 @@ def read_completion(
     if not isinstance(usage, dict):
         usage = {}
     answered_by = payload.get("model")
-    return ModelReply(
+    return made(
+        ModelReply,
         text=text,
         model=answered_by if isinstance(answered_by, str) and answered_by else model,
         mode=mode,
