@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import signal
 import subprocess
 import sys
 import threading
@@ -146,3 +149,56 @@ print("done")
 def test_a_machine_of_something_else_than_a_definition_says_what_takes_it() -> None:
     with pytest.raises(TypeError, match="from_dict takes a dict, from_file a path"):
         Machine({"name": "x"}, model="offline")  # type: ignore[arg-type]
+
+
+def test_a_closed_machine_refuses_every_call() -> None:
+    with scripted(reply("hello")) as machine:
+        chat = machine.start(greet=False)
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="closed"):
+            chat.send("hi")
+
+
+class Hanging:
+    """A model that never answers, and says when it was given up."""
+
+    def __init__(self) -> None:
+        self.asked = threading.Event()
+        self.cancelled = threading.Event()
+
+    async def complete(self, request: Any) -> Any:
+        self.asked.set()
+        try:
+            await asyncio.sleep(600)
+        finally:
+            self.cancelled.set()
+
+
+def test_an_interrupt_of_the_caller_cancels_the_turn() -> None:
+    model = Hanging()
+    with Machine.from_dict(GREETER, model=model) as machine:
+        chat = machine.start(greet=False)
+
+        def interrupt() -> None:
+            model.asked.wait()
+            os.kill(os.getpid(), signal.SIGINT)
+
+        meddler = threading.Thread(target=interrupt)
+        meddler.start()
+        with pytest.raises(KeyboardInterrupt):
+            chat.send("hi")
+        meddler.join()
+        assert model.cancelled.is_set()
+        assert chat.state == "hello"
+
+
+def test_what_stops_an_interpreter_reaches_the_caller_and_the_machine_goes_on() -> None:
+    class Leaving:
+        async def complete(self, request: Any) -> Any:
+            raise SystemExit(4)
+
+    with Machine.from_dict(GREETER, model=Leaving()) as machine:
+        chat = machine.start(greet=False)
+        for _ in range(2):
+            with pytest.raises(SystemExit, match="4"):
+                chat.send("hi")

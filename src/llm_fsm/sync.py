@@ -46,7 +46,10 @@ class _Errand(Generic[T]):
 
     def give_up(self) -> None:
         """Cancel the work, on the loop's thread."""
-        if self._task is not None:
+        if self._task is None:
+            self._work.close()
+            self._done.release()
+        else:
             self._task.cancel()
 
     def wait(self, seconds: float = -1) -> None:
@@ -81,12 +84,15 @@ class _Loop:
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
         errand = _Errand(work)
-        self._loop.call_soon_threadsafe(errand.begin)
         try:
+            self._loop.call_soon_threadsafe(errand.begin)
             errand.wait()
         except BaseException:  # an interrupt too must not leave the work running behind the caller's back
-            self._loop.call_soon_threadsafe(errand.give_up)
-            errand.wait(5)
+            if self._loop.is_closed():
+                work.close()
+            else:
+                self._loop.call_soon_threadsafe(errand.give_up)
+                errand.wait(5)
             raise
         return errand.result()
 
