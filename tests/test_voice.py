@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from llm_fsm import AsyncMachine, Machine, ModelError, Veto, create_handler
 from llm_fsm import events as ev
 from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.llm.chunks import EventLines
 from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.messages import LLMRequest, ModelReply
@@ -444,9 +445,9 @@ async def test_calls_of_tools_arrive_in_chunks() -> None:
     assert shown(events)[-1] == "Sunny in Rome."
 
 
-def sse(*chunks: Any, end: str = "\n\n") -> HttpReply:
+def sse(*chunks: Any, end: str = "\n\n", start: str = "") -> HttpReply:
     lines = [chunk if isinstance(chunk, str) else json.dumps(chunk) for chunk in chunks]
-    body = "".join(f"data: {line}{end}" for line in lines).encode()
+    body = (start + "".join(f"data: {line}{end}" for line in lines)).encode()
     return HttpReply(body=body, headers={"Content-Type": "text/event-stream"})
 
 
@@ -470,7 +471,12 @@ OVER = {"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
         sse(delta(ODD), "[DONE]"),
         sse(delta(ODD), OVER, "[DONE]", end="\r\n\r\n"),
         sse({"choices": []}, delta(ODD[:9]), {"usage": None}, delta(ODD[9:]), OVER, {"usage": {}}, "[DONE]"),
+        sse(delta(ODD), OVER, "[DONE]", end="\r\r"),
+        sse(delta(ODD), OVER, "[DONE]", "[DONE]", "junk"),
         sse("", delta(ODD), "", OVER, "[DONE]"),
+        sse(delta(ODD), OVER, "[DONE]", start="\ufeff"),
+        sse(json.dumps(delta(ODD), indent=1).replace("\n", "\ndata: "), OVER),
+        sse({"choices": [{"index": 0, "message": {"content": ODD}, "finish_reason": "stop"}]}, "[DONE]"),
         sse(thought("hm"), thought("so"), delta([{"type": "text", "text": ODD}]), OVER, "[DONE]"),
         HttpReply(body={"choices": [{"message": {"content": ODD}, "finish_reason": "stop"}]}),
     ],
@@ -479,6 +485,17 @@ async def test_odd_servers_are_understood(answer: HttpReply) -> None:
     with serve_scripted([answer]) as server:
         turn, _ = await streamed("any", base_url=server.base_url)
     assert turn.text == "How old?"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_events_are_the_same_wherever_they_are_cut(end: str) -> None:
+    text = f": ping{end}{end}data: é1{end}data:2{end}{end}event: x{end}data:{end}{end}data: 3{end}{end}data: 4"
+    for size in range(1, 12):
+        events, data = EventLines(), []
+        sent = text.encode()
+        for at in range(0, len(sent), size):
+            data += events.feed(sent[at : at + size])
+        assert [*data, *events.end()] == ["é1\n2", "3", "4"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@ together they make the JSON of a completion, which `llm_fsm.llm.completion` read
 from __future__ import annotations
 
 import json
+import re
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -14,6 +16,8 @@ from llm_fsm.llm.completion import content_text, no_completion, provider_fault
 from llm_fsm.llm.modes import Mode
 
 _DONE = "[DONE]"
+_LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
+"""A carriage return that came last may be half of an end."""
 
 
 class EventLines:
@@ -27,9 +31,10 @@ class EventLines:
 
     def feed(self, received: bytes) -> Iterator[str]:
         """The data of each event that is complete now."""
-        *lines, self._rest = (self._rest + received).split(b"\n")
+        received = self._rest + received
+        *lines, self._rest = received.split(b"\n") if b"\r" not in received else _LINE_END.split(received)
         for line in lines:
-            yield from self._take(line.rstrip(b"\r"))
+            yield from self._take(line)
 
     def end(self) -> Iterator[str]:
         """The data of a last event that no empty line closed."""
@@ -37,6 +42,7 @@ class EventLines:
         yield from self._take(b"")
 
     def _take(self, line: bytes) -> Iterator[str]:
+        line = line.removeprefix(BOM_UTF8)
         if line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
         elif not line and self._data:
@@ -61,7 +67,9 @@ class Chunks:
         self._usage: Mapping[str, Any] | None = None
 
     def read(self, data: str) -> str:
-        """Take the data of one event: the piece of the reply's text in it. Raises ModelError."""
+        """Take the data of one event: the piece of the reply's text in it; none after the end. Raises ModelError."""
+        if self.done:
+            return ""
         if data.strip() == _DONE:
             self.done = True
             return ""
@@ -88,7 +96,7 @@ class Chunks:
             return ""
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
-        delta = choice.get("delta")
+        delta = choice.get("delta", choice.get("message"))  # a server that does not stream may send a whole one
         return self._delta(delta) if isinstance(delta, dict) else ""
 
     def _delta(self, delta: Mapping[str, Any]) -> str:
