@@ -212,3 +212,30 @@ def test_expressions_over_names(expression: str, names: list[str]) -> None:
 def test_what_is_no_expression(expression: str) -> None:
     with pytest.raises(ExpressionError):
         wanted(expression)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--coverage", "greeter.json"), "--coverage writes a report, and greeter.json is a definition"),
+        (("-o", "good.test.json", "--format", "json"), "-o writes a report, and good.test.json is a file of tests"),
+        (("--generate", "greeter.json", "-o", "good.test.json"), "good.test.json is a file of tests that --generate"),
+    ],
+)
+def test_nothing_written_by_hand_is_overwritten(desk: Desk, arguments: tuple[str, ...], words: str) -> None:
+    suite(desk, GOOD, name="good.test.json")
+    before = {path.name: path.read_text() for path in desk.folder.glob("*.json")}
+    done = desk.run("test", *arguments)
+    assert (done.code, words in done.err) == (4, True), done.err
+    assert {path.name: path.read_text() for path in desk.folder.glob("*.json")} == before
+
+
+def test_what_was_generated_is_written_anew_and_a_faulty_definition_keeps_no_other_from_it(desk: Desk) -> None:
+    desk.write("a_bad.json", {"name": "bad", "initial_state": "x", "states": {"y": {}}})
+    for _ in range(2):
+        done = desk.run("test", "--generate", ".")
+        assert (done.code, "a_bad.json" in done.err, "wrote ./greeter.generated" in done.err) == (1, True, True)
+        assert desk.run("test", "--generate", "greeter.json", "-o", "mine.test.json").code == 0
+    assert desk.run("test", "mine.test.json").code == 0
+    assert desk.run("test", "mine.test.json", "--coverage", "c.json").code == 0
+    assert desk.run("test", "mine.test.json", "--coverage", "c.json").code == 0

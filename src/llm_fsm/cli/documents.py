@@ -20,6 +20,8 @@ from llm_fsm.loader import load_text
 from llm_fsm.reading import MAX_BYTES, read
 
 STDIN = "<stdin>"
+GENERATED = "x-generated"
+"""The key that is true in files of tests which `llm-fsm test --generate` made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,20 @@ def document_of(text: str, name: str) -> Document:
         raise DefinitionError(findings)
     upgraded = upgrade(value, partial(rewrite, stem=Path(name).stem))
     return Document(name, upgraded.document, findings, upgraded.origin)
+
+
+def precious(path: str) -> str | None:
+    """What a file is that nobody wants overwritten by a report: a definition or tests; None for any other.
+
+    Tests that `GENERATED` marks are not.
+    """
+    try:
+        value = source.parse(read(path))
+    except (DefinitionError, source.SourceError):
+        return None
+    if not isinstance(value, dict) or value.get(GENERATED) is True:
+        return None
+    return "a definition" if "states" in value else "a file of tests" if "definition" in value else None
 
 
 def write_output(path: str, data: str | bytes) -> None:

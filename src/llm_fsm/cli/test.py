@@ -185,6 +185,10 @@ def test(
         raise click.UsageError(
             f"--coverage writes a file that ends in .json, or none with -, not {coverage!r}", ctx
         )
+    for option, path in (("-o", output), ("--coverage", coverage)):
+        kept = None if path is None else documents.precious(path)
+        if kept is not None:
+            raise click.UsageError(f"{option} writes a report, and {path} is {kept}: name another file", ctx)
     mode: Mode = "record" if record else "replay" if replay else "live" if live else "scripted"
     wanted = Wanted(
         paths=paths or (os.curdir,),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from llm_fsm.cases.completing import completed
 from llm_fsm.cases.faults import SuiteError, plural
@@ -38,6 +39,7 @@ def generate(paths: Sequence[str], output: str | None) -> None:
         raise Failure(f"-o takes the tests of one definition, here are {len(files) + len(suites)}", USAGE)
     if suites:
         complete(suites, output)
+    faulty: list[str] = []
     for file in files:
         place = output or file.removesuffix(".json") + ENDING
         try:
@@ -45,11 +47,14 @@ def generate(paths: Sequence[str], output: str | None) -> None:
             beside = os.path.relpath(file, os.path.dirname(place) or os.curdir)
             made = generated(definition, name=beside, file=place, place=file)
         except DefinitionError as error:
-            raise Failure("\n".join(map(str, error.findings)), AT_FAULT) from error
+            faulty += map(str, error.findings)
         except SuiteError as error:
-            raise Failure(f"{file}: no tests can be made of it: {error}", AT_FAULT) from error
-        documents.write_output(place, json.dumps(made.document, ensure_ascii=False, indent=1) + "\n")
-        printing.note(_told(place, made))
+            faulty.append(f"{file}: no tests can be made of it: {error}")
+        else:
+            _write(place, made.document)
+            printing.note(_told(place, made))
+    if faulty:
+        raise Failure("\n".join(faulty), AT_FAULT)
 
 
 def complete(suites: Sequence[str], output: str | None) -> None:
@@ -73,8 +78,17 @@ def complete(suites: Sequence[str], output: str | None) -> None:
             printing.note(f"nothing to add for {one.file}{left}")
             continue
         document = {**made.document, **({"definition": json.loads(definition.canonical)} if inline else {})}
-        documents.write_output(place, json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+        _write(place, document)
         printing.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
+
+
+def _write(place: str, document: dict[str, Any]) -> None:
+    """Write generated tests, also over older ones. Raises Failure where something else stands there."""
+    kept = None if place.endswith((ENDING, MISSING)) else documents.precious(place)
+    if kept is not None:
+        raise Failure(f"{place} is {kept} that --generate did not make, and is not overwritten", USAGE)
+    marked = {documents.GENERATED: True, **document}
+    documents.write_output(place, json.dumps(marked, ensure_ascii=False, indent=1) + "\n")
 
 
 def _told(place: str, made: Generated) -> str:
