@@ -146,6 +146,22 @@ def test_update_that_is_no_object_is_named() -> None:
 
 
 @pytest.mark.parametrize(
+    ("message", "said"),
+    [
+        ('{"message": " Hi "}', "Hi"),
+        (GOOD, 'Hi "x"'),
+        ('{"message": {"text": "Hi"}}', '{"message": {"text": "Hi"}}'),
+        ("{name} is a message", "{name} is a message"),
+        ('{"a": 1}', '{"a": 1}'),
+        ('{"message": "a", "message": "b"}', '{"message": "a", "message": "b"}'),
+    ],
+)
+def test_a_reply_within_the_message_is_not_said_as_json(message: str, said: str) -> None:
+    text = json.dumps({"transition": {"target_state": "a"}, "message": message})
+    assert (parse(text).message, parse_words(text)) == (said, said)
+
+
+@pytest.mark.parametrize(
     "text", [GOOD, '{"message": "Hi \\"x\\""}', '{"transition": 5, "message": "Hi \\"x\\""}']
 )
 def test_words_need_only_a_message(text: str) -> None:

@@ -238,6 +238,19 @@ def _text(value: object) -> str:
     return value.strip() if isinstance(value, str) else ""
 
 
+def _spoken(value: object) -> str:
+    """The words of a message; of one that holds a whole reply once more, that one's."""
+    text = _text(value)
+    if not (text.startswith("{") and text.endswith("}") and '"message"' in text):
+        return text
+    try:
+        inner = _decode(text)
+    except (ValueError, ReplyError):
+        return text
+    words = inner.get("message")
+    return words.strip() if isinstance(words, str) else text
+
+
 def document(text: str) -> dict[str, Any]:
     """The JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
@@ -266,13 +279,13 @@ def parse(text: str) -> Reply:
     update = transition.get("context_update")
     is_object = isinstance(update, dict)
     fault = None if is_object or update is None else "context_update must be an object"
-    message, reasoning = _text(found.get("message")), _text(found.get("reasoning"))[:4000]
+    message, reasoning = _spoken(found.get("message")), _text(found.get("reasoning"))[:4000]
     return Reply(target.strip(), update if isinstance(update, dict) else {}, message, reasoning, fault)
 
 
 def parse_words(text: str) -> str:
     """The message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
-    words = _text(document(text).get("message"))
+    words = _spoken(document(text).get("message"))
     if not words:
         raise ReplyError("no-message", 'the reply lacks "message"')
     return words

@@ -60,6 +60,9 @@ class ReplyReader:
         self._new.clear()
         words = self._space + (words if self._said else words.lstrip())
         stripped = words.rstrip()
+        if not self._said and stripped.startswith("{"):  # it may be a reply within the reply
+            self._give_up()
+            return ""
         self._space = words[len(stripped) :]
         self._said = self._said or stripped != ""
         return stripped
