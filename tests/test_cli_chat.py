@@ -309,6 +309,28 @@ def test_an_interrupt_while_waiting_for_input_is_exit_130(desk: Desk) -> None:
     assert b"Traceback" not in err
 
 
+def test_silence_is_noticed_while_no_line_comes(desk: Desk) -> None:
+    quiet = {
+        "name": "quiet",
+        "initial_state": "number",
+        "patterns": ["silence"],
+        "states": {
+            "number": {"reply": "Which number?", "transitions": [{"target_state": "found", "description": "Known"}]},
+            "found": {"reply": "Found."},
+            "silence": {"kind": "wait", "reply": "Still there?", "remind": [0.1], "timeout": 0.3,
+                        "on_timeout": "closed", "transitions": [{"target_state": "closed"}]},
+            "closed": {"reply": "I close."},
+        },
+    }  # fmt: skip
+    desk.write("quiet.json", quiet)
+    with subprocess.Popen(
+        command("chat", "quiet.json", *desk.replies()), stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.read().splitlines() == [b"Which number?", b"", b"Still there?", b"", b"I close."]
+        assert process.wait(30) == 0
+
+
 def database(path: Path, *statements: str) -> None:
     with closing(sqlite3.connect(path, isolation_level=None)) as db:
         for statement in statements:

@@ -41,9 +41,13 @@ class Lines:
             if line is not None:
                 yield line
 
+    def awaited(self, seconds: float | None) -> bool:
+        """Wait until there is something to read or the input ends; False when `seconds` pass first (None: never)."""
+        return b"\n" in self._buffer or self._ready(seconds)
+
     def unread(self) -> int:
         """How many lines that are not blank wait to be read, without waiting for more."""
-        while len(self._buffer) < _MAX_UNREAD and self._ready():
+        while len(self._buffer) < _MAX_UNREAD and self._ready(0, unless=False):
             if not self._fill():
                 break
         return sum(1 for line in self._buffer.split(b"\n") if line.strip())
@@ -95,11 +99,12 @@ class Lines:
         self._buffer += data
         return bool(data)
 
-    def _ready(self) -> bool:
+    def _ready(self, seconds: float | None, *, unless: bool = True) -> bool:
+        """Whether the stream has something within so many seconds; `unless`: what holds where that cannot be told."""
         try:
-            return bool(select.select([self._stream], [], [], 0)[0])
+            return bool(select.select([self._stream], [], [], seconds)[0])
         except (OSError, ValueError):
-            return False
+            return unless
 
 
 class Replies:
@@ -120,17 +125,23 @@ class Replies:
 def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None = None) -> int:
     """Hold the conversation until the input or it ends; gives the exit code. Raises what `send` raises.
 
-    Where it waits for an answer, a line of JSON that fits is the answer; any other line is the end of it.
+    While no line comes, what is due is done: reminders, and what happens when nobody says anything. Where it waits
+    for an answer, a line of JSON that fits is the answer; any other line is the end of it.
     `out`: where the replies go; None: to standard output.
     """
     replies = Replies(out)
     lines = Lines(stream)
     code = exits.OK
     replies.say(greeting)
-    if talk.ended:
-        _say_ended(lines)
-        return code
-    for line in lines:
+    reading = iter(lines)
+    while not talk.ended:
+        if not lines.awaited(talk.patience()):
+            for words in talk.due():
+                replies.say(words)
+            continue
+        line = next(reading, None)
+        if line is None:
+            break
         if line.text is None:
             printing.error(f"line {line.number} {line.fault}; it was not sent")
             code = exits.USAGE
@@ -144,9 +155,8 @@ def converse(talk: Talk, stream: IO[bytes], *, greeting: str, out: TextIO | None
             return exits.PAUSED
         if turn is not None:
             replies.say(turn.text)
-        if talk.ended:
-            _say_ended(lines)
-            break
+    if talk.ended:
+        _say_ended(lines)
     return exits.PAUSED if talk.paused is not None else code
 
 
