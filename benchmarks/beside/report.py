@@ -22,7 +22,7 @@ What to keep in mind: absolute times move with the machine, so compare within on
 converse; three states with one tool call each stand for three turns. fsm-llm keeps no values itself;
 functions of its states do. The head of fsm-llm's own repository is not on PyPI and is not measured here. The
 threaded systems pay for a thread per conversation in the runs with many conversations. What is slow makes fewer
-turns, by the same rule for all: with many conversations none begins another turn when 4 seconds have passed, and
+turns, by the same rule for all: with many conversations none begins another turn when 3 seconds have passed, and
 each makes at least one; a long conversation ends after 20 seconds, and what it did not come to is a dash."""
 
 

@@ -118,7 +118,7 @@ def stub(bench: Bench) -> dict[str, Row]:
 def _many(count: int, rounds: int) -> Callable[[Bench], dict[str, Row]]:
     def section(bench: Bench) -> dict[str, Row]:
         bench.server.configure(delay_ms=50)
-        return bench.repeated(bench.systems, "many", runs=1, n=count, rounds=rounds, seconds=4, timeout=120)
+        return bench.repeated(bench.systems, "many", runs=1, n=count, rounds=rounds, seconds=3, timeout=120)
 
     section.__doc__ = f"{count} conversations at once, a model that takes 50 ms, one core."
     return section
@@ -171,8 +171,9 @@ def durable(bench: Bench) -> dict[str, Row]:
         if "failed" in kept or "failed" in bare:
             found[system.name] = kept if "failed" in kept else bare
             continue
-        row = {f"more_{at}": took - bare["ms_at"][at] for at, took in kept["ms_at"].items()}
-        if "500" in row:
+        both = kept["ms_at"].keys() & bare["ms_at"].keys()
+        row = {f"more_{at}": kept["ms_at"][at] - bare["ms_at"][at] for at in both}
+        if "500" in kept["store_bytes_at"]:
             row["mb"] = kept["store_bytes_at"]["500"] / 2**20
         found[system.name] = row
     return found
