@@ -24,7 +24,7 @@ from llm_fsm.patterns import words_of
 from llm_fsm.program import Program
 from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
 from llm_fsm.rounds import Loop
-from llm_fsm.session import Silence
+from llm_fsm.session import Session, Silence
 from llm_fsm.speech import CANNOT_GO_ON
 from llm_fsm.talk import Talking
 from llm_fsm.transition import Move
@@ -221,7 +221,7 @@ class Course(Talking):
     def hush(self, silence: Silence, time: float) -> None:
         """Nobody says anything: remind, or close."""
         closes = silence.closes is not None and silence.closes <= time
-        piece = self.quiet()
+        piece, whose = self.quiet()
         plan = piece.states["silence"]
         asked = self.last_question()
         for due in silence.reminders:
@@ -231,19 +231,23 @@ class Course(Talking):
         if closes:
             self.stopped = "silent"
             state = plan.state.on_timeout or ""
-        words = words_of(piece, state, {**self.session.context, "question": self.open_question(asked)})
+        known = self.root.of(whose).keys.visible(whose.context)
+        words = words_of(piece, state, {**known, "question": self.open_question(asked)})
         self.said.append(words or ("" if closes else self.open_question(asked)))
 
-    def quiet(self) -> Program:
-        """The definition that says what happens when nobody says anything."""
-        own = (program for program in (self.program, self.root) if "silence" in program.own_patterns)
-        return next(own, self.program.patterns.get("silence", self.program))
+    def quiet(self) -> tuple[Program, Session]:
+        """The definition that says what happens when nobody says anything, and the session as that one knows it."""
+        session = self.session
+        for place in (session, *map(session.of_caller, session.callers())):
+            if "silence" in self.root.of(place).own_patterns:
+                return self.root.of(place), place
+        return self.program.patterns.get("silence", self.program), session
 
     def watch(self) -> None:
         """See to it that something happens if the user does not answer."""
         if not self.has("silence") or self.paused or self.program.alone or self.plan.kind != "converse":
             return
-        state, now = self.quiet().states["silence"].state, self.moment
+        state, now = self.quiet()[0].states["silence"].state, self.moment
         self.note(
             fe.SilenceWatched(
                 reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),
