@@ -124,3 +124,20 @@ def test_the_end_of_a_conversation_is_explained(talk: Talk) -> None:
     assert text.startswith("Turn 2: hello → bye")
     assert "bye (taken)" in text
     assert text.endswith("The conversation ended: final")
+
+
+def test_the_state_tells_what_was_left_open_and_what_callers_offer() -> None:
+    folder = Path(__file__).parent / "conversations" / "machines"
+    definition = Definition.model_validate_json((folder / "reise.json").read_text(encoding="utf-8"))
+    known = {"ziel": "Rom", "personen": 1}
+    to_flow = {"transition": {"target_state": "erster", "context_update": known}, "message": "Rom!"}
+    who = {"transition": {"target_state": "name", "context_update": {}}, "message": "Wer reist?"}
+    pets = {"transition": {"target_state": "tiere", "context_update": {}}, "message": "Hund oder Katze?"}
+    with asyncio.Runner() as runner:
+        machine = AsyncMachine(definition, model=ScriptedLLM([HELLO, to_flow, who, pets]), file=folder / "reise.json")
+        talk = Talk(runner, machine, runner.run(machine.start()))
+        talk.send("Nach Rom, allein")
+        assert "  → tiere: open — Fragt, ob ein Tier mitkann, of what calls this" in slash.obey(talk, "/state").text
+        talk.send("Darf ein Tier mit?")
+        assert "  → name: open — back to what was left open" in slash.obey(talk, "/state").text
+        runner.run(machine.close())

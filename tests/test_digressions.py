@@ -10,6 +10,7 @@ from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm import records
 from llm_fsm.flows import MAX_DEPTH
+from llm_fsm.foresight import asides, outlook, turn_view
 from machines import Played, machine, nested, reply, say, talk
 
 STATES: dict[str, Any] = {
@@ -394,3 +395,11 @@ def test_a_session_in_which_places_of_several_definitions_are_open_survives_its_
 def test_a_session_with_open_digressions_survives_its_json_form(target: str) -> None:
     session = asked(reply(target, "What?")).session
     assert records.parse_session(records.dump_session(session)) == session
+
+
+@pytest.mark.parametrize("replies", [(), (("visa", "Which country?"),), (("pets", "Dog or cat?"),)])
+def test_the_plain_view_offers_what_the_prompt_offers(replies: tuple[tuple[str, str], ...]) -> None:
+    session = travelled(*replies).session
+    look = outlook(TRIP.of(session), session, asides(TRIP, session))
+    view = turn_view(TRIP, session, look, speak=False, refused=())
+    assert {choice.target_state for choice in view.choices if choice.open} == {*look.valid} - {session.state}

@@ -253,8 +253,37 @@ def own_words(program: Program, plan: StatePlan, session: Session) -> str:
     return "" if plan.kind in ("decide", "task", "subflow") else plan.state.purpose or plan.state.description
 
 
+def _left_open(state: str, purpose: str) -> Choice:
+    return Choice(
+        target_state=state,
+        description="back to what was left open",
+        open=True,
+        judged=True,
+        requires=(),
+        logic=(),
+        arrival=purpose,
+    )
+
+
+def _choice_beside(aside: Aside, session: Session) -> Choice:
+    target = aside.program.states[aside.move.target]
+    caller = aside.move.caller
+    if caller is None:
+        return _left_open(target.id, target.state.purpose)
+    return Choice(
+        target_state=target.id,
+        description=aside.move.description,
+        open=aside.is_open,
+        judged=True,
+        requires=(),
+        logic=(),
+        arrival=own_words(aside.program, target, session.of_caller(caller)),
+        fixed=target.fixed is not None,
+    )
+
+
 def turn_view(
-    program: Program,
+    root: Program,
     session: Session,
     look: Outlook,
     *,
@@ -263,6 +292,7 @@ def turn_view(
     task: bool = False,
 ) -> TurnView:
     """The plain view of a turn, for adapters that work without a model."""
+    program, beside = root.of(session), asides(root, session)
     plan = program.states[session.state]
     schemas = program.keys.offered
 
@@ -285,6 +315,9 @@ def turn_view(
         for move in plan.moves
         if move.target != plan.id
     )
+    left = (state for state in look.further if state not in beside)
+    choices += tuple(_left_open(state, program.states[state].state.purpose) for state in left)
+    choices += tuple(_choice_beside(aside, session) for aside in beside.values())
     return TurnView(
         state=plan.id,
         purpose=plan.state.purpose,

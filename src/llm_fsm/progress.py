@@ -268,7 +268,7 @@ class Progress:
             return None
         view = partial(
             turn_view,
-            self.program,
+            self.root,
             self.session,
             look,
             speak=asked_for != "turn",

@@ -18,7 +18,7 @@ from llm_fsm.cli.talk import Talk
 from llm_fsm.context import has
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.findings import nearest
-from llm_fsm.foresight import outlook
+from llm_fsm.foresight import asides, outlook
 from llm_fsm.session import Session
 from llm_fsm.why import SECRET, explain_last
 
@@ -86,12 +86,20 @@ def _state(talk: Talk, _: str) -> Answer:
     for key in state.required_context_keys:
         known = "known" if has(session.context, key) else "still missing"
         lines.append(f"  {printing.one_line(key)}: {known}")
-    look = outlook(program, session)
+    beside = asides(talk.program(), session)
+    look = outlook(program, session, beside)
     for move in program.states[session.state].moves:
         if move.target != session.state:
             status = "open" if move.pointer in look.open else "closed now"
             words = f" — {printing.shortened(move.description, 80)}" if move.description else ""
             lines.append(f"  → {move.target}: {status}{words}")
+    for name in look.further:
+        aside = beside.get(name)
+        if aside is None or aside.move.place is not None:
+            lines.append(f"  → {name}: open — back to what was left open")
+        else:
+            status = "open" if aside.is_open else "closed now"
+            lines.append(f"  → {name}: {status} — {printing.shortened(aside.move.description, 80)}, of what calls this")
     return Answer("\n".join(lines))
 
 
