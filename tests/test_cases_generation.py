@@ -95,6 +95,39 @@ def test_generated_tests_pass_and_reach_every_transition_both_ways() -> None:
     assert len(set(names)) == len(names)
 
 
+ADULT = {"some": [{"var": "people"}, {">=": [{"var": "age"}, 18]}]}
+RICH = {">": [{"var": "wish"}, {"*": [{"-": [{"var": "income"}, {"var": "debts"}]}, 10]}]}
+PEOPLE = {"type": "array", "items": {
+    "type": "object", "required": ["name", "age"],
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+}}  # fmt: skip
+WHOLE = {"type": "integer", "minimum": 0}
+
+
+@pytest.mark.parametrize(("kind", "keys", "rules"), [
+    ("converse", {"people": PEOPLE}, [ADULT, {"none": [{"var": "people"}, {">=": [{"var": "age"}, 18]}]}]),
+    ("decide", {"wish": WHOLE, "income": WHOLE, "debts": WHOLE}, [RICH, {">=": [{"var": "wish"}, 100_000]}]),
+    ("converse", {"said": {"type": "string"}}, [{"contains": [{"lower": [{"var": "said"}]}, "yes"]}]),
+    ("converse", {"said": {"type": "string"}}, [{">": [{"var": "_turn"}, 2]}]),
+    ("converse", {"said": {"type": "string"}}, [{">": [{"var": "_turns_in_state"}, 3]}]),
+], ids=str)  # fmt: skip
+def test_values_are_found_for_conditions(kind: str, keys: dict[str, Any], rules: list[Any]) -> None:
+    """In a state that talks each transition opens by itself; in one that decides those before it must not hold."""
+    ways = [{"target_state": f"way{number}", "conditions": [{"logic": rule}]} for number, rule in enumerate(rules)]
+    asks = [{"target_state": "sort"}] if kind == "decide" else ways
+    document = {
+        "name": "finds", "initial_state": "ask", "context_schema": {"type": "object", "properties": keys},
+        "states": {
+            "ask": {"required_context_keys": list(keys), "transitions": asks},
+            **({"sort": {"kind": "decide", "transitions": [*ways, {"target_state": "else"}]}, "else": {}}
+               if kind == "decide" else {}),
+            **{way["target_state"]: {} for way in ways},
+        },
+    }  # fmt: skip
+    made = generated(load_dict(document).definition, name="x.json", file="x.test.json")
+    assert made.coverage.missing("transitions") == []
+
+
 def test_the_counter_example_of_a_statement_is_played() -> None:
     document = {**SHOP, "properties": [{"never": "hall"}, {"never": "vip", "before": "hall"}, {"eventually": "sort"}]}
     cases = {case["name"]: case for case in made_of(document)["cases"]}

@@ -39,7 +39,7 @@ def members(rule: object) -> Iterator[tuple[str, Any]]:
         if len(arguments) < 2:
             continue
         whole, part = arguments[:2] if operator != "in" else arguments[1::-1]
-        name = _variable(whole)
+        name = _variable(_lowered(whole))
         if not name:
             continue
         if operator in ("contains", "in") and is_literal(part) and not isinstance(part, list | dict):
@@ -58,7 +58,8 @@ def _inner(rule: object) -> Iterator[Any]:
                 continue
             member = found[1][0] if found[1] else ""
             for value in literals or ["a"]:
-                yield {member: value} if isinstance(member, str) and member else value
+                for near in (value, value + 1, value - 1) if type(value) is int else (value,):
+                    yield {member: near} if isinstance(member, str) and member else near
 
 
 def _operations(rule: object) -> Iterator[tuple[str, list[Any]]]:
@@ -67,6 +68,12 @@ def _operations(rule: object) -> Iterator[tuple[str, list[Any]]]:
         yield found
     for part in found[1] if found is not None else rule if isinstance(rule, list) else ():
         yield from _operations(part)
+
+
+def _lowered(rule: object) -> object:
+    """What stands in `lower`, or the rule itself."""
+    found = operation(rule)
+    return found[1][0] if found is not None and found[0] == "lower" and found[1] else rule
 
 
 def _variable(rule: object) -> str | None:

@@ -5,10 +5,12 @@ Values stand where they come from: what the model writes is in its reply, all el
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import islice, pairwise, product
+from itertools import combinations, islice, pairwise, product
 from typing import Any
 
 from llm_fsm.cases.bounds import at_bounds
@@ -19,7 +21,8 @@ from llm_fsm.definition import Definition
 from llm_fsm.lint.reasoning import Reasoning, read_names
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc
 
-_TRIED = 400
+_TRIED = 1000
+_NUMBER = re.compile(r"(?<=[\[ ])-?\d{1,15}(?:\.\d{1,15})?(?=[,\]}])")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,8 +125,12 @@ class Journeys:
                 break
         names = [name for name in read_names(guards) if name not in SYSTEM_NAMES][:4]
         opened = self.solver.solution(arc) or {}
-        options = [[(name, value) for value in (opened.get(name), *self.solver.values(name), None)] for name in names]
-        for chosen in ((), *islice(product(*options), _TRIED)):
+        bounds = [bound for before in self.known.decided(arc.source) for bound in _numbers(before.placed.value)]
+        options = []
+        for name in names:
+            fitting = [bound for bound in bounds if self.known.accepts(name, bound)]
+            options.append([(name, value) for value in (opened.get(name), *self.solver.values(name), *fitting, None)])
+        for chosen in ((), *islice(_by_few(options), _TRIED)):
             values = placed(chosen)
             everything = {**known, **values}
             if [self.solver.opens(guard, everything) for guard in guards] == [*(False for _ in guards[1:]), True]:
@@ -219,6 +226,19 @@ class Journeys:
             whole = self.to(state) if self.definition.kind_of(state) == "final" else None
             if whole is not None:
                 yield whole.acts
+
+
+def _by_few(options: Sequence[Sequence[tuple[str, Any]]]) -> Iterator[tuple[tuple[str, Any], ...]]:
+    """One of each, those first in which few are another than the first."""
+    for few in range(len(options) + 1):
+        for changed in combinations(range(len(options)), few):
+            yield from product(*(some[1:] if at in changed else some[:1] for at, some in enumerate(options)))
+
+
+def _numbers(transition: Mapping[str, Any]) -> list[int | float]:
+    """The numbers in the conditions of a transition."""
+    written = json.dumps(transition.get("conditions") or [])
+    return [float(one) if "." in one else int(one) for one in dict.fromkeys(_NUMBER.findall(written))]
 
 
 def _says(output: Any, label: str) -> bool:

@@ -17,7 +17,7 @@ from typing import Any
 from llm_fsm.cases.bounds import at_bounds
 from llm_fsm.cases.journeys import Act, Journey, Journeys, answer_of, answers
 from llm_fsm.cases.plan import Plan
-from llm_fsm.cases.solutions import text
+from llm_fsm.cases.solutions import COUNTED, text
 from llm_fsm.cases.tasks import Tasks
 from llm_fsm.definition import Definition
 from llm_fsm.lint.properties import paths, statements
@@ -140,11 +140,9 @@ class Planner:
 
     def _turns(self, arc: Arc) -> list[int]:
         """How many messages come before, where a condition counts them."""
-        found = self.journeys.solver.literals.get("_turns_in_state", ())
-        literals = [value for value in found if isinstance(value, int)]
         guard = self._known.guard(arc.placed)
-        counts = guard is not None and "_turns_in_state" in read_names([guard])
-        return sorted({max(0, value + shift) for value in literals for shift in (-2, -1, 0)}) if counts else [0]
+        counts = guard is not None and not {*COUNTED}.isdisjoint(read_names([guard]))
+        return sorted({turn - 1 for turn in self.journeys.solver.turns}) if counts else [0]
 
     def _pairs(self, state: str) -> Iterator[Plan]:
         """A transition and the next one, both open."""

@@ -21,6 +21,9 @@ BEGINNING = 1893456000.0
 SAID = "Go on."
 """What the user says."""
 
+COUNTED = ("_turn", "_turns_in_state")
+"""System names that grow with each message."""
+
 _DAYS = ("2030-05-17", "2030-05-18", "2029-12-30", "2029-12-31", *(f"2030-01-{day:02}" for day in range(1, 8)))
 _MOST_VALUES = 12
 _TRIED = 400
@@ -84,9 +87,14 @@ class Solver:
 
     def opens(self, guard: Guard, context: Mapping[str, Any]) -> bool:
         """Whether a guard holds at the time of tests, after as many messages as it asks for."""
-        system = {"_timestamp": BEGINNING, "_user_input": SAID, "_turn": 1}
-        turns = [1, *(value for value in self.literals.get("_turns_in_state", ()) if isinstance(value, int))]
-        return any(guard.test({**context, **system, "_turns_in_state": number}) for number in turns)
+        system = {"_timestamp": BEGINNING, "_user_input": SAID}
+        return any(guard.test({**context, **system, **dict.fromkeys(COUNTED, turn)}) for turn in self.turns)
+
+    @cached_property
+    def turns(self) -> list[int]:
+        """Numbers of messages that conditions tell apart: at what they compare, and on both sides of it."""
+        found = {value for name in COUNTED for value in self.literals.get(name, ()) if isinstance(value, int)}
+        return sorted({1, *(value + shift for value in found for shift in (-1, 0, 1) if value + shift > 0)})
 
     @cached_property
     def literals(self) -> Mapping[str, list[Any]]:
@@ -104,12 +112,19 @@ class Solver:
         found: dict[str, list[Any]] = {}
         for _, logic in self.known.subject.logics():
             for name, member in members(logic):
-                found.setdefault(name, []).extend([[member], *([member] if isinstance(member, str) else [])])
+                whole = [self._whole(name, member)] if isinstance(member, dict) else [member]
+                found.setdefault(name, []).extend([whole, *([member] if isinstance(member, str) else [])])
             for name, size in sizes(logic):
                 items = (self.known.schema(name) or {}).get("items")
                 item = next(iter(samples(items, self.known.definitions)), "a") if isinstance(items, dict) else "a"
                 found.setdefault(name, []).extend([[item] * size, "a" * size])
         return found
+
+    def _whole(self, name: str, member: dict[str, Any]) -> dict[str, Any]:
+        """A member of a list as the key's schema wants it, with what a rule asks of it."""
+        items = (self.known.schema(name) or {}).get("items")
+        item = next(iter(samples(items, self.known.definitions)), None) if isinstance(items, dict) else None
+        return {**item, **member} if isinstance(item, dict) else member
 
     def values(self, name: str) -> list[Any]:
         """Values of a key that conditions tell apart, and plain ones."""
