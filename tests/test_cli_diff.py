@@ -119,3 +119,21 @@ def test_exit_codes(desk: Desk, arguments: tuple[str, ...], code: int) -> None:
 def test_the_same_definition_says_so(desk: Desk) -> None:
     desk.write("old.json", SHOP)
     assert desk.run("diff", "old.json", "old.json").out == "old.json and old.json mean the same\n"
+
+
+def test_changes_of_what_is_called_are_told_with_its_name(desk: Desk) -> None:
+    outer = {"name": "outer", "initial_state": "call", "states": {"call": {"kind": "subflow", "flow": "inner.json"}}}
+    inner = {
+        "name": "inner",
+        "initial_state": "ask",
+        "states": {"ask": {"purpose": "What?", "transitions": [{"target_state": "end"}]}, "end": {}},
+    }
+    for folder, purpose in (("a", "What?"), ("b", "Which?")):
+        (desk.folder / folder).mkdir()
+        desk.write(f"{folder}/outer.json", outer)
+        desk.write(f"{folder}/inner.json", json.dumps(inner).replace("What?", purpose))
+    assert 'in "inner.json": ' in desk.run("diff", "a/outer.json", "b/outer.json").out
+    (desk.folder / "b" / "inner.json").unlink()
+    done = desk.run("diff", "a/outer.json", "b/outer.json")
+    assert (done.code, done.out) == (0, "a/outer.json and b/outer.json mean the same\n")
+    assert "it was not compared" in done.err

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import click
 
@@ -14,6 +14,8 @@ from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition import Definition
 from llm_fsm.diff import Change
 from llm_fsm.diff import diff as differences
+from llm_fsm.errors import DefinitionError
+from llm_fsm.flows import gather
 from llm_fsm.loader import load_text
 from llm_fsm.records import parse_session
 from llm_fsm.stores.base import Store
@@ -52,10 +54,11 @@ def diff(context: click.Context, *, old: str, new: str, form: str, db: str | Non
     """Say what a change of a definition means, also for running conversations.
 
     Each change from OLD to NEW is safe, needs a map (a conversation can go on once a name or value is mended),
-    or strands conversations (they have no way on).
+    or strands conversations (they have no way on). Definitions that both call by one name are compared, too.
     """
     before, after = _definition(old), _definition(new)
-    changes = differences(before, after)
+    called = _called_changes((before, old), (after, new))
+    changes = sorted((*differences(before, after), *called), key=lambda change: list(_WORDS).index(change.impact))
     live = None if db is None else asyncio.run(_counted(db, {before.name, after.name}, changes))
     printing.out(FORMS[form](old, new, changes, live))
     unsafe = any(change.impact != "safe" for change in changes)
@@ -64,6 +67,21 @@ def diff(context: click.Context, *, old: str, new: str, form: str, db: str | Non
 
 def _definition(path: str) -> Definition:
     return load_text(documents.text_of(path), file=documents.named(path)).definition
+
+
+def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) -> list[Change]:
+    """What changed in the definitions that both call by one name, in any depth; each change names its definition."""
+    try:
+        before, after = (gather(one, file=documents.named(path)).called for one, path in (old, new))
+    except DefinitionError as error:
+        printing.note(f"what is called cannot be read, so it was not compared: {error.findings[0].message}")
+        return []
+    return [
+        replace(change, message=f'in "{name}": {change.message}', pointer=f"{name}#{change.pointer}")
+        for name in before
+        if name in after
+        for change in differences(before[name].definition, after[name].definition)
+    ]
 
 
 async def _counted(db: str, names: set[str], changes: Sequence[Change]) -> Live:
