@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.markup import escaped
-from llm_fsm.prompts import sections
+from llm_fsm.prompts import key_line, sections
 from machines import GREETER, machine, program, reply, say, start, talk
 
 RICH = {
@@ -266,3 +266,18 @@ def test_words_of_the_author_survive_half_surrogates() -> None:
 def test_sections_have_sizes() -> None:
     found = sections("<a>\nabc\n</a>\n<b>x</b>\n")
     assert [(s.name, s.chars, s.tokens) for s in found] == [("a", 12, 3), ("b", 8, 2)]
+
+
+@pytest.mark.parametrize(
+    ("schema", "line"),
+    [
+        ({"type": "number", "exclusiveMinimum": 0, "maximum": 9}, "n (number, exclusiveMinimum 0, maximum 9)"),
+        ({"type": "integer", "multipleOf": 5}, "n (integer, multipleOf 5)"),
+        (
+            {"type": "object", "properties": {"zip": {"type": "string"}}, "required": ["zip"]},
+            'n (object, properties {"zip":{"type":"string"}}, required ["zip"])',
+        ),
+    ],
+)
+def test_what_a_key_takes_is_told_before_a_value_is_refused(schema: dict[str, Any], line: str) -> None:
+    assert key_line("n", schema) == line

@@ -29,8 +29,9 @@ from llm_fsm.transition import Move
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
 _KEY_WORDS = (
-    *("format", "pattern", "minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
-    *("const", "items", "properties"),
+    *("format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    *("minLength", "maxLength", "minItems", "maxItems"),
+    *("const", "items", "properties", "required"),
 )
 _FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
 
