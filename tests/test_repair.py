@@ -519,6 +519,27 @@ def test_after_a_correction_questions_that_were_answered_are_not_asked_again() -
     assert (done.session.context, done.text) == ({"smoker": False, "nuts": True}, "I see. Born when?")
 
 
+def test_an_answer_that_does_not_fit_a_corrected_one_is_asked_for_again_and_no_other() -> None:
+    states: dict[str, Any] = {
+        "out": {"purpose": "Ask when", "required_context_keys": ["out"],
+                "transitions": [{"target_state": "back", "conditions": needs("out")}]},
+        "back": {"purpose": "When will you be back?", "required_context_keys": ["back"],
+                 "transitions": [{"target_state": "people", "conditions": [
+                     {"requires_context_keys": ["back"], "logic": {">": [{"var": "back"}, {"var": "out"}]}}]}]},
+        "people": {"purpose": "Ask how many", "required_context_keys": ["people"],
+                   "transitions": [{"target_state": "sure", "conditions": needs("people")}]},
+        "sure": {"reply": "{{ out }} to {{ back }}, {{ people }}. Right?", "transitions": [{"target_state": "end"}]},
+        "end": {"purpose": "Say goodbye"},
+    }  # fmt: skip
+    program = machine(states, patterns=["correct"])
+    done = talk(program, "the 3rd", reply("back", "Back?", out=3))
+    done = say(program, done.session, "the 5th", reply("people", "How many?", back=5))
+    done = say(program, done.session, "two", reply("sure", "", people=2))
+    done = say(program, done.session, "out on the 8th", reply("correct", "The 8th.", out=8))
+    assert (done.session.state, done.text) == ("back", "The 8th.\n\nWhen will you be back?")
+    assert done.session.context == {"out": 8, "back": 5, "people": 2}
+
+
 def test_a_question_that_was_skipped_is_passed_by_again_and_one_never_asked_is_asked() -> None:
     program = machine(SMOKING, patterns=ALL)
     done = talk(program, "no", reply("nuts", "Nuts?", smoker=False))

@@ -293,6 +293,19 @@ async def test_words_that_a_repair_leaves_out_are_never_heard(answers: tuple[str
     assert not any(event.restart for event in events if isinstance(event, ev.MessageDelta))
 
 
+async def test_words_beside_an_answer_are_heard_without_the_question_that_it_answers() -> None:
+    replies = [ON_THE_WAY[0], reply("digress", "How nice! How many days?", days=3)]
+    async with AsyncMachine.from_dict(FORM, model=ScriptedLLM(replies)) as machine:
+        chat = await machine.start(greet=False)
+        await chat.send("long")
+        stream = chat.stream("three, what a lovely day")
+        events = [event async for event in stream]
+        assert stream.turn is not None
+        assert (stream.turn.state, stream.turn.text) == ("name", "How nice!\n\nWhose name?")
+        assert shown(events)[-1] == stream.turn.text
+        assert not any(event.restart for event in events if isinstance(event, ev.MessageDelta))
+
+
 async def test_words_are_withdrawn_where_the_turn_ends_in_others() -> None:
     turn, events = await streamed(ScriptedLLM([reply("lost", "Let me see.")]))
     assert turn.text == "Sorry, I cannot continue with this."

@@ -53,19 +53,21 @@ def correction(
         taken = None if plan is None else next((move for move in plan.moves if move.pointer == pointer), None)
         if plan is None or taken is None or plan.kind not in ("converse", "decide"):
             continue  # what worked, waited or called is not begun again
-        starts = _otherwise(plan, taken, old, new, changed)
+        starts = ways = _otherwise(plan, taken, old, new, changed)
         if starts is None:
-            starts = _instead(plan, taken, new, changed, picked)
+            starts = ways = _instead(plan, taken, new, changed, picked)
             again = None if starts is None else starts[0]
         else:
             again = onward(plan, starts, new)
-        if starts is not None:
+            if plan.kind == "converse" and all(move.judged for move in starts):
+                ways = own_moves(plan)  # asked again, the answer may open each of them
+        if ways is not None:
             past = frozenset(name for name, _ in path[: number + 1])
             left = [name for name, _ in path[number + 1 :]] + [after.state]
             return Correction(
                 state=state,
                 past=past,
-                dropped=_dropped(program, past, left, starts, changed),
+                dropped=_dropped(program, past, left, ways, changed),
                 on=again,
             )
     return None

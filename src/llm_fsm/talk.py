@@ -221,7 +221,8 @@ class Talking(Repairing):
             return
         if decision.by == "pattern":
             _alone(self.repair(reply, _NOWHERE))
-            self.promise = _before_words(self.said)
+            if self.here == place or reply.target not in ("correct", "digress"):  # as for corrections above
+                self.promise = _before_words(self.said)
         elif decision.followed:
             move = decision.move
             if move is not None and here.fixed is not None:
