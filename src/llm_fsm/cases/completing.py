@@ -99,16 +99,27 @@ def _before(maker: Maker, state: str) -> set[str]:
 
 
 def _plans(maker: Maker, state: str) -> Iterator[Plan]:
-    """What is tried in a state, after a shortest way there, then without it."""
+    """What is tried in a state, after a shortest way there, then without it; short conversations first."""
     tried = [*maker.planner.plans_in(state)]
     if state == maker.planner.journeys.known.subject.initial:
         tried = [*maker.planner.plans_at_first(), *tried]
-    tried = tried[:_MOST_TRIED]
+    tried = sorted(tried[:_MOST_TRIED], key=lambda plan: len(plan.acts))
     journeys = maker.planner.journeys
     before = journeys.to(state)
     if before is not None:
         yield from (_whole(journeys, before, plan) for plan in tried if plan.state == state and not plan.calls)
+    yield from _ways(journeys, state)
     yield from tried
+
+
+def _ways(journeys: Journeys, state: str) -> Iterator[Plan]:
+    """From the beginning through each transition of a state that decides, with values by which it does."""
+    if state in journeys.shortest and journeys.definition.kind_of(state) == "decide":
+        for arc in journeys.known.subject.arcs_from[state]:
+            whole = journeys.along([*journeys.shortest[state], arc])
+            if whole is not None:
+                yield Plan(name=f"{state}: to {arc.target}", state="", context=whole.context, acts=whole.acts,
+                           outputs=whole.outputs)
 
 
 def _whole(journeys: Journeys, before: Journey, plan: Plan) -> Plan:
