@@ -134,3 +134,13 @@ def test_watching_draws_again_and_ends_with_130(desk: Desk) -> None:
         process.send_signal(signal.SIGINT)
         process.communicate(timeout=20)
     assert process.returncode == 130
+
+
+def test_what_is_called_is_drawn_behind_it(desk: Desk) -> None:
+    inner = {"name": "inner", "initial_state": "ask", "states": {"ask": {"purpose": "What?"}}}
+    outer = {"name": "outer", "initial_state": "call", "states": {"call": {"kind": "subflow", "flow": "inner.json"}}}
+    desk.write("inner.json", inner)
+    desk.write("outer.json", outer)
+    alone, both = desk.run("show", "outer.json").out, desk.run("show", "outer.json", "--called").out
+    assert both == f"{alone.rstrip()}\n\n\n{desk.run('show', 'inner.json').out}"
+    assert desk.run("show", "outer.json", "--called", "--format", "dot").code == 2

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 
 import click
 
@@ -36,6 +37,7 @@ IMAGES = ("svg", "png")
 SUFFIXES: Mapping[str, str] = {
     ".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png",
 }  # fmt: skip
+_WITH_CALLED = ("text", "outline", "boxes")
 _PAUSE = 0.3
 _DRAWING_SECONDS = 60
 
@@ -51,6 +53,7 @@ class Wish:
     path: tuple[str, ...]
     findings: bool
     coverage: str | None
+    called: bool
     output: str | None
 
 
@@ -72,6 +75,7 @@ class Wish:
 @click.option(
     "--coverage", metavar="FILE", help="Mark what tests touched; the file is that of `test --coverage`."
 )
+@click.option("--called", is_flag=True, help="Draw the definitions that are called, too: text, outline and boxes.")
 @click.option("-o", "--output", metavar="FILE", help="Write to a file.")
 @click.option("--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C.")
 @verbose_option
@@ -89,6 +93,7 @@ def show(
     path: str | None,
     findings: bool,
     coverage: str | None,
+    called: bool,
     output: str | None,
     watch: bool,
 ) -> None:
@@ -110,8 +115,11 @@ def show(
         path=tuple(step.strip() for step in path.split(",")) if path else (),
         findings=findings,
         coverage=coverage,
+        called=called,
         output=output,
     )
+    if called and wish.form not in _WITH_CALLED:
+        raise click.UsageError(f"--called draws {', '.join(_WITH_CALLED)}, not {wish.form}", context)
     if wish.form == "png" and output is None and sys.stdout.isatty():
         raise click.UsageError("a PNG does not go to a terminal; name a file with -o", context)
     if wish.form in IMAGES:
@@ -140,7 +148,12 @@ def draw(wish: Wish) -> int:
         picture = mark(picture, document.findings, document.origin)
     if wish.coverage is not None:
         picture = cover(picture, _touched(wish.coverage, picture.name))
-    _give(rendered(picture, wish.form), wish.output)
+    drawing = rendered(picture, wish.form)
+    if isinstance(drawing, str) and wish.called and not document.faulty:
+        pictures = import_module("llm_fsm.cli.show_called").pictures(document, wish.file, wish.details)
+        others = (str(rendered(other, wish.form)) for other in pictures)
+        drawing = "\n\n\n".join(one.strip("\n") for one in (drawing, *others)) + "\n"
+    _give(drawing, wish.output)
     _tell(
         document.findings
         if wish.findings
