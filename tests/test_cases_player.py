@@ -413,6 +413,18 @@ def test_secrets_are_not_told() -> None:
     assert [(said.heard, said.text) for said in result.said] == [(None, ""), ("•••", "•••?")]
 
 
+def test_misses_stand_in_file_order_step_by_step() -> None:
+    step = {"say": "x", "reply": {"message": "?"}, "expect": {"ended": True, "moved": True}}
+    case = {"expect": {"calls": 5}, "steps": [step, step]}
+    assert [said.split(",")[0] for said in missed(case)] == [
+        "step 1: expected ended true",
+        "step 1: expected moved true",
+        "step 2: expected ended true",
+        "step 2: expected moved true",
+        "end: expected calls 5",
+    ]
+
+
 def test_a_case_that_is_skipped_is_not_played() -> None:
     [result] = results({"definition": GREETER, "cases": [{"skip": "later", "steps": [{"say": "x"}]}]})
     assert (result.skipped, result.passed, result.turns) == ("later", True, ())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 import re
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -56,3 +58,22 @@ def test_long_texts_are_shortened() -> None:
 @pytest.mark.parametrize(("number", "text"), [(0, "0 files"), (1, "1 file"), (1200, "1,200 files")])
 def test_numbers_agree_with_their_noun(number: int, text: str) -> None:
     assert printing.plural(number, "file") == text
+
+
+def test_the_program_is_called_as_the_user_can_start_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    script = tmp_path / "here" / "bin" / "llm-fsm"
+    script.parent.mkdir(parents=True)
+    script.write_text("#!/bin/sh")
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setattr("sys.argv", [str(script)])
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert printing.program() == os.path.join("bin", "llm-fsm")
+    (tmp_path / "there").mkdir()
+    monkeypatch.chdir(tmp_path / "there")
+    assert printing.program() == str(script)
+    monkeypatch.setattr("sys.argv", ["/usr/lib/python3/site-packages/llm_fsm/__main__.py"])
+    assert printing.program() == "llm-fsm"
+    monkeypatch.setattr("sys.argv", [str(script)])
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert printing.program() == "llm-fsm"

@@ -124,13 +124,14 @@ class Player:
         )
 
     def _placed(self, course: Rehearsal) -> list[Failure]:
-        """The misses of a case with their lines; secrets are masked."""
-        found = []
+        """The misses of a case with their lines, step by step in file order; secrets are masked."""
+        found: list[Failure] = []
         for step, miss in course.missed:
             message = masked(miss.message, course.secrets)
             line, column = self.loaded.text.position(miss.pointer)
             found.append(Failure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
-        return found
+        steps = {failure.step: number for number, failure in enumerate(found)}
+        return sorted(found, key=lambda one: (steps[one.step], one.line, one.column))
 
     async def close(self) -> None:
         """Free what the machines hold."""

@@ -281,7 +281,7 @@ def _conversation(
 
 def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
     """The command that goes on with the conversation. An address with a password is left out."""
-    parts = ["llm-fsm", "chat", file, "--resume", conversation_id]
+    parts = [printing.program(), "chat", file, "--resume", conversation_id]
     base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
     options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
     for name, value in (*options, *(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)):

@@ -154,7 +154,7 @@ class Errand:
         base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
         options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
         options += [*(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)]
-        parts = ["llm-fsm", command, wanted.file, "--resume", self.id]
+        parts = [printing.program(), command, wanted.file, "--resume", self.id]
         if command == "run" and not wanted.summaries:
             parts.append("--no-summaries")
         parts += [word for name, value in options if value is not None for word in (name, value)]

@@ -26,6 +26,16 @@ def _escape(found: re.Match[str]) -> str:
     return _SHORT.get(character) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}")
 
 
+def program() -> str:
+    """What a user types to start this program again: its name, or its path where PATH does not lead to it."""
+    known = any(os.access(os.path.join(place, PROGRAM), os.X_OK) for place in os.get_exec_path())
+    started = sys.argv[0]
+    if known or os.path.basename(started) != PROGRAM or not os.path.isfile(started):
+        return PROGRAM
+    shown = os.path.relpath(started)
+    return shown if not shown.startswith(os.pardir) else started
+
+
 def one_line(text: str) -> str:
     """A text fit for one line of a diagnostic."""
     return _UNSAFE.sub(_escape, text)

@@ -35,7 +35,7 @@ def write(talk: Talk, name: str) -> str:
         reason = getattr(error, "strerror", None) or str(error)
         return f"{printing.one_line(name)} cannot be written: {reason.lower()}"
     shown = printing.one_line(name)
-    return f"saved to {shown}; to play it: llm-fsm test {shown}"
+    return f"saved to {shown}; to play it: {printing.one_line(printing.program())} test {shown}"
 
 
 def _reference(talk: Talk, name: str) -> str:
