@@ -185,7 +185,7 @@ async def _recorded(job: Job, loaded: Loaded, llm: LLM, host: Host | None) -> Fi
     played = [result for result in done.results if result.skipped is None]
     kept = "" if len(recorder.whole) == len(played) else "; where the model failed, nothing was changed"
     told = f"recorded {len(recorder.whole)} of {plural(len(played), 'case')} in {path}{kept}"
-    return replace(done, recorded=told)
+    return replace(done, recorded=told if played else "")
 
 
 def _sha256(loaded: Loaded) -> str:
