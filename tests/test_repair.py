@@ -580,6 +580,21 @@ def test_a_pattern_whose_message_answers_the_open_question_goes_on(pattern: str,
     assert (done.session.state, done.text, done.usage.calls) == ("check", text, 1)
 
 
+def test_an_answer_beside_a_refused_correction_goes_on_without_words_that_announce_it() -> None:
+    program = machine(CONFIRMED | {
+        "name": {**CONFIRMED["name"], "required_context_keys": ["name"],
+                 "transitions": [{"target_state": "day", "conditions": needs("name")}]},
+        "day": {"purpose": "On which day?", "required_context_keys": ["day"],
+                "transitions": [{"target_state": "check", "conditions": needs("day")}]},
+    }, context_schema={"properties": {**SCHEMA["properties"], "day": {}}}, patterns=["correct"])  # fmt: skip
+    begun = say(program, start(program, state="name").session, "Ada", reply("day", "When?", name="Ada", phone="123"))
+    done = say(program, begun.session, "1234567, Friday", reply("correct", "Done!", phone="1234567", day="Fri"))
+    assert done.session.state == "check"
+    assert done.text.startswith("That does not fit (telephone number)")
+    assert done.text.endswith("Ada, 123. Right?")
+    assert "Done!" not in done.text
+
+
 def test_a_pattern_ends_nothing_although_all_is_answered() -> None:
     program = machine(SMOKING, patterns=ALL)
     done = talk(program, "no", reply("nuts", "Nuts?", smoker=False))

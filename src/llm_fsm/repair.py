@@ -58,15 +58,24 @@ class Repairing(Amending):
             return
         self.note(fe.Repaired(pattern=name, how="moved"))
         flow, first, asked = self.session.flow, len(self.said), self.open_question(self.last_question())
+        untrue = self.claims_too_much(name)
+        if untrue:
+            self.complain()
         yield from self.enter(move, name)
         yield from self.settle()
         if is_nearer(question_in(message), asked, self.open_question()):
             message = told_in(message)
-        self.say_first(first, name, message)
+        if not untrue:
+            self.say_first(first, name, message)
         if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":
             yield from self.complete_words(frozenset())
         else:
             self.ask_again("")
+
+    def claims_too_much(self, name: str) -> bool:
+        """True where the words of a correction would announce a change that was refused."""
+        corrected = any(isinstance(event, fe.Corrected) for event in self.events)
+        return name == "correct" and bool(self.session.notes) and not corrected
 
     def answer_aside(self, name: str, message: str) -> None:
         """Patterns that change nothing: words, and what is open stays so."""
@@ -76,9 +85,8 @@ class Repairing(Amending):
             self.say(name, question=self.open_question() if not last or last.endswith(TRUNCATED) else last)
             return
         asked = self.last_question()
-        corrected = any(isinstance(event, fe.Corrected) for event in self.events)
-        if name == "correct" and self.session.notes and not corrected:
-            self.complain()  # never words that announce a change that was not made
+        if self.claims_too_much(name):
+            self.complain()
         elif message or name != "correct" or self.plan.fixed is None:  # a fixed reply shows what was changed
             self.say(name, words=message, question=self.open_question(asked))
         self.say_fixed()
