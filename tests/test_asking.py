@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ async def test_a_reply_comes_back_and_the_model_knows_its_time() -> None:
         (TimeoutError("their own"), "the model object Own raised TimeoutError: their own", True),
         ("words", "the model object Own gave a str; it must give a ModelReply", False),
         (None, "the model object Own gave a NoneType", False),
+        (ModelReply(text="hi", cost=Decimal("0.01")), "gave cost as a Decimal; it must be a number", False),  # type: ignore[arg-type]
     ],
 )
 async def test_what_is_no_reply_and_no_model_error_becomes_one(does: Any, says: str, retryable: bool) -> None:

@@ -403,3 +403,42 @@ def test_the_plain_view_offers_what_the_prompt_offers(replies: tuple[tuple[str, 
     look = outlook(TRIP.of(session), session, asides(TRIP, session))
     view = turn_view(TRIP, session, look, speak=False, refused=())
     assert {choice.target_state for choice in view.choices if choice.open} == {*look.valid} - {session.state}
+
+
+CALLING = nested(
+    {
+        "name": "desk",
+        "initial_state": "start",
+        "context_schema": {"properties": {"topic": {"type": "string"}}},
+        "global_transitions": [{"target_state": "faq", "description": "A question", "return": True}],
+        "states": {
+            "start": {"purpose": "Start?", "transitions": [{"target_state": "called"}]},
+            "called": {"kind": "subflow", "flow": "count", "transitions": [{"target_state": "end"}]},
+            "faq": {"purpose": "Answer", "required_context_keys": ["topic"], "transitions": [{"target_state": "end"}]},
+            "end": {"reply": "Bye."},
+        },
+    },
+    count={
+        "name": "count",
+        "initial_state": "many",
+        "context_schema": {"properties": {"many": {"type": "integer"}}},
+        "states": {
+            "many": {
+                "purpose": "How many?",
+                "required_context_keys": ["many"],
+                "transitions": [
+                    {"target_state": "which", "auto": True, "conditions": [{"requires_context_keys": ["many"]}]}
+                ],
+            },
+            "which": {"purpose": "Which?", "transitions": [{"target_state": "counted"}]},
+            "counted": {"reply": "Good."},
+        },
+    },
+)
+
+
+def test_what_is_said_about_a_digression_that_is_not_made_is_on_record() -> None:
+    begun = talk(CALLING, "go", reply("called", "How many?"), reply("many", "How many?"))
+    said = reply("faq", "x!", many=3, topic="x"), reply("which", "Which?")
+    done = say(CALLING, begun.session, "3, and about x", *said)
+    assert (done.session.state, done.session.context) == ("which", {"many": 3, "_extra": {"topic": "x"}})

@@ -418,6 +418,15 @@ async def test_a_turn_that_keeps_its_pin_may_follow_one_that_changed_it(path):
         assert (await store.load("c")).definition_sha == "two"
 
 
+async def test_a_pin_to_a_definition_that_was_taken_out_of_the_file_is_refused_alone_as_among_others(path):
+    async with opened(path) as store:
+        await store.save(replace(turn(1), definition_sha="one", definition_text="{}"))
+        with closing(sqlite3.connect(path)) as db, db:
+            db.execute("DELETE FROM definitions")
+        with pytest.raises(StoreError, match="no copy of it"):
+            await store.save(replace(turn(2), definition_sha="one"))
+
+
 async def test_due_rows_and_the_journal_of_the_turn_before_are_gone_after_the_next(path):
     async with opened(path) as store:
         await store.journal("c", 1, "began")

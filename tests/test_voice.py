@@ -533,3 +533,44 @@ async def test_a_server_that_cannot_count_in_streams_is_not_asked_to() -> None:
         turn, _ = await streamed("any", base_url=server.base_url)
         assert turn.text == "How old?"
         assert ["stream_options" in seen.body for seen in server.requests] == [True, False]
+
+
+async def test_words_that_somebody_wrote_cannot_stand_for_those_of_the_model() -> None:
+    mark = "\ue000wOrDs\ue001"
+    document = {
+        "name": "names",
+        "initial_state": "ask",
+        "patterns": ["repeat"],
+        "context_schema": {"properties": {"name": {"type": "string"}}},
+        "states": {
+            "ask": {"required_context_keys": ["name"], "transitions": [{"target_state": "check"}]},
+            "check": {"purpose": "Is that right?", "transitions": [{"target_state": "bye"}]},
+            "bye": {"reply": "Bye."},
+        },
+    }
+    model = ScriptedLLM([reply("check", f"Is {mark} right?", name=mark), reply("repeat", "Never said")])
+    async with AsyncMachine.from_dict(document, model=model) as machine:
+        chat = await machine.start(greet=False)
+        await chat.send(mark)
+        heard = [event async for event in chat.stream("Pardon?")]
+    said = [event.text for event in heard if isinstance(event, ev.MessageDelta)]
+    assert said == [f"Is {mark} right?"]
+
+
+async def test_a_handler_that_runs_ahead_of_the_words_has_the_key_that_it_has_without_a_stream() -> None:
+    keys: list[dict[str, str]] = []
+    for streamed in (False, True):
+        found: dict[str, str] = {}
+        handler = create_handler("h").at("context_update", "pre_transition")
+        async with AsyncMachine.from_dict(
+            DESK, model=ScriptedLLM([reply("adult", "Welcome", age=40)]), clock=lambda: 5.0
+        ) as machine:
+            machine.add_handler(handler.do(lambda occasion, found=found: found.update({occasion.point: occasion.key})))
+            chat = await machine.start(conversation_id="c", greet=False)
+            if streamed:
+                assert [event async for event in chat.stream("I am 40")]
+            else:
+                await chat.send("I am 40")
+        keys.append(found)
+    assert keys[0] == keys[1]
+    assert set(keys[0]) == {"context_update", "pre_transition"}

@@ -19,6 +19,7 @@ from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.patience import OutOfPatience, in_time
 from llm_fsm.tool_results import result_value
 
+_COUNTED, _NUMBERS = ("attempts", "input_tokens", "output_tokens", "seconds", "cost"), (int, float)
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
 
@@ -93,6 +94,10 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
     if not isinstance(reply, ModelReply):
         kind = type(reply).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")
+    for name in _COUNTED:
+        if not isinstance(getattr(reply, name), _NUMBERS):
+            kind = type(getattr(reply, name)).__name__
+            raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
     return reply
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping
+from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm import events as ev
@@ -24,12 +25,10 @@ from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
-from llm_fsm.session import cut
+from llm_fsm.session import Session, cut
 from llm_fsm.transition import Move, Refusal, judge
 
 T = TypeVar("T")
-_WORDS = "\ue000wOrDs\ue001"
-"""Stands for words that are not there yet. Wording that changes words (their case, say) changes this, too."""
 _NOWHERE = Outlook(items=(), valid=(), open=frozenset(), arrivals={})
 
 
@@ -116,6 +115,8 @@ class Talking(Repairing):
         decision = yield from self.decided(reply)
         if isinstance(decision, str):
             return decision
+        if theirs and (decision.move is None or decision.move.target != reply.target):
+            yield from self.keep(theirs)  # nothing leads to where they belong: kept as what nobody here knows
         if decision.by == "pattern":
             yield from self.repair(reply, look)
             return None
@@ -201,20 +202,22 @@ class Talking(Repairing):
 
         Nothing is promised where that depends on what comes after the move from outside: handlers, tasks, replies.
         """
+        words = _stand_in(self.session, head)
         if asked_for != "turn":
-            self.promise = _before_words((*self.said, _WORDS))
+            self.promise = _before(words, (*self.said, words))
             return
         self.note(ev.ModelReplied(asked_for=asked_for, text=head))
         try:
-            reply = parse(head)._replace(message=_WORDS)
+            reply = parse(head)._replace(message=words)
         except ReplyError:
             return
+        self.note(made(ev.MovePicked, target=cut(reply.target, 200)))  # handlers' keys count events, here as in `take`
         yield from self.update(reply)
         here, said, theirs = self.plan, tuple(self.said), self.divided(reply)[1]
         place = self.here
         if self.has("correct") and _alone(self.corrected(reply, self.outset)) is not False:
             if self.here == place or reply.target == self.plan.id:  # else questions among the words may be left out
-                self.promise = _before_words(self.said)
+                self.promise = _before(words, self.said)
             return
         decision = yield from self.decided(reply)
         if isinstance(decision, str):
@@ -222,14 +225,14 @@ class Talking(Repairing):
         if decision.by == "pattern":
             _alone(self.repair(reply, _NOWHERE))
             if self.here == place or reply.target not in ("correct", "digress"):  # as for corrections above
-                self.promise = _before_words(self.said)
+                self.promise = _before(words, self.said)
         elif decision.followed:
             move = decision.move
             if move is not None and here.fixed is not None:
                 arrival = _alone(self.arrive(move, decision.by, theirs if move.target == reply.target else None))
                 if arrival is None or arrival.fixed is not None:
                     return
-            self.promise = _before_words((*said, _WORDS))
+            self.promise = _before(words, (*said, words))
 
     def judged(self, here: StatePlan, target: str) -> Move | Refusal:
         """The move to a state that was named, if it stands."""
@@ -279,8 +282,17 @@ def _alone(run: Generator[Effect, Result, T]) -> T | None:
     return None
 
 
-def _before_words(said: Iterable[str]) -> str | None:
+def _stand_in(session: Session, head: str) -> str:
+    """What stands for words that are not there yet; wording that changes words (their case, say) changes it, too.
+
+    Nobody can have written it before: it depends on the reply's own beginning and the time.
+    """
+    seed = f"{session.conversation_id}\n{session.time}\n{head}".encode("utf-8", "replace")
+    return f"\ue000wOrDs{sha256(seed).hexdigest()}\ue001"
+
+
+def _before(stand_in: str, said: Iterable[str]) -> str | None:
     """What stands before the words of a reply in all that is said; None where they are not said."""
     text = "\n\n".join(words for words in said if words)
-    place = text.find(_WORDS)
+    place = text.find(stand_in)
     return None if place < 0 else text[:place]

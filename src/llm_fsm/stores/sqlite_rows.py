@@ -22,7 +22,8 @@ _CREATE = """INSERT INTO conversations
 _UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
     definition_sha = ?, version = version + 1 WHERE id = ? AND version = ?"""
 _UPDATE_SAME_PIN = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
-    version = version + 1 WHERE definition_sha IS ? AND id = ? AND version = ?"""
+    version = version + 1 WHERE definition_sha IS ? AND id = ? AND version = ?
+    AND (definition_sha IS NULL OR EXISTS (SELECT 1 FROM definitions WHERE sha = definition_sha))"""
 _STRAYS = """SELECT EXISTS (SELECT 1 FROM due WHERE conversation = ?1),
     EXISTS (SELECT 1 FROM journal WHERE conversation = ?1)"""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
