@@ -78,7 +78,7 @@ class Recorder:
         asked = request if getattr(self._llm, "reads_view", False) else replace(request, view=None)
         try:
             reply = await self._llm.complete(asked)
-        except BaseException:
+        except BaseException:  # an interrupted call, too, leaves the old recording of its case
             self._broken = True
             raise
         entry = Entry(
