@@ -75,6 +75,22 @@ def test_mending_the_words_of_a_reply_changes_none_of_its_values(rest: str, mess
     assert (found.update, found.message) == ({"at": "http://x", "who": "😀 ü"}, message)
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"transition":{"target_state":"a","context_update":{"n":1},"message":"Hi"}}',
+        '{"transition":{"target_state":"a","context_update":{"n":1},"message":"Hi"}',
+        '{"transition":{"target_state":"a","context_update":{"n":1},"message":"Hi',
+        '{"transition":{"target_state":"a","context_update":{"n":1},"message":"Hi"},"message":""}',
+        '{"target_state":"a","context_update":{"n":1},"message":"Hi"}',
+        'Here it is: ```json\n{"target_state":"a","context_update":{"n":1},"message":"Hi"}\n```',
+    ],
+    ids=["in-the-transition", "and-unclosed", "and-cut-off", "and-empty-outside", "on-one-level", "and-in-a-fence"],
+)
+def test_words_and_moves_on_the_wrong_level_count(text: str) -> None:
+    assert parse(text) == Reply("a", {"n": 1}, "Hi")
+
+
 @pytest.mark.parametrize("value", ['[""]', "[false, {}]", r'"\\\t"', '"\u00e9\\/"'])
 def test_a_sound_transition_is_taken_as_it_was_sent(value: str) -> None:
     text = f'{{"transition":{{"target_state":"a","context_update":{{"k":{value}}}}},"message":"one "two" three"}}'
@@ -92,6 +108,9 @@ def test_a_sound_transition_is_taken_as_it_was_sent(value: str) -> None:
         '{transition:{"target_state":"a","context_update":{"name":"Ad',
         '{"transition":{"target_state":"a","context_update":{"amount":12}},"message":',
         '{"transition":{"target_state":"a","context_update":{"amount":12}},"mess',
+        '{"transition":{"target_state":"a","message":"Hi","context_update":{"amount":12',
+        '{"transition":{"target_state":"a","context_update":{"amount":12,"message":"Hi"}}',
+        '{"target_state":"a","context_update":{"amount":12',
     ],
 )
 def test_a_value_that_was_cut_off_is_never_taken_as_whole(text: str) -> None:

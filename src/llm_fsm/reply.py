@@ -165,8 +165,8 @@ def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
 
 
 def _uncut(value: Any) -> Any:
-    """A reply that ends in the middle, if that is not in its transition. Raises ReplyError."""
-    if _has_target(value) and list(value)[-1] != "transition":
+    """A reply that ends in the middle, if that is not in its transition, or in words put there. Raises ReplyError."""
+    if _has_target(value) and (list(value)[-1] != "transition" or list(value["transition"])[-1] == "message"):
         return value
     raise ReplyError("cut-off", "the reply ends in the middle of its transition")
 
@@ -270,16 +270,17 @@ def document(text: str) -> dict[str, Any]:
 
 
 def parse(text: str) -> Reply:
-    """The reply that a text means. Raises ReplyError."""
+    """The reply that a text means: in the form asked for, or with all of it on one level. Raises ReplyError."""
     found = document(text)
-    transition = found.get("transition")
+    transition = found.get("transition", found)
     target = transition.get("target_state") if isinstance(transition, dict) else None
     if not isinstance(transition, dict) or not isinstance(target, str) or not target.strip():
         raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
     update = transition.get("context_update")
     is_object = isinstance(update, dict)
     fault = None if is_object or update is None else "context_update must be an object"
-    message, reasoning = _spoken(found.get("message")), _text(found.get("reasoning"))[:4000]
+    message = _spoken(found.get("message")) or _spoken(transition.get("message"))
+    reasoning = _text(found.get("reasoning"))[:4000]
     return Reply(target.strip(), update if isinstance(update, dict) else {}, message, reasoning, fault)
 
 
