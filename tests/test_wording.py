@@ -64,6 +64,9 @@ def test_broken_templates_are_errors_at_load(source: str) -> None:
         ("Ask the name", {"full_name": {}}, "Ask the name. Still needed: full name."),
         ("What is it?", {"x": {"title": "The thing"}}, "What is it?"),
         ("", {}, "Please go on."),
+        ("お名前をお願いします。", {"n": {"title": "お名前"}}, "お名前をお願いします。"),
+        ("お名前をお願いします。", {"p": {"title": "電話番号"}}, "お名前をお願いします。 電話番号?"),
+        ("Das wäre alles", {"k": {"title": "Kundennummer"}}, "Das wäre alles. Kundennummer?"),
     ],
 )
 def test_a_state_without_words_has_a_plain_sentence(
@@ -74,6 +77,8 @@ def test_a_state_without_words_has_a_plain_sentence(
 
 def test_sentences_end() -> None:
     assert [sentence(text) for text in ("a  b\nc", "a!", "")] == ["a b c.", "a!", ""]
+    ended = ("お願いします。", "どうぞ！", "何ですか？", "ما اسمك؟", "आपका नाम।")
+    assert [sentence(text) for text in ended] == list(ended)
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,8 @@ MAX_CHARS = 100_000
 _QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 """Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
 _JAPANESE_QUESTION = re.compile("か(?=。|$)", re.MULTILINE)
+ENDS = f".!…:。！：।۔{_QUESTION_MARKS}"
+"""What a sentence ends in, of any script."""
 _UNSPACED = "。！\uff1f"
 """What ends a sentence in scripts that put no space after it."""
 _SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{_QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
@@ -108,7 +110,7 @@ def compile_reply(source: str) -> FixedReply:
 def sentence(text: str) -> str:
     """A text with a full stop, where it lacks an end."""
     stripped = " ".join(text.split())
-    return stripped if not stripped or stripped[-1] in ".!?…:" else stripped + "."
+    return stripped if not stripped or stripped[-1] in ENDS else stripped + "."
 
 
 def asks(text: str) -> bool:
@@ -168,9 +170,16 @@ def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
-    """A plain sentence for a state that has no fixed reply: what it is there for and, unless that asks, still needs."""
+    """A plain sentence for a state that has no fixed reply: what it is there for and, unless that asks, still needs.
+
+    In letters that English does not have it needs no English words: the names ask, where the purpose lacks one.
+    """
     names = [str(schema.get("title") or key.replace("_", " ")) for key, schema in wanted.items()]
     parts = [sentence(purpose)] if purpose else []
     if names and not asks(purpose):
-        parts.append(f"Still needed: {', '.join(names)}.")
+        listed = ", ".join(names)
+        if f"{purpose}{listed}".isascii():
+            parts.append(f"Still needed: {listed}.")
+        elif not all(name.casefold() in purpose.casefold() for name in names):
+            parts.append(f"{listed}?")
     return " ".join(parts) or "Please go on."
