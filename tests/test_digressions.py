@@ -95,6 +95,12 @@ def test_the_prompt_says_what_a_digression_comes_back_to() -> None:
     assert '{"to":"name","desc":"back to what was left open"' in done.prompt
 
 
+def test_the_prompt_asks_for_no_question_that_a_fixed_reply_asks_again() -> None:
+    begun = asked(reply("size", "Hello Ada.", name="Ada"))
+    done = say(SHOP, begun.session, "hours?", reply("hours", "From nine."))
+    assert '"then_back_to":{"state":"size"}' in done.prompt
+
+
 def test_an_end_ends_the_digression_and_not_the_conversation() -> None:
     states = {**STATES, "help": {**STATES["help"], "transitions": [{"target_state": "done"}]}}
     program = machine(states, global_transitions=ASIDE)

@@ -58,6 +58,11 @@ def _glimpse(program: Program, here: StatePlan, state_id: str) -> Mapping[str, A
     return {} if state_id in here.around else program.states[state_id].glimpse
 
 
+def _asked_again(plan: StatePlan) -> Mapping[str, Any]:
+    """Whose question a reply repeats on the way back; that of a fixed reply is added by itself."""
+    return {} if plan.fixed is not None else {"ask_its_question_again": True}
+
+
 def _item(program: Program, here: StatePlan, move: Move, data: Mapping[str, Any], back: str | None) -> str:
     """The prompt's entry of an open move whose target does not simply wait."""
     plan = program.states[move.target]
@@ -74,7 +79,8 @@ def _item(program: Program, here: StatePlan, move: Move, data: Mapping[str, Any]
         there["leads_on_to"] = then
     if back is not None and plan.kind == "final":
         there.pop("final", None)
-        there["then_back_to"] = {"state": back, **_glimpse(program, here, back), "ask_its_question_again": True}
+        again = _asked_again(program.states[back])
+        there["then_back_to"] = {"state": back, **_glimpse(program, here, back), **again}
     return transition_item(move, there, is_open=True)
 
 
@@ -126,7 +132,7 @@ def _aside_item(aside: Aside, here: StatePlan) -> str:
     if aside.move.place is not None:
         return _open_item(aside.move.target, there)
     if there.pop("final", None):
-        there["then_back_to"] = {"state": here.id, "ask_its_question_again": True}
+        there["then_back_to"] = {"state": here.id, **_asked_again(here)}
     return transition_item(aside.move, there, is_open=True)
 
 
