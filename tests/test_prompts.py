@@ -151,6 +151,15 @@ def test_instructions_that_states_share_are_said_once() -> None:
             'x (final): Added after your message: "Well, go on."',
         ),
         ({"purpose": "Help", "reply": "One."}, 'x (final): Help. Added after your message: "One."'),
+        (
+            {"purpose": "All right?", "reply": f"{LONG} All right?"},
+            f'x (final): All right? Added after your message: "{LONG[:159]} …"',
+        ),
+        (
+            {"reply": f"{LONG[:150]}{{{{ name_of_the_guest }}}} …"},
+            f'x (final): Added after your message: "{LONG[:149]} …"',
+        ),
+        ({"reply": "注 文" + "。" * 200}, f'x (final): Added after your message: "注 文{"。" * 157} …"'),
         ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"}, "x: Work."),
         ({"kind": "decide", "transitions": [{"target_state": "a"}]}, None),
     ],
@@ -194,6 +203,10 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
         ({"purpose": "Your phone number?", "required_context_keys": ["phone_number"]}, "Your phone number?"),
         ({"purpose": "Go on.", "reply": "Well, go on."}, {"adds_after_your_message": "Well, go on."}),
         ({"purpose": "Help", "reply": "One."}, {"purpose": "Help", "adds_after_your_message": "One."}),
+        (
+            {"purpose": "All right?", "reply": f"{LONG} All right?"},
+            {"purpose": "All right?", "adds_after_your_message": f"{LONG[:159]} …"},
+        ),
     ],
 )
 def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:

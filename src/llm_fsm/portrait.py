@@ -10,9 +10,13 @@ from typing import Any
 from llm_fsm.definition import Definition, State
 from llm_fsm.markup import clean, escaped
 from llm_fsm.tokens import estimate
+from llm_fsm.wording import ENDS
 
 _GLIMPSE_CHARS = 160
-_ENDS = ".!?:…。！？"
+_LONG_WORD = 30
+"""Characters before the cut without a space: of a script that puts none between words."""
+_OPENED = re.compile(r"\{[{%#](?:(?![}%#]\}).)*$")
+"""An expression of a fixed reply that a cut goes through."""
 _WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _NO_WORD = re.compile(r"[\W_]+")
@@ -96,7 +100,8 @@ def _ends_of(definition: Definition) -> frozenset[str]:
 def _state_line(state: State, words: StateWords, instructions: str, *, final: bool) -> str:
     keys = state.required_context_keys
     end = " (final)" if final else ""
-    purpose = "" if state.reply is not None and _names_all(state.reply, [words.purpose]) else words.purpose
+    added = "" if state.reply is None else _short(state.reply)
+    purpose = "" if added and _names_all(added, [words.purpose]) else words.purpose
     parts = (
         words.description,
         purpose,
@@ -104,13 +109,13 @@ def _state_line(state: State, words: StateWords, instructions: str, *, final: bo
         instructions,
     )
     said = _indented(" ".join(_ended(part) for part in parts if part))
-    if state.reply is not None:
-        said = f"{said} Added after your message: {escaped(_short(state.reply))}".lstrip()
+    if added:
+        said = f"{said} Added after your message: {escaped(added)}".lstrip()
     return f"{words.id}{end}: {said}" if said else words.id + end if final else ""
 
 
 def _ended(text: str) -> str:
-    return text if text[-1] in _ENDS else f"{text}."
+    return text if text[-1] in ENDS else f"{text}."
 
 
 def _indented(text: str) -> str:
@@ -118,10 +123,15 @@ def _indented(text: str) -> str:
 
 
 def _short(text: str) -> str:
+    """The beginning of a text, up to a space near the end if there is one, and to no part of an expression."""
     line = " ".join(clean(text).split())
     if len(line) <= _GLIMPSE_CHARS:
         return line
-    return line[:_GLIMPSE_CHARS].rsplit(" ", 1)[0] + " …"
+    begun = line[:_GLIMPSE_CHARS]
+    space = begun.rfind(" ")
+    kept = begun[:space] if space > _GLIMPSE_CHARS - _LONG_WORD else begun
+    opened = _OPENED.search(kept)
+    return (kept[: opened.start()] if opened else kept).rstrip() + " …"
 
 
 def glimpse(definition: Definition, state_id: str, seen_from: str | None = None) -> dict[str, Any]:
@@ -140,7 +150,7 @@ def glimpse(definition: Definition, state_id: str, seen_from: str | None = None)
     here = None if seen_from is None else definition.states[seen_from]
     if state.reply is not None:
         shown["adds_after_your_message"] = _short(state.reply)
-        if "purpose" in shown and _names_all(state.reply, [shown["purpose"]]):
+        if "purpose" in shown and _names_all(shown["adds_after_your_message"], [shown["purpose"]]):
             del shown["purpose"]
     elif words and (here is None or words not in (here.response_instructions, here.instructions)):
         shown["instructions"] = _short(words)
