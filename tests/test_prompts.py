@@ -137,10 +137,30 @@ def test_a_model_is_told_not_to_say_what_fixed_replies_add(words: dict[str, Any]
     assert (", without what is added" in system) is told
 
 
+@pytest.mark.parametrize(
+    ("more", "told"),
+    [
+        ({}, False),
+        ({"b": {"kind": "decide", "transitions": [{"target_state": "c"}]}}, True),
+        ({"b": {"transitions": [{"target_state": "c", "auto": True}]}}, True),
+        ({"a": {"transitions": [{"target_state": "b"}, {"target_state": "c", "return": True}]}}, True),
+    ],
+    ids=["nothing", "a deciding state", "an automatic move", "a digression"],
+)
+def test_a_model_is_told_where_to_look_for_what_lies_behind(more: dict[str, Any], told: bool) -> None:
+    states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {"purpose": "B"}, "c": {"purpose": "C"}, **more}
+    done = talk(machine(states), "m", reply("a"))
+    assert ('(<states>, "there")' in done.requests[0].messages[0].content) is told
+    assert ('"there"' in done.prompt) is told
+
+
 def test_instructions_that_states_share_are_said_once() -> None:
     kind = {"instructions": "Be kind.", "transitions": [{"target_state": "c"}]}
     states = {"a": {"purpose": "Ask A", **kind}, "b": {"purpose": "Ask B", **kind}, "c": {}}
     assert states_shown(states) == "a: Ask A.\nb: Ask B.\nc (final)\na, b: Be kind."
+
+
+LONG = "word " * 40
 
 
 @pytest.mark.parametrize(

@@ -160,3 +160,25 @@ def test_the_whole_machine_can_stand_in_the_system_message() -> None:
     ]
     assert names(user.content) == ["current_state", "now", "valid_states", "user_input"]
     assert "Ask A" not in user.content
+
+
+def test_what_every_state_offers_stands_once_where_the_whole_machine_is_shown() -> None:
+    aside = {"target_state": "help", "description": "A question", "return": True}
+    states = {
+        "a": {"purpose": "Ask A", "transitions": [{"target_state": "b"}]},
+        "b": {"purpose": "Ask B", "transitions": [{"target_state": "end"}]},
+        **{"help": {"purpose": "Answer"}, "end": {"purpose": "Goodbye"}},
+    }
+    document = {"name": "m", "initial_state": "a", "states": states, "global_transitions": [aside]}
+    made = compile_program(Definition.model_validate(document), compile_prompts(prompt_sources(), whole=True))
+    first = talk(made, "m", reply("help", "Well?"))
+    system, user = first.requests[0].messages
+    shown = system.content.split("<states>\n")[1].split("\n</states>")[0].splitlines()
+    assert [json.loads(line) for line in shown] == [
+        {"id": "a", "purpose": "Ask A", "transitions": [{"to": "b"}]},
+        {"id": "b", "purpose": "Ask B", "transitions": [{"to": "end"}]},
+        {"id": "help", "purpose": "Answer"},
+        {"id": "end", "purpose": "Goodbye", "final": True},
+        {"everywhere": True, "transitions": [{"to": "help", "desc": "A question"}]},
+    ]
+    assert '"then_back_to":{"state":"a"' in user.content

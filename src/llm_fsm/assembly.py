@@ -18,7 +18,7 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS, Kind
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
-from llm_fsm.portrait import glimpse, state_line, state_words, states_text
+from llm_fsm.portrait import ends_of, glimpse, state_line, state_words, states_text
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
@@ -170,16 +170,27 @@ def _plan(
     )
 
 
-def _all_states(states: Mapping[str, StatePlan]) -> str:
-    """Every state with its words and its transitions, one a line."""
-    return "\n".join(
-        state_line(
-            plan.words,
-            {name: found for name, found in plan.glimpse.items() if name not in ("purpose", "instructions")},
-            [transition_item(move, None, is_open=True) for move in plan.moves if move.target != plan.id],
-        )
-        for plan in states.values()
-    )
+def _all_states(definition: Definition, states: Mapping[str, StatePlan]) -> str:
+    """Every state with its words and its own transitions, one a line; then those that all have, once."""
+    ends, lines = ends_of(definition), []
+    everywhere: dict[str, Move] = {}
+    for plan in states.values():
+        said = ("purpose", "instructions") if plan.id in ends else ("purpose", "instructions", "final")
+        moves = [move for move in plan.moves if move.target != plan.id]
+        own = [move for move in moves if move.pointer.startswith("/states/")]
+        everywhere |= {move.pointer: move for move in moves if move not in own}
+        shown = {name: found for name, found in plan.glimpse.items() if name not in said}
+        lines.append(state_line(plan.words, shown, [transition_item(move, None, is_open=True) for move in own]))
+    if everywhere:
+        items = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
+        lines.append(f'{{"everywhere":true,"transitions":[{items}]}}')
+    return "\n".join(lines)
+
+
+def _leads_further(states: Mapping[str, StatePlan], move: Move) -> bool:
+    """True where an item says under "there" what <states> cannot: what follows on arrival."""
+    target = states[move.target]
+    return move.returns or target.kind in ("decide", "task", "subflow") or bool(target.autos)
 
 
 def _check(result: KeyResult, pointer: str) -> Check:
@@ -340,7 +351,9 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         for region in found
         for state_id in region.states
     }
-    judged = any(guard.judged for plan in states.values() for move in plan.moves for guard in move.guards)
+    moves = [move for plan in states.values() for move in plan.moves]
+    judged = any(guard.judged for move in moves for guard in move.guards)
+    parts = len(found) > 1 or any(_leads_further(states, move) for move in moves)
     questions: dict[str, LLMRequest] = {}
     for region in found:
         system = system_prompt(
@@ -349,8 +362,8 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
             keys,
             ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
             patterns=pattern_lines(patterns),
-            states=_all_states(states) if prompts.whole else states_text(definition, region.states),
-            parts=len(found) > 1,
+            states=_all_states(definition, states) if prompts.whole else states_text(definition, region.states),
+            parts=parts,
             judged=judged,
             added=any(state.reply is not None for state in definition.states.values()),
         )

@@ -66,7 +66,7 @@ def states_text(definition: Definition, state_ids: Iterable[str]) -> str:
     Instructions that several states have word for word get one line, with the ids of all of them.
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
-    ends = _ends_of(definition)
+    ends = ends_of(definition)
     sharing: dict[str, list[str]] = {}
     for state_id, found in words.items():
         if definition.kind_of(state_id) not in _WORKS:
@@ -86,7 +86,7 @@ def states_text(definition: Definition, state_ids: Iterable[str]) -> str:
     return "\n".join(line for line in lines if line)
 
 
-def _ends_of(definition: Definition) -> frozenset[str]:
+def ends_of(definition: Definition) -> frozenset[str]:
     """The final states, without those that are only the answer of a digression: nobody says goodbye there."""
     own = [transition for state in definition.states.values() for transition in state.transitions]
     arrows = (*own, *definition.global_transitions)

@@ -127,7 +127,7 @@ def system_prompt(
 ) -> str:
     """The system message of some states. `shown`: the key list. `patterns`: one line.
 
-    `states`: what <states> says; `parts`: the machine has further ones. `judged`: some condition is for the model
+    `states`: what <states> says; `parts`: transitions say more under "there". `judged`: some condition is for the model
     to judge. `added`: some state has a fixed reply.
     """
     reasoning = definition.model.reasoning or "none"
