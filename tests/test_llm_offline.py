@@ -301,9 +301,10 @@ def test_the_greeting_says_that_there_is_no_model():
     assert said == f"{NOTICE} Welcome to Ada's. Please tell me: your name."
 
 
-def test_words_that_ask_are_not_followed_by_another_question():
-    said = words(user=None, speak=True, own_words="Who are you?", wanted={"name": {}})
-    assert said == f"{NOTICE} Who are you?"
+@pytest.mark.parametrize("question", ["Who are you?", "お名前は何ですか。", "ما اسمك؟"])
+def test_words_that_ask_are_not_followed_by_another_question(question):
+    said = words(user=None, speak=True, own_words=question, wanted={"name": {}})
+    assert said == f"{NOTICE} {question}"
 
 
 @pytest.mark.parametrize(
