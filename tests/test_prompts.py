@@ -291,6 +291,17 @@ def test_reasoning_is_asked_for_only_if_the_definition_says_so(reasoning: str) -
     assert ('"reasoning"' in (played.requests[0].schema.text if played.requests[0].schema else "")) is asked
 
 
+@pytest.mark.parametrize("reasoning", ["first", "last", "none"])
+@pytest.mark.parametrize("others", ["first", "last", "none"])
+def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(others: str, reasoning: str) -> None:
+    hello = {**GREETER["states"]["hello"], "model": {"reasoning": reasoning}}
+    made = program({**GREETER, "model": {"reasoning": others}, "states": {**GREETER["states"], "hello": hello}})
+    (request,) = talk(made, "m", reply("hello")).requests
+    form = request.messages[0].content.partition("<response>\n")[2].splitlines()[1]
+    assert request.schema is not None
+    assert list(json.loads(form)) == list(request.schema.schema["properties"])
+
+
 def test_words_of_the_author_survive_half_surrogates() -> None:
     made = machine({"a": {"purpose": "x\ud800y", "transitions": [{"target_state": "a"}]}})
     talk(made, "m", reply("a")).prompt.encode()

@@ -356,19 +356,25 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     parts = len(found) > 1 or any(_leads_further(states, move) for move in moves)
     questions: dict[str, LLMRequest] = {}
     for region in found:
-        system = system_prompt(
-            prompts,
-            spoken,
-            keys,
-            ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
-            patterns=pattern_lines(patterns),
-            states=_all_states(definition, states) if prompts.whole else states_text(definition, region.states),
-            parts=parts,
-            judged=judged,
-            added=any(state.reply is not None for state in definition.states.values()),
-        )
-        message, tokens = LLMMessage("system", system), estimate(system)
-        questions |= {state_id: _question(states[state_id], message, tokens) for state_id in region.states}
+        by_reasoning: dict[str, list[StatePlan]] = {}
+        for state_id in region.states:
+            plan = states[state_id]
+            by_reasoning.setdefault(plan.model.reasoning or "none", []).append(plan)
+        for reasoning, plans in by_reasoning.items():
+            system = system_prompt(
+                prompts,
+                spoken,
+                keys,
+                ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
+                patterns=pattern_lines(patterns),
+                states=_all_states(definition, states) if prompts.whole else states_text(definition, region.states),
+                parts=parts,
+                judged=judged,
+                added=any(state.reply is not None for state in definition.states.values()),
+                reasoning=reasoning,
+            )
+            message, tokens = LLMMessage("system", system), estimate(system)
+            questions |= {plan.id: _question(plan, message, tokens) for plan in plans}
     return Program(
         definition=definition,
         patterns=patterns,

@@ -123,14 +123,14 @@ def system_prompt(
     parts: bool,
     judged: bool,
     added: bool,
+    reasoning: str = "none",
     patterns: str = "",
 ) -> str:
     """The system message of some states. `shown`: the key list. `patterns`: one line.
 
     `states`: what <states> says; `parts`: transitions say more under "there". `judged`: some condition is for the model
-    to judge. `added`: some state has a fixed reply.
+    to judge. `added`: some state has a fixed reply. `reasoning`: none, first, last.
     """
-    reasoning = definition.model.reasoning or "none"
     form = _FORM
     if reasoning == "first":
         form = '{"reasoning":"",' + form[1:]
