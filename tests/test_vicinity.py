@@ -107,6 +107,27 @@ def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() ->
     assert len({plan.schema.text for plan in made.states.values()}) == 1
 
 
+def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None:
+    facts = "A fact that somebody may ask for. " * 10
+    long = {f"s{number}": {"purpose": "x " * 1500, "transitions": [{"target_state": "s0"}]} for number in range(4)}
+    aside = {"target_state": "help", "description": "A question", "return": True}
+    other = {"target_state": "terms", "priority": 200}
+    states = {**long, "help": {"instructions": facts}, "terms": {"purpose": "y " * 1500}}
+    made = machine(states, global_transitions=[other, aside])
+    assert all("help" in made.states[name].around for name in long)
+    assert "terms" not in made.states["s0"].around
+    system = made.questions["s0"].messages[0].content
+    assert "\n".join(lines(system, "states")).endswith(f"\nhelp: {facts.strip()}")
+    prompt = talk(made, "m", reply("s0")).prompt
+    first, second = json.loads(lines(prompt, "transitions")[0])
+    assert first == {
+        "to": "help",
+        "desc": "A question",
+        "there": {"then_back_to": {"state": "s0", "ask_its_question_again": True}},
+    }
+    assert second["there"]["purpose"].startswith("y y")
+
+
 def test_a_key_that_the_schema_of_a_state_lacks_can_be_corrected_under_extra() -> None:
     made = machine(
         {"a": {"purpose": "x", "transitions": [{"target_state": "a"}]}},

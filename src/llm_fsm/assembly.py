@@ -145,13 +145,13 @@ def _plan(
         fixed=fixed,
         words=state_words(state_id, state),
         schema=schema,
-        around=frozenset(region.states),
+        around=frozenset(region.shown),
         listed=frozenset(region.keys),
         items={
             move.pointer: (
                 transition_item(
                     move,
-                    None if move.target in region.states else glimpse(definition, move.target, state_id),
+                    None if move.target in region.shown else glimpse(definition, move.target, state_id),
                     is_open=True,
                 ),
                 transition_item(move, None, is_open=True),
@@ -367,7 +367,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 keys,
                 ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
                 patterns=pattern_lines(patterns),
-                states=_all_states(definition, states) if prompts.whole else states_text(definition, region.states),
+                states=_all_states(definition, states) if prompts.whole else states_text(definition, region.shown),
                 parts=parts,
                 judged=judged,
                 added=any(state.reply is not None for state in definition.states.values()),

@@ -115,7 +115,8 @@ def _state_line(state: State, words: StateWords, instructions: str, *, final: bo
 
 
 def _ended(text: str) -> str:
-    return text if text[-1] in ENDS else f"{text}."
+    said = text.rstrip()
+    return said if said[-1:] in ENDS else f"{said}."
 
 
 def _indented(text: str) -> str:

@@ -31,11 +31,13 @@ _KEY = 16
 class Region:
     """States that have one system message.
 
-    `keys`: those that it lists. `named`: the states that the schema of a reply lets it name; `name`: the schema's
-    own, "" where it serves all states of the machine.
+    `shown`: those whose words it has, where global transitions lead among them. `keys`: those that it lists.
+    `named`: the states that the schema of a reply lets it name; `name`: the schema's own, "" where it serves all
+    states of the machine.
     """
 
     states: tuple[str, ...]
+    shown: tuple[str, ...]
     keys: tuple[str, ...]
     named: tuple[str, ...]
     name: str
@@ -46,10 +48,12 @@ def regions(definition: Definition, keys: Sequence[str], *, whole: bool = False)
     few_keys = whole or len(keys) <= MOST_KEYS
     few_states = whole or len(definition.states) <= MOST_STATES
     every = tuple(_named(definition, definition.states)) if few_states else ()
+    offered = _offered(definition)
     groups = [tuple(definition.states)] if whole else _groups(definition, few_keys=few_keys, few_states=few_states)
     return tuple(
         Region(
             states=states,
+            shown=tuple(dict.fromkeys((*states, *offered))),
             keys=tuple(keys if few_keys else _nearby(definition, states, frozenset(keys))),
             named=every or tuple(_named(definition, states)) or states,
             name="" if few_keys and few_states else states[0],
@@ -72,6 +76,19 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
         groups[before * count // total].append(state_id)
         before += size
     return [tuple(group) for group in groups if group]
+
+
+def _offered(definition: Definition) -> tuple[str, ...]:
+    """Where global transitions lead, as far as words of the size of a region go.
+
+    A digression is answered by the reply that names it, so that one has to know all that its state knows.
+    """
+    found: dict[str, int] = {}
+    for transition in sorted(definition.global_transitions, key=lambda transition: transition.priority):
+        size = _tokens(definition.states[transition.target_state])
+        if sum(found.values()) + size <= _REGION_TOKENS:
+            found.setdefault(transition.target_state, size)
+    return tuple(found)
 
 
 def _tokens(state: State) -> int:
