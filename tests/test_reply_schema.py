@@ -120,6 +120,10 @@ ORDER = {
     [
         ({"type": "integer"}, "3", 3),
         ({"type": "number"}, " 2.5 ", 2.5),
+        ({"type": "number"}, "2300", 2300),
+        ({"type": "number"}, "0.125", 0.125),
+        ({"type": "number"}, "2.300", None),
+        ({"type": "number"}, "-12.500", None),
         ({"type": ["integer", "null"]}, "3", 3),
         ({"type": "boolean"}, "True", True),
         ({"type": "boolean"}, "Yes", True),

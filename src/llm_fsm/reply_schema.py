@@ -29,6 +29,8 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 _YES_NO = {"yes": True, "no": False}
 _BETWEEN = re.compile(r"[\s_-]+")
+_GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
+"""A number that is a thousand times as large where a point stands between thousands."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """What stands between several things in one text."""
 
@@ -166,6 +168,8 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
+    if _GROUPED.fullmatch(text):
+        return text
     try:
         return json.loads(text.lower() if text in ("True", "False") else text)
     except (ValueError, RecursionError):
