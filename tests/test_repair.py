@@ -724,6 +724,17 @@ def test_a_value_that_is_taken_back_leads_back_to_its_question() -> None:
 # -- refused values
 
 
+def test_a_refused_value_is_complained_of_without_english_words_where_those_are_foreign() -> None:
+    keys = {"nr": {"type": "string", "pattern": "^[0-9]{8}$", "title": "Kundennummer", "description": "Acht Ziffern"}}
+    states = {
+        "ask": {"reply": "Für wen?", "required_context_keys": ["nr"], "transitions": [{"target_state": "end"}]},
+        "end": {},
+    }
+    made = machine(states, context_schema={"properties": keys})
+    done = talk(made, "4711", reply("ask", "Gern.", nr="4711"))
+    assert done.text == "Gern.\n\n✗ Kundennummer: Acht Ziffern.\n\nFür wen?"
+
+
 def test_a_refused_value_is_asked_for_again_with_the_reason() -> None:
     done = say(FORM, at("phone"), "0123456", reply("phone", "Thank you.", phone="0123456"))
     assert done.text == (

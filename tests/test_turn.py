@@ -112,6 +112,11 @@ def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(first: str,
     assert done.of(ev.BotSaid)[0].fallback
 
 
+def test_two_failures_are_not_excused_in_english_where_that_is_foreign() -> None:
+    states = {"a": {"purpose": "Wie heißen Sie?", "transitions": [{"target_state": "b"}]}, "b": {}}
+    assert talk(machine(states), "hm", "x", "y").text == "Wie heißen Sie?"
+
+
 def test_failure_text_of_the_definition_comes_first_then_the_fixed_reply() -> None:
     failing = program(GREETER, model={"on_failure": "Something went wrong."})
     assert talk(failing, "hi", "x", "y").text == "Something went wrong."

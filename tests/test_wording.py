@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from llm_fsm.definition import Definition
 from llm_fsm.wording import (
     WordingError,
     compile_reply,
+    is_english,
     is_nearer,
     own_question,
     question_in,
@@ -67,12 +69,33 @@ def test_broken_templates_are_errors_at_load(source: str) -> None:
         ("お名前をお願いします。", {"n": {"title": "お名前"}}, "お名前をお願いします。"),
         ("お名前をお願いします。", {"p": {"title": "電話番号"}}, "お名前をお願いします。 電話番号?"),
         ("Das wäre alles", {"k": {"title": "Kundennummer"}}, "Das wäre alles. Kundennummer?"),
+        ("Die Kundennummer für uns", {"k": {"title": "Kundennummer"}}, "Die Kundennummer für uns."),
     ],
 )
 def test_a_state_without_words_has_a_plain_sentence(
     purpose: str, wanted: dict[str, dict[str, str]], text: str
 ) -> None:
-    assert own_question(purpose, wanted) == text
+    assert own_question(purpose, wanted, english=not purpose.startswith(("お", "D"))) == text
+
+
+@pytest.mark.parametrize(
+    ("said", "english"),
+    [
+        ({"purpose": "Which size – 5 €, 8 €…?"}, True),
+        ({"purpose": "Größe"}, False),
+        ({"description": "お名前"}, False),
+        ({"reply": "ما اسمك"}, False),
+        ({"instructions": "Größe"}, True),
+    ],
+)
+def test_letters_tell_where_english_words_are_foreign(said: dict[str, str], english: bool) -> None:
+    assert is_english(Definition.model_validate({"name": "m", "initial_state": "a", "states": {"a": said}})) is english
+
+
+def test_labels_of_keys_tell_where_english_words_are_foreign() -> None:
+    document = {"name": "m", "initial_state": "a", "states": {"a": {}}}
+    keys = {"k": {"title": "Straße"}}
+    assert not is_english(Definition.model_validate({**document, "context_schema": {"properties": keys}}))
 
 
 def test_sentences_end() -> None:

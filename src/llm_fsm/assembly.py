@@ -27,7 +27,7 @@ from llm_fsm.shapes import Shape, ShapeError, compile_shape
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
 from llm_fsm.vicinity import Region, regions
-from llm_fsm.wording import WordingError, compile_reply
+from llm_fsm.wording import WordingError, compile_reply, is_english
 
 
 def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
@@ -388,6 +388,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         questions=questions,
         limits=definition.limits,
         bounds=(),
+        english=is_english(definition),
         alone=False,
         works=False,
         waits=False,

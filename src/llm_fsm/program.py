@@ -94,6 +94,8 @@ class Program:
     """The limits of a run that forbid further model calls: name and value."""
     alone: bool
     """True when no state converses: nobody is there to talk to."""
+    english: bool
+    """True where English words of the program are not foreign among the definition's own."""
     works: bool
     """True when a turn may do more than talk: tasks, tools, waiting."""
     waits: bool

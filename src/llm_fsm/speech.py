@@ -164,8 +164,9 @@ class Speaking(Moving):
     def own_question(self, *, sorry: bool) -> str:
         state = self.plan.state
         wanted = {key: self.program.keys.offered.get(key, {}) for key in self.lacking()}
-        question = own_question(state.purpose or state.description, wanted)
-        return f"Sorry, I did not get that.\n\n{question}" if sorry else question
+        english = self.program.english
+        question = own_question(state.purpose or state.description, wanted, english=english)
+        return f"Sorry, I did not get that.\n\n{question}" if sorry and english else question
 
     def open_question(self, asked: str = "") -> str:
         """What is asked here: the fixed reply, the question in what was said last, else a plain sentence."""
@@ -188,7 +189,8 @@ class Speaking(Moving):
             schema = self.program.keys.offered.get(key, {})
             label = str(schema.get("title") or key.replace("_", " "))
             words = schema.get("description") if _MATCHING in reason else None  # nobody reads a regular expression
-            self.said.append(sentence(f"That does not fit ({label}): {words or reason}"))
+            begin = f"That does not fit ({label})" if self.program.english else f"✗ {label}"
+            self.said.append(sentence(f"{begin}: {words or reason}"))
 
     def last_resort(self) -> None:
         """What the definition says when nothing was understood, or its own question."""

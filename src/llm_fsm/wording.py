@@ -8,7 +8,7 @@ at most 100,000 characters out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +17,7 @@ from jinja2 import ChainableUndefined, Template, TemplateError, pass_eval_contex
 from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
+from llm_fsm.definition import Definition
 from llm_fsm.session import TRUNCATED
 
 MAX_CHARS = 100_000
@@ -169,16 +170,28 @@ def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
     return len(pairs & wanted) / len(wanted) if wanted else 0.0
 
 
-def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]]) -> str:
+def is_english(definition: Definition) -> bool:
+    """False when a definition says something in letters that English lacks: English words would be foreign there."""
+    states, schemas = definition.states.values(), definition.key_schemas.values()
+    texts = [text for state in states for text in (state.purpose, state.description, state.reply or "")]
+    texts += [str(schema.get(name, "")) for schema in schemas for name in ("title", "description")]
+    return not any(letter.isalpha() for text in texts if not text.isascii() for letter in _foreign(text))
+
+
+def _foreign(text: str) -> Iterator[str]:
+    return (letter for letter in text if not letter.isascii())
+
+
+def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
     """A plain sentence for a state that has no fixed reply: what it is there for and, unless that asks, still needs.
 
-    In letters that English does not have it needs no English words: the names ask, where the purpose lacks one.
+    Where English words would be foreign, the names themselves ask, unless the purpose has them all.
     """
     names = [str(schema.get("title") or key.replace("_", " ")) for key, schema in wanted.items()]
     parts = [sentence(purpose)] if purpose else []
     if names and not asks(purpose):
         listed = ", ".join(names)
-        if f"{purpose}{listed}".isascii():
+        if english:
             parts.append(f"Still needed: {listed}.")
         elif not all(name.casefold() in purpose.casefold() for name in names):
             parts.append(f"{listed}?")
