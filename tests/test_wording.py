@@ -86,9 +86,11 @@ def test_a_state_without_words_has_a_plain_sentence(
         ({"description": "お名前"}, False),
         ({"reply": "ما اسمك"}, False),
         ({"instructions": "Größe"}, True),
+        ({"purpose": "Ask which café the user means"}, True),
+        ({"purpose": "Nach der Größe fragen", "description": "Is für später"}, False),
     ],
 )
-def test_letters_tell_where_english_words_are_foreign(said: dict[str, str], english: bool) -> None:
+def test_letters_and_common_words_tell_where_english_words_are_foreign(said: dict[str, str], english: bool) -> None:
     assert is_english(Definition.model_validate({"name": "m", "initial_state": "a", "states": {"a": said}})) is english
 
 

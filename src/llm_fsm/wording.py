@@ -8,7 +8,7 @@ at most 100,000 characters out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,11 @@ ENDS = f".!…:。！：।۔{_QUESTION_MARKS}"
 _UNSPACED = "。！\uff1f"
 """What ends a sentence in scripts that put no space after it."""
 _SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{_QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
-
+_LETTERS = re.compile(r"[^\W\d_]+")
+_ENGLISH = frozenset(
+    ("the", "and", "of", "to", "your", "you", "with", "what", "which", "for", "how", "is", "are", "user", "their")
+)
+"""Some of the commonest words of English."""
 
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs"})
 
@@ -171,15 +175,15 @@ def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
 
 
 def is_english(definition: Definition) -> bool:
-    """False when a definition says something in letters that English lacks: English words would be foreign there."""
+    """False where English words would be foreign: more words have letters that English lacks than are its commonest."""
     states, schemas = definition.states.values(), definition.key_schemas.values()
     texts = [text for state in states for text in (state.purpose, state.description, state.reply or "")]
     texts += [str(schema.get(name, "")) for schema in schemas for name in ("title", "description")]
-    return not any(letter.isalpha() for text in texts if not text.isascii() for letter in _foreign(text))
-
-
-def _foreign(text: str) -> Iterator[str]:
-    return (letter for letter in text if not letter.isascii())
+    if all(map(str.isascii, texts)):
+        return True
+    words = [word for text in texts for word in _LETTERS.findall(text.lower())]
+    foreign = sum(not word.isascii() for word in words)
+    return foreign <= sum(word in _ENGLISH for word in words)
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
