@@ -1,7 +1,8 @@
 """A conversation on a disk that fails: `python disk.py full|unsafe DATABASE FLAG`, told in lines of JSON.
 
-full: no file may grow beyond a limit. unsafe: while the file FLAG exists, a preloaded library (`fsync.c`) lets every
-fsync fail. In both the conversation is tried until a turn fails, then the disk is mended and the turn sent again.
+full: no file may be written to beyond a limit. unsafe: while the file FLAG exists, a preloaded library (`fsync.c`)
+lets every fsync fail. In both the conversation is tried until a turn fails, then the disk is mended and the turn sent
+again.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite import SQLiteStore
 
 FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
+LIMIT = 50_000
+"""Bytes, fewer than the log's frames take with the schema alone: a log that is longer than its frames is full, too."""
 
 
 def tell(**facts: object) -> None:
@@ -31,8 +34,7 @@ def break_disk(role: str, database: Path, flag: Path) -> None:
     if role == "unsafe":
         flag.touch()
     else:
-        largest = max(path.stat().st_size for path in database.parent.glob(f"{database.name}*"))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, FREE[1]))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, FREE[1]))
 
 
 def mend_disk(flag: Path) -> None:

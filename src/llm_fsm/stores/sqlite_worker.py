@@ -19,6 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
+from llm_fsm.stores.sqlite_log import make_room
 
 T = TypeVar("T")
 
@@ -26,6 +27,8 @@ BATCH = 1024
 """Jobs in a batch, more or less."""
 _GATHERED = 64
 """Jobs that are gathered at most before the worker is woken, which works while the event loop goes on."""
+_SETTLED = 4
+"""Transactions after which a connection is expected to make many more, so that room in the log is worth its making."""
 
 
 class Waits:
@@ -74,6 +77,10 @@ class Worker:
         self._stopped = False
         self._db: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
+        self._written = 0
+        """Transactions since the connection was opened, or since room in the log was tried for."""
+        self._has_room = False
+        """There is room in the log, or there cannot be: nothing is to be done about it with this connection."""
 
     def submit(self, job: Job, *, alone: bool = True) -> None:
         """Hand in a job, in the event loop of whoever waits for it. Raises StoreError after `stop`.
@@ -153,6 +160,9 @@ class Worker:
         while running:
             batch, running = self._next()
             self._serve(batch)
+            if running and self._written >= _SETTLED and not self._has_room and self._jobs.empty():
+                with self._using:
+                    self._make_room()
         with self._using:
             self._disconnect()
 
@@ -225,7 +235,21 @@ class Worker:
         db.execute("BEGIN IMMEDIATE")
         values = _perform(jobs, db)
         db.execute("COMMIT")
+        self._written += 1
         return values
+
+    def _make_room(self) -> None:
+        """Once a connection is seen to be used, and while nobody waits: a commit that lengthens the log is slow."""
+        if self._db is None:
+            return
+        self._written = 0
+        try:
+            make_room(self._db)
+            self._has_room = True
+        except sqlite3.Error as error:  # another program is writing; what lasts, the next job meets again
+            self._recover(error)
+        except OSError:  # no space: then the log grows with its commits, as far as it can
+            self._has_room = True
 
     def _failed(self, job: Job, error: Exception) -> _Outcome:
         if not isinstance(error, sqlite3.Error):
@@ -259,6 +283,8 @@ class Worker:
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None
+        self._written = 0
+        self._has_room = False
         if db is not None:
             db.close()
 
