@@ -291,6 +291,8 @@ class Worker:
 
 def _perform(jobs: Sequence[Job], db: sqlite3.Connection) -> Sequence[Any]:
     """What each job gives; those that can be served together are."""
+    if len(jobs) == 1:
+        return [jobs[0].work(db)]
     outcomes: list[Any] = [None] * len(jobs)
     groups: dict[Together, list[int]] = {}
     for place, job in enumerate(jobs):
