@@ -34,6 +34,11 @@ def test_it_writes_what_the_standard_library_writes_but_for_some_floats(value: o
     assert in_unicode(value) == json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
+@pytest.mark.parametrize("value", ["\x7f", "é\x7f", "é\\x41", "😀\\U0001f600", "\\\\xe9é", "né 日本 😀 \U0010ffff"])
+def test_what_looks_like_an_escape_stays_what_it_is(value: str) -> None:
+    assert in_ascii([value]) == json.dumps([value])
+
+
 @pytest.mark.parametrize("value", ["\ud800", {"\udfff": 1}, ["😀", "\ud83d"]])
 def test_halves_of_surrogate_pairs_are_kept(value: object) -> None:
     assert in_unicode(value) == json.dumps(value, separators=(",", ":"), ensure_ascii=False)

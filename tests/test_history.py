@@ -40,7 +40,8 @@ def test_what_is_kept_fits_and_is_never_cut_without_need(sizes: list[int], most:
 
 
 @pytest.mark.parametrize(
-    ("text", "tokens"), [("", 0), ("word", 1), ("hello world", 3), ("日本語", 3), ("привет", 3)]
+    ("text", "tokens"),
+    [("", 0), ("word", 1), ("hello world", 3), ("日本語", 3), ("привет", 3), ("Größe", 2), ("한국 ｱｲ", 5)],
 )
 def test_tokens_are_estimated_by_script(text: str, tokens: int) -> None:
     assert estimate(text) == tokens

@@ -6,15 +6,20 @@ import re
 
 from llm_fsm.compact import in_unicode
 
-_UNSAFE = re.compile("[<>&\u2028\u2029\ud800-\udfff]")
+_HALF = re.compile("[\ud800-\udfff]")
 
 
 def escaped(value: object) -> str:
     """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
-    text = in_unicode(value)
+    text = in_unicode(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     if text.isascii():
-        return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    return _UNSAFE.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+        return text
+    text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _HALF.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
+    return text
 
 
 def clean(text: str) -> str:

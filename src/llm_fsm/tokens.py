@@ -6,21 +6,16 @@ Chinese, Japanese or Korean per token. Good to about a quarter, which is enough 
 
 from __future__ import annotations
 
-import re
-from functools import cache
-
-_WIDE = "[\u1100-\u11ff\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef\U00020000-\U0003ffff]"
+_WIDE = (0x11, *range(0x2E, 0xA0), *range(0xAC, 0xD8), 0xF9, 0xFA, 0xFF)
+"""First bytes in UTF-16 of characters that have a token each."""
+_OTHER = bytes(sorted({*range(256)} - {*_WIDE}))
 
 
 def estimate(text: str) -> int:
     """Estimated tokens of a text."""
     if text.isascii():
         return (len(text) + 3) // 4
-    plain = sum(1 for character in text if character.isascii())
-    wide = len(_wide().findall(text))
+    # Counted in bytes, since a look at each character takes longer than all else that a prompt needs.
+    plain = len(text.encode("ascii", "ignore"))
+    wide = len(text.encode("utf-16-be", "surrogatepass")[::2].translate(None, _OTHER))
     return (plain + 3) // 4 + wide + (len(text) - plain - wide + 1) // 2
-
-
-@cache
-def _wide() -> re.Pattern[str]:
-    return re.compile(_WIDE)
