@@ -145,12 +145,10 @@ def outlook(program: Program, session: Session, beside: Mapping[str, Aside] | No
     """What a reply in the current state may do, and what the prompt shows of it. `beside`: see `asides`."""
     if session.stack or beside:
         return _outlook(program, session, beside or {})
-    known = program.outlooks.get(session.state)
-    if known is None:
-        known = _outlook(program, session, {})
-        if _is_steady(program, program.states[session.state]):
-            program.outlooks[session.state] = known
-    return known
+    if session.state not in program.outlooks:
+        steady = _is_steady(program, program.states[session.state])
+        program.outlooks[session.state] = _outlook(program, session, {}) if steady else None
+    return program.outlooks[session.state] or _outlook(program, session, {})
 
 
 def _is_steady(program: Program, plan: StatePlan) -> bool:

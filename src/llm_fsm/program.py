@@ -120,7 +120,7 @@ class Program:
     identity: str = ""
     """The SHA-256 of `document`; where no other definition is called, that of the definition."""
 
-    outlooks: dict[str, Outlook] = field(default_factory=dict, compare=False, repr=False)
+    outlooks: dict[str, Outlook | None] = field(default_factory=dict, compare=False, repr=False)
     """The menus of states in which they are always the same, as they were first made; see `foresight.outlook`."""
 
     def is_secret(self, key: str) -> bool:

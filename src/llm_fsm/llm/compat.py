@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, NamedTuple
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
@@ -326,9 +326,17 @@ def _body(request: LLMRequest, model: str, mode: Mode, *, stream: bool = False, 
 
 
 def _message(message: LLMMessage) -> str:
+    if message.role == "system":
+        return _system(message.content)
     if message.tool_calls or message.tool_call_id:
         return _ENCODE(message_json(message))
     return f'{{"role":"{message.role}","content":{_ENCODE(message.content)}}}'
+
+
+@lru_cache(maxsize=64)
+def _system(content: str) -> str:
+    """A system message: the longest one, and the same in every turn of a machine."""
+    return f'{{"role":"system","content":{_ENCODE(content)}}}'
 
 
 def _endpoint(base_url: str) -> tuple[URL, str]:
