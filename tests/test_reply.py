@@ -89,6 +89,23 @@ def test_mending_the_words_of_a_reply_changes_none_of_its_values(rest: str, mess
 )
 def test_words_and_moves_on_the_wrong_level_count(text: str) -> None:
     assert parse(text) == Reply("a", {"n": 1}, "Hi")
+    assert parse_words(text) == "Hi"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"target_state":"a","message":"Hi"} {"target_state":"b","message":"Hello"}',
+        'Maybe {"target_state":"a","message":"Hi"} or {"target_state":"b","message":"Hello"}',
+        '```json\n{"target_state":"a","message":"Hi"}\n```\n```json\n{"target_state":"b","message":"Hello"}\n```',
+        '{transition:{target_state:"a"},"message":"Hi"} {transition:{target_state:"b"},"message":"Hello"}',
+    ],
+    ids=["side-by-side", "in-prose", "in-fences", "and-broken"],
+)
+def test_of_several_replies_on_one_level_none_is_guessed(text: str) -> None:
+    with pytest.raises(ReplyError) as caught:
+        parse(text)
+    assert caught.value.fault == "several-objects"
 
 
 @pytest.mark.parametrize("value", ['[""]', "[false, {}]", r'"\\\t"', '"\u00e9\\/"'])
@@ -111,6 +128,10 @@ def test_a_sound_transition_is_taken_as_it_was_sent(value: str) -> None:
         '{"transition":{"target_state":"a","message":"Hi","context_update":{"amount":12',
         '{"transition":{"target_state":"a","context_update":{"amount":12,"message":"Hi"}}',
         '{"target_state":"a","context_update":{"amount":12',
+        '{"transition":{"target_state":"a","message":"Hi","context_upd',
+        '{"transition":{"target_state":"a","message":"Hi","context_update":',
+        '{"transition":{"target_state":"a","message":"Hi',
+        '{transition:{"target_state":"a","message":"one "two" three","contex',
     ],
 )
 def test_a_value_that_was_cut_off_is_never_taken_as_whole(text: str) -> None:

@@ -33,6 +33,7 @@ _ESCAPE = re.compile(
     r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|u[0-9a-fA-F]{4}|.)", re.DOTALL
 )
 _TRANSITION = re.compile(r'"transition"\s*:\s*(?=\{)')
+_TARGET = re.compile(r"target_state[\"']?\s*:")
 _WORDS = re.compile(r'"message"\s*:\s*"[^"]')
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
 
@@ -123,10 +124,12 @@ def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
     if not replies:
         return None
     if any(item != replies[0] for item in replies[1:]):
-        raise ReplyError(
-            "several-objects", "the reply holds several different JSON objects; send exactly one"
-        )
+        raise _several()
     return replies[0]
+
+
+def _several() -> ReplyError:
+    return ReplyError("several-objects", "the reply holds several different JSON objects; send exactly one")
 
 
 def _endings(text: str) -> list[tuple[str, str]]:
@@ -165,9 +168,11 @@ def _cut_off(endings: Iterable[tuple[str, str]]) -> Any:
 
 
 def _uncut(value: Any) -> Any:
-    """A reply that ends in the middle, if that is not in its transition, or in words put there. Raises ReplyError."""
-    if _has_target(value) and (list(value)[-1] != "transition" or list(value["transition"])[-1] == "message"):
-        return value
+    """A reply that ends in the middle, if that is not in its transition, or in words that end it. Raises ReplyError."""
+    if _has_target(value):
+        parts = list(value["transition"])
+        if list(value)[-1] != "transition" or ("context_update" in parts and parts[-1] == "message"):
+            return value
     raise ReplyError("cut-off", "the reply ends in the middle of its transition")
 
 
@@ -183,6 +188,8 @@ def _repaired(text: str) -> Any:
         return None
     if isinstance(value, list):
         value = _chosen([item for item in value if isinstance(item, dict)])
+    if value is not None and len(_TARGET.findall(text)) > 1:
+        raise _several()  # of objects that have the same keys, json_repair gives the last
     return _with_its_transition(value, text)
 
 
@@ -251,6 +258,12 @@ def _spoken(value: object) -> str:
     return words.strip() if isinstance(words, str) else text
 
 
+def _words(found: Mapping[str, Any]) -> str:
+    """The words of a reply; those that stand in its transition, where it has none of its own."""
+    transition = found.get("transition")
+    return _spoken(found.get("message")) or (_spoken(transition.get("message")) if isinstance(transition, dict) else "")
+
+
 def document(text: str) -> dict[str, Any]:
     """The JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
@@ -279,14 +292,13 @@ def parse(text: str) -> Reply:
     update = transition.get("context_update")
     is_object = isinstance(update, dict)
     fault = None if is_object or update is None else "context_update must be an object"
-    message = _spoken(found.get("message")) or _spoken(transition.get("message"))
     reasoning = _text(found.get("reasoning"))[:4000]
-    return Reply(target.strip(), update if isinstance(update, dict) else {}, message, reasoning, fault)
+    return Reply(target.strip(), update if isinstance(update, dict) else {}, _words(found), reasoning, fault)
 
 
 def parse_words(text: str) -> str:
     """The message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
-    words = _spoken(document(text).get("message"))
+    words = _words(document(text))
     if not words:
         raise ReplyError("no-message", 'the reply lacks "message"')
     return words
