@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from llm_fsm.stores import sqlite_worker
 from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.stores.sqlite_file import MEMORY, open_database
 from llm_fsm.stores.sqlite_log import ROOM, make_room
@@ -225,6 +226,46 @@ def test_a_file_behind_a_link_has_its_log_lengthened(path, tmp_path):
         note(db, 1)
         make_room(db)
         assert length(path) == ROOM
+
+
+def test_where_another_file_took_the_place_nothing_in_its_log_is_written_over(path, db, tmp_path, monkeypatch):
+    note(db, 1)
+    for old in tmp_path.glob("x.db*"):
+        old.rename(tmp_path / f"old{old.name}")
+    with closing(open_database(str(path), 0.1)) as other:
+
+        def zeros(number):
+            if notes(other) == []:
+                note(other, 2)
+            return bytes(number)
+
+        monkeypatch.setattr("llm_fsm.stores.sqlite_log.bytes", zeros, raising=False)
+        make_room(db)
+        copy = tmp_path / "copy.db"
+        shutil.copy(path, copy)
+        shutil.copy(log_of(path), log_of(copy))
+    with closing(open_database(str(copy), 0.1)) as found:
+        assert notes(found) == [2]
+
+
+async def test_a_store_makes_no_room_in_the_log_of_a_file_that_took_the_place_of_its_own(path, tmp_path, monkeypatch):
+    asked = []
+    deliver = sqlite_worker._deliver
+
+    def replaced(outcomes):
+        path.rename(tmp_path / "old.db")
+        path.touch()
+        deliver(outcomes)
+
+    store = SQLiteStore(path)
+    for number in (1, 2, 3):
+        await store.save(turn(number))
+    monkeypatch.setattr(sqlite_worker, "make_room", asked.append)
+    monkeypatch.setattr(sqlite_worker, "_deliver", replaced)
+    await store.save(turn(4))
+    await asyncio.sleep(0.05)
+    await store.close()
+    assert asked == []
 
 
 def test_a_database_without_a_log_is_left_alone(tmp_path):

@@ -40,7 +40,8 @@ def make_room(db: sqlite3.Connection) -> None:
 
 
 def _lengthen(log: Path) -> None:
-    with log.open("r+b", buffering=0) as file:
+    # Where the file was replaced meanwhile, the lock is another one's: what follows the end is never written over.
+    with open(log, "ab", buffering=0, opener=_existing) as file:
         end = file.seek(0, os.SEEK_END)
         missing = max(ROOM - end, 0)
         try:
@@ -51,3 +52,7 @@ def _lengthen(log: Path) -> None:
             with suppress(OSError):  # zeros that stay do no harm
                 file.truncate(end)
             raise
+
+
+def _existing(path: str, flags: int) -> int:
+    return os.open(path, flags & ~os.O_CREAT)

@@ -240,7 +240,7 @@ class Worker:
 
     def _make_room(self) -> None:
         """Once a connection is seen to be used, and while nobody waits: a commit that lengthens the log is slow."""
-        if self._db is None:
+        if self._db is None or self._is_replaced():
             return
         self._written = 0
         try:
