@@ -101,6 +101,20 @@ def test_the_prompt_asks_for_no_question_that_a_fixed_reply_asks_again() -> None
     assert '"then_back_to":{"state":"size"}' in done.prompt
 
 
+def test_the_prompts_of_a_called_definition_say_where_digressions_of_its_caller_are_told() -> None:
+    inner = {"name": "inner", "initial_state": "q", "states": {"q": {"transitions": [{"target_state": "z"}]}, "z": {}}}
+    outer = {
+        "name": "outer",
+        "initial_state": "call",
+        "states": {"call": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "end"}]},
+                   "hours": STATES["hours"], "end": {}},
+    }  # fmt: skip
+    for returns in (True, False):
+        done = talk(nested(outer | {"global_transitions": ASIDE[:1] if returns else []}, inner=inner), "m", reply("q"))
+        assert ('"there"' in done.prompt) is returns
+        assert ('(<states>, "there")' in done.requests[0].messages[0].content) is returns
+
+
 def test_an_end_ends_the_digression_and_not_the_conversation() -> None:
     states = {**STATES, "help": {**STATES["help"], "transitions": [{"target_state": "done"}]}}
     program = machine(states, global_transitions=ASIDE)

@@ -250,7 +250,8 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
     compiled: dict[str, Program] = {
         name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
     }
-    above = _Caller(persona=root.persona, model=caller, patterns=tuple(root.patterns), pieces=compiled)
+    patterns, aside = tuple(root.patterns), flows.digress
+    above = _Caller(persona=root.persona, model=caller, patterns=patterns, pieces=compiled, aside=aside)
     called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
     main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
     plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
@@ -281,12 +282,16 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Caller:
-    """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns."""
+    """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns.
+
+    `aside`: digressions of other definitions may be shown, and what they left open.
+    """
 
     persona: str = ""
     model: ModelSettings = field(default_factory=ModelSettings)
     patterns: tuple[str, ...] = ()
     pieces: Mapping[str, Program] = field(default_factory=dict)
+    aside: bool = False
 
 
 def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]:
@@ -353,7 +358,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     }
     moves = [move for plan in states.values() for move in plan.moves]
     judged = any(guard.judged for move in moves for guard in move.guards)
-    parts = len(found) > 1 or any(_leads_further(states, move) for move in moves)
+    parts = len(found) > 1 or above.aside or any(_leads_further(states, move) for move in moves)
     questions: dict[str, LLMRequest] = {}
     for region in found:
         by_reasoning: dict[str, list[StatePlan]] = {}

@@ -46,6 +46,14 @@ class Flows:
     root: Flow
     called: Mapping[str, Flow] = field(default_factory=dict)
 
+    @property
+    def digress(self) -> bool:
+        """True where some transition comes back to the state that it left."""
+        definitions = [flow.definition for flow in (self.root, *self.called.values())]
+        found = [definition.global_transitions for definition in definitions]
+        found += [state.transitions for definition in definitions for state in definition.states.values()]
+        return any(transition.returns for transitions in found for transition in transitions)
+
 
 def document_of(flows: Flows) -> str:
     """All definitions of a machine as one canonical JSON text; the definition's own where it calls no other."""
