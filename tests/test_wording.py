@@ -88,6 +88,7 @@ def test_a_state_without_words_has_a_plain_sentence(
         ({"instructions": "Größe"}, True),
         ({"purpose": "Ask which café the user means"}, True),
         ({"purpose": "Nach der Größe fragen", "description": "Is für später"}, False),
+        ({"reply": "Für {% if name is defined and size is defined %}{{ name }}{% endif %}?"}, False),
     ],
 )
 def test_letters_and_common_words_tell_where_english_words_are_foreign(said: dict[str, str], english: bool) -> None:

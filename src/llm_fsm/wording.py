@@ -29,6 +29,7 @@ ENDS = f".!…:。！：।۔{_QUESTION_MARKS}"
 _UNSPACED = "。！\uff1f"
 """What ends a sentence in scripts that put no space after it."""
 _SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{_QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
+_EXPRESSION = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ENGLISH = frozenset(
     ("the", "and", "of", "to", "your", "you", "with", "what", "which", "for", "how", "is", "are", "user", "their")
@@ -181,7 +182,7 @@ def is_english(definition: Definition) -> bool:
     texts += [str(schema.get(name, "")) for schema in schemas for name in ("title", "description")]
     if all(map(str.isascii, texts)):
         return True
-    words = [word for text in texts for word in _LETTERS.findall(text.lower())]
+    words = [word for text in texts for word in _LETTERS.findall(_EXPRESSION.sub(" ", text.lower()))]
     foreign = sum(not word.isascii() for word in words)
     return foreign <= sum(word in _ENGLISH for word in words)
 
