@@ -180,6 +180,7 @@ LONG = "word " * 40
             f'x (final): Added after your message: "{LONG[:149]} …"',
         ),
         ({"reply": "注 文" + "。" * 200}, f'x (final): Added after your message: "注 文{"。" * 157} …"'),
+        ({"reply": f"{'注' * 159}{{{{ name }}}}"}, f'x (final): Added after your message: "{"注" * 159} …"'),
         ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"}, "x: Work."),
         ({"kind": "decide", "transitions": [{"target_state": "a"}]}, None),
     ],

@@ -15,7 +15,7 @@ from llm_fsm.wording import ENDS
 _GLIMPSE_CHARS = 160
 _LONG_WORD = 30
 """Characters before the cut without a space: of a script that puts none between words."""
-_OPENED = re.compile(r"\{[{%#](?:(?![}%#]\}).)*$")
+_OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
 """An expression of a fixed reply that a cut goes through."""
 _WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
