@@ -3,7 +3,7 @@
 What a provider has cached of one turn should serve the next, in whatever state that is. A small machine therefore
 has one system message with the words of all its states and all its keys, and one schema. A larger one is divided
 into regions, in the order of its definition, so that a turn costs as much among a thousand states as among ten; all
-states of a region have the same system message and the same schema.
+states of a region have the same system message and the same schema, but for those with a `reasoning` of their own.
 """
 
 from __future__ import annotations
