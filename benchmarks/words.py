@@ -25,7 +25,7 @@ from llm_fsm.reply import parse
 from llm_fsm.stream import ReplyReader
 
 CUTS = 100_000
-_LETTERS = [*'ab \n\t"\\{}[]:,`<>/é日😀\ud83d', "message", "transition", '"}', "```", "  "]
+_LETTERS = [*'ab \n\t"\\{}[]:,`<>/é日😀\ud83d\ude00', "message", "transition", '"}', "```", "  "]
 _WRAPS = ("%s", " \n%s\n", "```json\n%s\n```", "Here:\n```\n%s```", '<think>{"a": 1}</think>\n%s')
 
 

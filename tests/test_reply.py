@@ -201,6 +201,12 @@ def test_a_reply_within_the_message_is_not_said_as_json(message: str, said: str)
     assert (parse(text).message, parse_words(text)) == (said, said)
 
 
+def test_halves_of_a_character_that_came_apart_are_put_together() -> None:
+    message = "\\ud83d\ude00 \ud83d\ude00"
+    head = '{"transition":{"target_state":"a","context_update":{"who":"\ud83d\ude00"}}'
+    assert parse(f'{head},"message":"{message}"}}') == Reply(target="a", update={"who": "😀"}, message="😀 😀")
+
+
 @pytest.mark.parametrize(
     "text", [GOOD, '{"message": "Hi \\"x\\""}', '{"transition": 5, "message": "Hi \\"x\\""}']
 )

@@ -106,6 +106,28 @@ def test_words_come_character_by_character_and_escapes_when_they_are_whole() -> 
     assert told == ["A", "A\n😀", "A\n😀é", "A\n😀é!"]
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "A\ud83d\ude00 \ud83d\ude00\ud83c\udde9B",
+        r"A\ud83d" + "\ude00 \ud83d" + r"\ude00\ud83c\udde9B",
+    ],
+)
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_halves_of_a_character_wait_for_each_other(message: str, size: int) -> None:
+    text = f'{{"transition":{{"target_state":"a","context_update":{{"x":"\ud83d\ude00"}}}},"message":"{message}"}}'
+    reader, words = heard(text, size)
+    assert words[-1] == parse(text).message == "A😀 😀🇩B"
+    assert all(told.encode() for told in words if told)
+    assert reader.head is not None
+    assert parse(reader.head).update == {"x": "😀"}
+
+
+def test_half_a_character_without_its_other_half_is_kept() -> None:
+    _, words = heard('{"transition":{"target_state":"a"},"message":"A\ud83d"}', 1)
+    assert words[-1] == "A\ud83d"
+
+
 def test_words_stop_at_an_escape_that_is_none() -> None:
     _, words = heard('{"transition":{"target_state":"a"},"message":"A\\qB"}', 3)
     assert words[-1] == "A"

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from llm_fsm import AsyncMachine, Machine, ModelError, Veto, create_handler
 from llm_fsm import events as ev
 from llm_fsm.conversation import AsyncConversation, Turn
-from llm_fsm.llm.chunks import EventLines
+from llm_fsm.llm.chunks import Chunks, EventLines
 from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.messages import LLMRequest, ModelReply
@@ -440,6 +440,26 @@ async def test_words_stream_over_http_in_every_mode(refuse: tuple[Any, ...]) -> 
     assert turn.text == words == before_the_reply(events)
     assert len([event for event in events if isinstance(event, ev.MessageDelta)]) > 1
     assert turn.usage.output_tokens > 0
+
+
+async def test_characters_whose_halves_come_in_two_chunks_are_whole() -> None:
+    text = reply("ask", "Hi @!").replace("@", "\ud83d\ude00")
+    at = text.index("\ud83d") + 1
+    with serve_scripted([sse(delta(text[:at]), delta(text[at:]), OVER, "[DONE]")]) as server:
+        turn, events = await streamed("any", base_url=server.base_url)
+    assert turn.text == "Hi 😀!"
+    assert shown(events)[1:] == ["Hi", "Hi 😀!"]
+    [replied] = [event for event in events if isinstance(event, ev.ModelReplied)]
+    assert "😀" in replied.text
+
+
+def test_arguments_of_a_call_whose_characters_come_in_halves_are_whole() -> None:
+    chunks = Chunks("schema", tools=True)
+    for part in ('{"who":"\ud83d', '\ude00"}'):
+        chunks.take({"choices": [{"delta": {"tool_calls": [{"index": 0, "function": {"arguments": part}}]}}]})
+    chunks.done = True
+    [call] = chunks.completion()["choices"][0]["message"]["tool_calls"]
+    assert call["function"]["arguments"] == '{"who":"😀"}'
 
 
 async def test_calls_of_tools_arrive_in_chunks() -> None:

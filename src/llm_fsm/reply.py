@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
+from llm_fsm.coercion import joined
 from llm_fsm.errors import ReplyError
 
 MAX_CHARS = 1_000_000
@@ -242,7 +243,7 @@ def _find(text: str) -> Any:
 
 
 def _text(value: object) -> str:
-    return value.strip() if isinstance(value, str) else ""
+    return joined(value.strip()) if isinstance(value, str) else ""
 
 
 def _spoken(value: object) -> str:
@@ -255,7 +256,7 @@ def _spoken(value: object) -> str:
     except (ValueError, ReplyError):
         return text
     words = inner.get("message")
-    return words.strip() if isinstance(words, str) else text
+    return _text(words) if isinstance(words, str) else text
 
 
 def _words(found: Mapping[str, Any]) -> str:
@@ -270,7 +271,7 @@ def document(text: str) -> dict[str, Any]:
         raise ReplyError(
             "too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
         )
-    stripped = text.strip().lstrip("\ufeff")
+    stripped = joined(text).strip().lstrip("\ufeff")
     if not stripped:
         raise ReplyError("empty", "the reply is empty")
     try:

@@ -11,6 +11,8 @@ import json
 import re
 from collections.abc import Callable
 
+from llm_fsm.coercion import joined
+
 _MAX_PROSE = 2000
 _MAX_KEY = 200
 _MAX_SCALAR = 400
@@ -23,6 +25,8 @@ _OUTSIDE = re.compile(r'["{}\[\]]')
 _SCALAR = re.compile(r"[^,}\]\s]*(?=[,}\]\s])")
 _SURROGATES = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}")
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
+_HIGH_END = re.compile("\\s*[\ud800-\udbff]$")
+"""Half of a surrogate pair whose other half may come with the next piece."""
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -33,18 +37,18 @@ class ReplyReader:
     where the reply has another form.
     """
 
-    __slots__ = ("_at", "_closing", "_depth", "_kept", "_new", "_said", "_space", "_step", "_text", "_value", "head")
+    __slots__ = ("_at", "_closing", "_depth", "_held", "_kept", "_new", "_said", "_step", "_text", "_value", "head")
 
     def __init__(self) -> None:
         self.head: str | None = None
         self._text = ""
         self._at = 0
         self._depth = 0
+        self._held = ""
         self._closing = _ENDS["think"]
         self._kept: list[str] | None = None
         self._new: list[str] = []
         self._said = False
-        self._space = ""
         self._value: Callable[[], bool] = self._over
         self._step: Callable[[], bool] = self._opening
 
@@ -54,18 +58,28 @@ class ReplyReader:
         self._at = 0
         while self._step():
             pass
-        if not self._new:
+        if not (self._new or self._held):
             return ""
-        words = "".join(self._new)
+        words = self._held + "".join(self._new)
         self._new.clear()
-        words = self._space + (words if self._said else words.lstrip())
-        stripped = words.rstrip()
-        if not self._said and stripped.startswith("{"):  # it may be a reply within the reply
-            self._give_up()
-            return ""
-        self._space = words[len(stripped) :]
-        self._said = self._said or stripped != ""
-        return stripped
+        if not self._said:
+            words = words.lstrip()
+            if words.startswith("{"):  # it may be a reply within the reply
+                self._give_up()
+                self._held = ""
+                return ""
+        given = words.rstrip()
+        if "\ud800" <= given[-1:] <= "\udbff":
+            given = self._certain(given)
+        self._held = words[len(given) :]
+        self._said = self._said or given != ""
+        return joined(given)
+
+    def _certain(self, words: str) -> str:
+        """The words without what only those that follow can tell the meaning of, while there may be more of them."""
+        if self._step == self._over:
+            return words
+        return _HIGH_END.sub("", words)
 
     # Each step returns True when it has done its part, False when it needs more text. What it went past is dropped.
 

@@ -12,6 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from llm_fsm.coercion import joined
 from llm_fsm.llm.completion import content_text, no_completion, provider_fault
 from llm_fsm.llm.modes import Mode
 
@@ -135,11 +136,13 @@ class Chunks:
         """What came, as a completion that was not streamed. Raises ModelError for one that never ended."""
         if self._finish is None and not self.done:
             raise no_completion("a stream that breaks off")
-        message: dict[str, Any] = {"role": "assistant", "content": "".join(self._content)}
+        message: dict[str, Any] = {"role": "assistant", "content": joined("".join(self._content))}
         if self._refusal:
             message["refusal"] = "".join(self._refusal)
         if self._calls:
             message["tool_calls"] = [call for _, call in sorted(self._calls.items())]
+            for call in message["tool_calls"]:
+                call["function"]["arguments"] = joined(call["function"]["arguments"])
         return {
             "model": self._model,
             "choices": [{"message": message, "finish_reason": self._finish}],
