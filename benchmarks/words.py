@@ -1,8 +1,8 @@
 """Words out of a structured reply: `python -m benchmarks.words [CUTS]`.
 
 Replies of all kinds and wraps are cut into pieces at random, by default 100,000 times: after every piece the words
-so far must be the beginning of the reply's message, and at the end all of it; of a message that begins like a reply
-none may be given, as it may be one. Then the time from the moment at which
+so far must be the beginning of the reply's message, and at the end all of it; of a message that begins like a reply,
+in a code fence or not, none may be given, as it may be one. Then the time from the moment at which
 the model gives the first character of its message to the moment at which a stream gives it out.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import re
 import statistics
 import sys
 import time
@@ -26,6 +27,7 @@ from llm_fsm.stream import ReplyReader
 
 CUTS = 100_000
 _LETTERS = [*'ab \n\t"\\{}[]:,`<>/é日😀\ud83d\ude00', "message", "transition", '"}', "```", "  "]
+_REPLY = re.compile(r"(?:```[A-Za-z]*\s*)?\{")
 _WRAPS = ("%s", " \n%s\n", "```json\n%s\n```", "Here:\n```\n%s```", '<think>{"a": 1}</think>\n%s')
 
 
@@ -57,7 +59,7 @@ def wrong(cuts: int, seed: int = 1) -> int:
             words += reader.feed(text[at : at + size])
             sound = sound and message.startswith(words)
             at += size
-        found += not (sound and words == ("" if message.startswith("{") else message))
+        found += not (sound and words == ("" if _REPLY.match(message) else message))
     return found
 
 

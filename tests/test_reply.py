@@ -193,12 +193,40 @@ def test_update_that_is_no_object_is_named() -> None:
         ('{"message": {"text": "Hi"}}', '{"message": {"text": "Hi"}}'),
         ("{name} is a message", "{name} is a message"),
         ('{"a": 1}', '{"a": 1}'),
-        ('{"message": "a", "message": "b"}', '{"message": "a", "message": "b"}'),
+        (json.dumps({"transition": {"target_state": "a"}, "message": GOOD}), 'Hi "x"'),
+        ('{"transition": {"target_state": "a", "message": "Hi"}}', "Hi"),
+        ('{"target_state": "a", "message": "Hi"}', "Hi"),
+        (GOOD[: GOOD.rindex("Hi") + 2], "Hi"),
+        (f"```json\n{GOOD}\n```", 'Hi "x"'),
+        (f"```\n{GOOD[:-1]}", 'Hi "x"'),
+        ('{"transition": "fade", "seconds": 2}', '{"transition": "fade", "seconds": 2}'),
+        ('{"name": "Ada"} is JSON', '{"name": "Ada"} is JSON'),
+        ("```python\n{}\n```", "```python\n{}\n```"),
     ],
 )
 def test_a_reply_within_the_message_is_not_said_as_json(message: str, said: str) -> None:
     text = json.dumps({"transition": {"target_state": "a"}, "message": message})
     assert (parse(text).message, parse_words(text)) == (said, said)
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "{",
+        '{"trans',
+        '{"transition',
+        '{"transition": {"target_st',
+        '{"transition": {"target_state": "a"}}',
+        '{"target_state": "a"}',
+        '{"message": "a", "message": "b"}',
+        "{\n",
+    ],
+)
+def test_a_reply_within_the_message_that_holds_no_words_leaves_none(message: str) -> None:
+    text = json.dumps({"transition": {"target_state": "a"}, "message": message})
+    assert parse(text).message == ""
+    with pytest.raises(ReplyError, match="lacks"):
+        parse_words(text)
 
 
 def test_halves_of_a_character_that_came_apart_are_put_together() -> None:

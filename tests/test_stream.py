@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import re
 from itertools import pairwise
 from typing import Any
 
@@ -22,6 +23,7 @@ MOVES = st.fixed_dictionaries(
         "context_update": st.fixed_dictionaries({"x": TEXTS, "y": VALUES}),
     }
 )
+NESTED = re.compile(r"(?:```[A-Za-z]*\s*)?\{")
 WRAPS = (
     "{}",
     " \n{}\n",
@@ -66,7 +68,7 @@ def heard(text: str, sizes: random.Random | int) -> tuple[ReplyReader, list[str]
 def test_any_cut_gives_the_words_of_the_reply_and_its_move(text: str, chance: random.Random) -> None:
     reader, words = heard(text, chance)
     whole = parse(text)
-    assert words[-1] == ("" if whole.message.startswith("{") else whole.message)
+    assert words[-1] == ("" if NESTED.match(whole.message) else whole.message)
     assert all(after == after.strip() for after in words)
     assert reader.head is not None
     head = parse(reader.head)
@@ -89,6 +91,8 @@ def test_any_cut_gives_the_words_of_the_reply_and_its_move(text: str, chance: ra
         '<tool>{"transition": {"target_state": "a"}, "message": "Hi"}',
         '<think>{"transition": {"target_state": "a"}, "message": "Hi"}',
         '{"transition": {"target_state": "a"}, "message": " {\\"message\\": \\"Hi\\"}"}',
+        '{"transition": {"target_state": "a"}, "message": " ```json\\n{\\"message\\": \\"Hi\\"}```"}',
+        '{"transition": {"target_state": "a"}, "message": "``` {\\"transition\\": {\\"target"}',
         "Hello there, how are you?",
         "",
     ],
@@ -104,6 +108,13 @@ def test_words_come_character_by_character_and_escapes_when_they_are_whole() -> 
     _, words = heard(head + r"A\n\ud83d\ude00\u00e9!" + '"}', 1)
     told = [now for before, now in pairwise(words) if now != before]
     assert told == ["A", "A\n😀", "A\n😀é", "A\n😀é!"]
+
+
+@pytest.mark.parametrize("words", ["``", "```", "`a` b", "```python\nprint()\n```", "```js\n", "```\nx {\n```"])
+def test_words_that_begin_with_code_are_words(words: str) -> None:
+    for size in (1, 2, 5, 1000):
+        _, told = heard(json.dumps({"transition": {"target_state": "a"}, "message": words}), size)
+        assert told[-1] == words.strip()
 
 
 @pytest.mark.parametrize(

@@ -462,6 +462,16 @@ def test_arguments_of_a_call_whose_characters_come_in_halves_are_whole() -> None
     assert call["function"]["arguments"] == '{"who":"😀"}'
 
 
+@pytest.mark.parametrize("wrapped", ["{}", "```json\n{}\n```"])
+async def test_of_a_reply_within_the_words_of_a_reply_no_json_is_shown(wrapped: str) -> None:
+    inner = wrapped.format(reply("ask", "How old?"))
+    for cut in range(1, len(inner) + 1):
+        text = reply("ask", inner[:cut])
+        turn, events = await streamed(Pieces([*text]))
+        assert shown(events)[-1] == turn.text
+        assert not any("{" in screen or '"' in screen for screen in shown(events))
+
+
 async def test_calls_of_tools_arrive_in_chunks() -> None:
     tools = ToolRegistry()
     tools.register(lambda city: {"sunny": city}, name="weather", description="Tell the weather")

@@ -37,6 +37,11 @@ _TRANSITION = re.compile(r'"transition"\s*:\s*(?=\{)')
 _TARGET = re.compile(r"target_state[\"']?\s*:")
 _WORDS = re.compile(r'"message"\s*:\s*"[^"]')
 _FENCE = re.compile(r"```[A-Za-z0-9_-]*\s*\n?(.*?)```", re.DOTALL)
+_BEGUN = re.compile(
+    r"(?:```[A-Za-z]*\s*)?\{\s*"
+    r'(?:"[a-z_]*$|"(?:transition|target_state|context_update|message|reasoning)"\s*(?::|$)|$)'
+)
+"""How a reply begins, however little of it there is."""
 
 
 class Reply(NamedTuple):
@@ -117,6 +122,11 @@ def _has_target(value: object) -> bool:
         return False
     transition = value.get("transition")
     return isinstance(transition, dict) and isinstance(transition.get("target_state"), str)
+
+
+def _is_flat(value: object) -> bool:
+    """True for a reply with all of it on one level."""
+    return _has_target({"transition": value})
 
 
 def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
@@ -247,16 +257,29 @@ def _text(value: object) -> str:
 
 
 def _spoken(value: object) -> str:
-    """The words of a message; of one that holds a whole reply once more, that one's."""
+    """The words of a message; of one that holds a reply once more, that one's."""
     text = _text(value)
-    if not (text.startswith("{") and text.endswith("}") and '"message"' in text):
-        return text
+    found = _once_more(text)
+    return text if found is None else _words(found)
+
+
+def _once_more(text: str) -> Mapping[str, Any] | None:
+    """A reply that stands where the words of one should, as much as came of it; None where there are words."""
+    if not text.startswith(("{", "```")):
+        return None
+    nothing = None
     try:
-        inner = _decode(text)
+        found = _decode(text)
     except (ValueError, ReplyError):
-        return text
-    words = inner.get("message")
-    return _text(words) if isinstance(words, str) else text
+        if _BEGUN.match(text) is None:
+            return None
+        nothing = dict[str, Any]()
+        try:
+            found = document(text)
+        except ReplyError:
+            return nothing
+    is_reply = _has_target(found) or _is_flat(found) or isinstance(found.get("message"), str)
+    return found if is_reply else nothing
 
 
 def _words(found: Mapping[str, Any]) -> str:

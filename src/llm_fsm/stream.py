@@ -27,6 +27,8 @@ _SURROGATES = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _HIGH_END = re.compile("\\s*[\ud800-\udbff]$")
 """Half of a surrogate pair whose other half may come with the next piece."""
+_REPLY = re.compile(r"(?:```[A-Za-z]*\s*)?\{")
+_FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -64,12 +66,12 @@ class ReplyReader:
         self._new.clear()
         if not self._said:
             words = words.lstrip()
-            if words.startswith("{"):  # it may be a reply within the reply
+            if _REPLY.match(words) is not None:  # it may be a reply within the reply
                 self._give_up()
                 self._held = ""
                 return ""
         given = words.rstrip()
-        if "\ud800" <= given[-1:] <= "\udbff":
+        if "\ud800" <= given[-1:] <= "\udbff" or (not self._said and given.startswith("`")):
             given = self._certain(given)
         self._held = words[len(given) :]
         self._said = self._said or given != ""
@@ -79,7 +81,7 @@ class ReplyReader:
         """The words without what only those that follow can tell the meaning of, while there may be more of them."""
         if self._step == self._over:
             return words
-        return _HIGH_END.sub("", words)
+        return "" if not self._said and _FENCE.fullmatch(words) else _HIGH_END.sub("", words)
 
     # Each step returns True when it has done its part, False when it needs more text. What it went past is dropped.
 
