@@ -235,6 +235,17 @@ def test_halves_of_a_character_that_came_apart_are_put_together() -> None:
     assert parse(f'{head},"message":"{message}"}}') == Reply(target="a", update={"who": "😀"}, message="😀 😀")
 
 
+@pytest.mark.parametrize("before", ["<think>hm</think>", "So: ", "<think>a</think>\n<think>{}</think>"])
+def test_a_reply_on_one_level_is_read_as_it_stands_whatever_is_before_it(before: str) -> None:
+    found = parse(before + r'{"target_state":"a","context_update":{"x":"\\ e"},"message":"„3 \u20ac“ \\ end"}')
+    assert found == Reply(target="a", update={"x": "\\ e"}, message="„3 €“ \\ end")
+
+
+def test_of_two_thoughts_neither_is_a_reply() -> None:
+    thoughts = f"<think>{GOOD.replace('bye', 'x')}</think>\n<thinking>{GOOD.replace('bye', 'y')}</thinking>"
+    assert parse(thoughts + GOOD) == READ
+
+
 @pytest.mark.parametrize(
     "text", [GOOD, '{"message": "Hi \\"x\\""}', '{"transition": 5, "message": "Hi \\"x\\""}']
 )

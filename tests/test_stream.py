@@ -35,6 +35,7 @@ WRAPS = (
     '<think>What of {{"message": "x"}}?</think>\n{}',
     "<Thinking>hm</Thinking>{}",
     "<reasoning>İ<think></reasoning> So:\n{}",
+    '<think>a</think> <Thinking>{{"transition": {{"target_state": "x"}}, "message": "y"}}</Thinking>{}',
 )
 
 

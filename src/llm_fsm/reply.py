@@ -21,7 +21,7 @@ from llm_fsm.errors import ReplyError
 MAX_CHARS = 1_000_000
 _MAX_REPAIR_CHARS = 100_000
 _MAX_CANDIDATES = 50
-THINKING = re.compile(r"^\s*<(think|thinking|reasoning)>.*?</\1>\s*", re.DOTALL | re.IGNORECASE)
+THINKING = re.compile(r"^(?:\s*<(think|thinking|reasoning)>.*?</\1>)+\s*", re.DOTALL | re.IGNORECASE)
 _MAX_DEPTH = 200
 _MAX_ENDINGS = 4
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
@@ -243,6 +243,10 @@ def _find(text: str) -> Any:
     start = body.find("{")
     if start < 0:
         raise ReplyError("not-json", "the reply holds no JSON object")
+    with suppress(ValueError):
+        flat, end = _DECODER.raw_decode(body, start)
+        if _is_flat(flat) and "{" not in body[end:]:
+            return flat
     endings = _endings(body[start:])
     if (found := _cut_off(endings)) is not None:
         return found
