@@ -227,6 +227,8 @@ def leading_number(meter: Meter, value: Any) -> Number:
 
 def joined(text: str) -> str:
     """The text with both halves of a surrogate pair as the one character that they are once they went through JSON."""
-    if text.isascii():
-        return str(text)
-    return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
+    return str(text)
