@@ -97,7 +97,10 @@ async def test_a_server_that_stands_still_is_an_error_in_time_and_then_all_works
         loaded = await back(store)
     ticking.cancel()
     assert loaded.version in (1, 2)
-    assert list(await store.records("c")) == [turn("c", n).record for n in range(1, loaded.version + 1)]
+    await asyncio.sleep(0.3)  # what the server had been sent before it stood still may be done until now
+    kept = list(await store.records("c"))
+    assert loaded.version <= len(kept) <= 2
+    assert kept == [turn("c", n).record for n in range(1, len(kept) + 1)]
     async with store.lock("c", timeout=30):
         version = (await store.load("c")).version
         await store.save(turn("c", version + 1))
