@@ -178,7 +178,7 @@ def _all_states(definition: Definition, states: Mapping[str, StatePlan]) -> str:
         said = ("purpose", "instructions") if plan.id in ends else ("purpose", "instructions", "final")
         moves = [move for move in plan.moves if move.target != plan.id]
         own = [move for move in moves if move.pointer.startswith("/states/")]
-        everywhere |= {move.pointer: move for move in moves if move not in own}
+        everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
         shown = {name: found for name, found in plan.glimpse.items() if name not in said}
         lines.append(state_line(plan.words, shown, [transition_item(move, None, is_open=True) for move in own]))
     if everywhere:

@@ -271,19 +271,20 @@ def _once_more(text: str) -> Mapping[str, Any] | None:
     """A reply that stands where the words of one should, as much as came of it; None where there are words."""
     if not text.startswith(("{", "```")):
         return None
-    nothing = None
+    whole = True
     try:
-        found = _decode(text)
+        found: dict[str, Any] = _decode(text)
     except (ValueError, ReplyError):
         if _BEGUN.match(text) is None:
             return None
-        nothing = dict[str, Any]()
+        whole = False
         try:
             found = document(text)
         except ReplyError:
-            return nothing
-    is_reply = _has_target(found) or _is_flat(found) or isinstance(found.get("message"), str)
-    return found if is_reply else nothing
+            return {}
+    if _has_target(found) or _is_flat(found) or isinstance(found.get("message"), str):
+        return found
+    return None if whole else {}  # JSON that was meant to be read, or the beginning of a reply without words
 
 
 def _words(found: Mapping[str, Any]) -> str:
