@@ -2,10 +2,10 @@
 
 Every turn is one transaction that is on the disk before `save` returns (write-ahead log,
 `synchronous=FULL`). One thread owns the connection and commits together what waits together; while it rests, a
-conversation that was just written is read in the thread of whoever asks. One writer per
-conversation holds across processes by operating-system locks (see `filelock`; on Windows only the version
-check of `save` stands between two processes). In-process waiters are served in order; between processes the
-next one is whoever asks first after the release.
+conversation that was just written is read in the thread of whoever asks, and a turn is committed there where the
+last commits were brief. One writer per conversation holds across processes by operating-system locks (see
+`filelock`; on Windows only the version check of `save` stands between two processes). In-process waiters are served
+in order; between processes the next one is whoever asks first after the release.
 
 After a fork the child opens its own connection; a `:memory:` database stays with the parent, the child
 begins with an empty one.
@@ -77,7 +77,11 @@ class SQLiteStore:
     async def save(self, commit: Commit) -> None:
         """See `Store.save`."""
         check_appended(commit)
-        await self._run(partial(rows.save, commit), writes=True, together=batches.save, value=commit)
+        work = partial(rows.save, commit)
+        parts = self._own()
+        few = len(parts.turnstile) < _MANY
+        if not few or isinstance(parts.worker.at_once(work, writes=True), Waits):
+            await self._run(work, writes=True, together=batches.save, value=commit)
         self._own().written[hash(commit.conversation_id) % _WRITTEN] = commit.conversation_id
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:

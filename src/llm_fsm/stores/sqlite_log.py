@@ -1,4 +1,4 @@
-"""The write-ahead log of an SQLite file: room in it, made before commits need it.
+"""The write-ahead log of an SQLite file: room in it, made before commits need it, and its emptying between them.
 
 A commit that makes the log longer has the file's new length synced too, which takes the file system a commit of its
 own: about as long again. So the log gets the length that it has at its first checkpoint anyway, in one piece, and
@@ -37,6 +37,14 @@ def make_room(db: sqlite3.Connection) -> None:
             db.execute("ROLLBACK")
     finally:
         db.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def empty(db: sqlite3.Connection) -> None:
+    """Copy the log into the file, as far as no reader needs it, so that the next commit begins it anew.
+
+    Waits for no other program. Raises sqlite3.Error.
+    """
+    db.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
 
 def _lengthen(log: Path) -> None:

@@ -2,8 +2,8 @@
 
 Jobs that are waiting when the worker comes round are served together: first all that write, in one
 transaction (so they share the costly sync to disk), then all that read; a job is answered after the commit.
-A read therefore sees every write that was handed in before it; while nothing waits or is served, it can be done
-in the thread of whoever asks. When one of several jobs cannot be done,
+A read therefore sees every write that was handed in before it. While nothing waits or is served, a read can be done
+in the thread of whoever asks, and so can a write where the disk is quick. When one of several jobs cannot be done,
 the transaction is rolled back and each job is tried on its own, so a failing job harms no other.
 """
 
@@ -13,13 +13,15 @@ import asyncio
 import os
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
-from llm_fsm.stores.sqlite_log import make_room
+from llm_fsm.stores.sqlite_log import empty, make_room
 
 T = TypeVar("T")
 
@@ -29,6 +31,12 @@ _GATHERED = 64
 """Jobs that are gathered at most before the worker is woken, which works while the event loop goes on."""
 _SETTLED = 4
 """Transactions after which a connection is expected to make many more, so that room in the log is worth its making."""
+_FILLED = 120
+"""Transactions after which the log is emptied while nobody waits, before a commit has to do it (at 1,000 pages)."""
+_BRIEF = 0.001
+"""Seconds that an event loop may stand still for a transaction."""
+_PROVED = 4
+"""Brief transactions in a row, after which the next one is expected to be brief."""
 
 
 class Waits:
@@ -77,8 +85,12 @@ class Worker:
         self._stopped = False
         self._db: sqlite3.Connection | None = None
         self._inode: tuple[int, int] | None = None
+        self._patience = busy_timeout
+        """Seconds that the connection waits for other programs now."""
         self._written = 0
-        """Transactions since the connection was opened, or since room in the log was tried for."""
+        """Transactions since the connection was opened, or since the log was last seen to."""
+        self._brief = 0
+        """How many transactions in a row were brief."""
         self._has_room = False
         """There is room in the log, or there cannot be: nothing is to be done about it with this connection."""
 
@@ -101,11 +113,12 @@ class Worker:
             self._gathered[job.loop] = [job]
             job.loop.call_soon(self.hand_in, job.loop)
 
-    def at_once(self, work: Callable[[sqlite3.Connection], T]) -> T | Waits:
-        """What a read gives, without waking the thread, where nothing is under way and no file has to be opened.
+    def at_once(self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False) -> T | Waits:
+        """What a job gives, without waking the thread, where nothing is under way and no file has to be opened.
 
-        With a write-ahead log the read of an open connection waits for no other program.
-        Raises StoreError after `stop`.
+        With a write-ahead log the read of an open connection waits for no other program. A write is done so while
+        transactions are brief; it is left to the thread where another program is writing, or the log is to be seen to.
+        Raises StoreError after `stop`, and where a write fails.
         """
         self.check_open()
         if not self._using.acquire(blocking=False):
@@ -114,11 +127,23 @@ class Worker:
             db = self._db
             if db is None or self._handed != self._served or self._gathered or self._is_replaced():
                 return Waits()
-            return work(db)
+            return self._write_at_once(db, work) if writes else work(db)
         except sqlite3.Error:  # the worker meets it again, and knows what to do about it
             return Waits()
         finally:
             self._using.release()
+
+    def _write_at_once(self, db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T | Waits:
+        if self._brief < _PROVED or self._is_log_due():
+            return Waits()
+        try:
+            self._wait_at_most(0.0, db)
+            return self._transaction(db, work)
+        except BaseException as error:  # an interrupt too must not leave a transaction open
+            self._recover(error)
+            if is_busy(error) or not isinstance(error, sqlite3.Error):
+                raise
+            raise fault(self._path, error) from error
 
     def hand_in(self, loop: asyncio.AbstractEventLoop) -> None:
         """Wake the worker for what an event loop has gathered. To be called in that loop."""
@@ -160,9 +185,9 @@ class Worker:
         while running:
             batch, running = self._next()
             self._serve(batch)
-            if running and self._written >= _SETTLED and not self._has_room and self._jobs.empty():
+            if running and self._is_log_due() and self._jobs.empty():
                 with self._using:
-                    self._make_room()
+                    self._see_to_the_log()
         with self._using:
             self._disconnect()
 
@@ -231,21 +256,34 @@ class Worker:
         return job.work(self._connection())
 
     def _write(self, jobs: Sequence[Job]) -> Sequence[Any]:
-        db = self._connection()
+        return self._transaction(self._connection(), partial(_perform, jobs))
+
+    def _transaction(self, db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+        began = time.perf_counter()
         db.execute("BEGIN IMMEDIATE")
-        values = _perform(jobs, db)
+        value = work(db)
         db.execute("COMMIT")
         self._written += 1
-        return values
+        self._brief = self._brief + 1 if time.perf_counter() - began < _BRIEF else 0
+        return value
 
-    def _make_room(self) -> None:
-        """Once a connection is seen to be used, and while nobody waits: a commit that lengthens the log is slow."""
+    def _is_log_due(self) -> bool:
+        return self._written >= (_FILLED if self._has_room else _SETTLED)
+
+    def _see_to_the_log(self) -> None:
+        """Make room in it once a connection is seen to be used, and empty it before it is full.
+
+        While nobody waits: a commit that lengthens the log is slow, and one that empties it is the slowest.
+        """
         if self._db is None or self._is_replaced():
             return
         self._written = 0
         try:
-            make_room(self._db)
-            self._has_room = True
+            if self._has_room:
+                empty(self._db)
+            else:
+                make_room(self._db)
+                self._has_room = True
         except sqlite3.Error as error:  # another program is writing; what lasts, the next job meets again
             self._recover(error)
         except OSError:  # no space: then the log grows with its commits, as far as it can
@@ -258,7 +296,7 @@ class Worker:
         translated.__cause__ = error
         return _Outcome(job, error=translated)
 
-    def _recover(self, error: Exception) -> None:
+    def _recover(self, error: BaseException) -> None:
         """Leave no transaction open, and no connection that would fail for ever."""
         if self._db is None:
             return
@@ -276,7 +314,14 @@ class Worker:
         if self._db is None:
             self._db = open_database(self._path, self._busy_timeout)
             self._inode = _inode(self._path)
+            self._patience = self._busy_timeout
+        self._wait_at_most(self._busy_timeout, self._db)
         return self._db
+
+    def _wait_at_most(self, seconds: float, db: sqlite3.Connection) -> None:
+        if self._patience != seconds:  # setting it takes as long as the statements of a small transaction
+            db.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
+            self._patience = seconds
 
     def _is_replaced(self) -> bool:
         return self._path != MEMORY and self._inode != _inode(self._path)
@@ -284,6 +329,7 @@ class Worker:
     def _disconnect(self) -> None:
         db, self._db = self._db, None
         self._written = 0
+        self._brief = 0
         self._has_room = False
         if db is not None:
             db.close()
