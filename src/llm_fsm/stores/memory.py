@@ -29,11 +29,13 @@ from llm_fsm.stores.turnstile import Turnstile
 class _Conversation:
     """What is kept of one conversation; record number n is `records[n - 1]`."""
 
-    __slots__ = ("created", "inbox", "last", "outbox", "records")
+    __slots__ = ("created", "definition", "ended", "inbox", "outbox", "records", "session", "sha", "state", "updated")
 
     def __init__(self, created: float) -> None:
-        self.created = created
-        self.last: Commit | None = None
+        self.created = self.updated = created
+        self.session = self.definition = self.state = ""
+        self.ended = False
+        self.sha: str | None = None
         self.records: list[str] = []
         self.inbox: dict[str, int] = {}
         self.outbox: list[Posted] = []
@@ -58,11 +60,11 @@ class MemoryStore:
         self._check_open()
         with self._guard:
             found = self._conversations.get(conversation_id)
-            if found is None or found.last is None:
+            if found is None:
                 return None
             number = None if request_id is None else found.inbox.get(request_id)
             recorded = None if number is None else found.records[number - 1]
-            return Loaded(found.last.session, len(found.records), recorded, found.last.definition_sha)
+            return Loaded(found.session, len(found.records), recorded, found.sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
@@ -81,12 +83,13 @@ class MemoryStore:
                 raise unknown_definition(commit)
             if found is None:
                 found = self._conversations[name] = _Conversation(commit.began)
-            self._pin(found.last, commit)
+            self._pin(found.sha, sha, commit.definition_text)
             for number, record, request_id in commit.numbered:
                 found.records.append(record)
                 if request_id is not None:
                     found.inbox[request_id] = number
-            found.last = commit
+            found.session, found.sha, found.definition = commit.session, sha, commit.definition
+            found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
             self._post(found, commit)
             if commit.due:
                 self._due[name] = commit
@@ -94,14 +97,12 @@ class MemoryStore:
                 self._due.pop(name, None)
             self._journals.pop(name, None)
 
-    def _pin(self, before: Commit | None, after: Commit | None) -> None:
-        """Keep the definition of `after`, and drop that of `before` when it was the last one pinned to it."""
-        new = None if after is None else after.definition_sha
-        old = None if before is None else before.definition_sha
-        if after is not None and new is not None:
+    def _pin(self, old: str | None, new: str | None, text: str | None = None) -> None:
+        """Keep the definition `new`, whose `text` is given where it may be new, and drop `old` with its last pin."""
+        if new is not None:
             self._pins[new] += 1
-            if after.definition_text is not None:
-                self._definitions.setdefault(new, after.definition_text)
+            if text is not None:
+                self._definitions.setdefault(new, text)
         if old is not None:
             self._pins[old] -= 1
             if not self._pins[old]:
@@ -174,15 +175,12 @@ class MemoryStore:
         wanted = (("definition", definition), ("state", state), ("ended", ended))
         with self._guard:
             lines = (
-                (name, found, found.last)
+                (name, found)
                 for name, found in self._conversations.items()
-                if found.last is not None
-                and (after is None or name > after)
-                and all(value is None or getattr(found.last, key) == value for key, value in wanted)
+                if (after is None or name > after)
+                and all(value is None or getattr(found, key) == value for key, value in wanted)
             )
-            return tuple(
-                _line(found, last) for _, found, last in heapq.nsmallest(max(limit, 0), lines, itemgetter(0))
-            )
+            return tuple(_line(*line) for line in heapq.nsmallest(max(limit, 0), lines, itemgetter(0)))
 
     async def definition(self, sha: str) -> str | None:
         """See `Store.definition`."""
@@ -223,7 +221,7 @@ class MemoryStore:
                 for name, found in self._posting.items()
                 if (after is None or name > after)
                 and (conversation_id is None or name == conversation_id)
-                and (definition is None or (found.last is not None and found.last.definition == definition))
+                and (definition is None or found.definition == definition)
             )
             rows = (row for name in sorted(names) for row in self._posting[name].outbox if sink in (None, row.sink))
             return tuple(islice(rows, max(limit, 0)))
@@ -251,7 +249,7 @@ class MemoryStore:
             self._journals.pop(conversation_id, None)
             found = self._conversations.pop(conversation_id, None)
             if found is not None:
-                self._pin(found.last, None)
+                self._pin(found.sha, None)
             return found is not None
 
     async def close(self) -> None:
@@ -263,14 +261,14 @@ class MemoryStore:
             raise StoreError("the memory store is closed; open a new one")
 
 
-def _line(found: _Conversation, last: Commit) -> Listed:
+def _line(name: str, found: _Conversation) -> Listed:
     return Listed(
-        conversation_id=last.conversation_id,
-        definition=last.definition,
-        state=last.state,
-        ended=last.ended,
+        conversation_id=name,
+        definition=found.definition,
+        state=found.state,
+        ended=found.ended,
         turns=len(found.records),
         created=found.created,
-        updated=last.time,
-        definition_sha=last.definition_sha,
+        updated=found.updated,
+        definition_sha=found.sha,
     )
