@@ -399,3 +399,43 @@ def test_an_answer_that_changes_in_a_digression_around_a_flow_counts_when_it_com
     assert done.text.startswith("90 by DE1.")
     done = deep(*begun, reply("told", "Thanks.", code="C1", amount=40))
     assert (done.session.state, done.session.stack, done.text) == ("free", (), "Thanks.\n\nOn the house.")
+
+
+def test_what_is_said_about_a_flow_counts_though_a_changed_answer_leads_another_way_in_it() -> None:
+    bank = {
+        **BANK,
+        "initial_state": "size",
+        "patterns": ["correct"],
+        "states": {
+            "size": {"kind": "decide", "transitions": [
+                {"target_state": "big", "conditions": [{"logic": {">": [{"var": "sum"}, 100]}}]},
+                {"target_state": "iban"}]},
+            "big": {"purpose": "Who signs?", "transitions": [{"target_state": "ok"}]},
+            **BANK["states"],
+        },
+    }  # fmt: skip
+    around = nested(
+        {
+            "name": "shop",
+            "initial_state": "item",
+            "patterns": ["correct"],
+            "context_schema": {"properties": {"amount": {"type": "number"}}},
+            "global_transitions": [{"target_state": "help", "return": True}],
+            "states": {
+                "item": {"purpose": "For how much?", "required_context_keys": ["amount"],
+                         "transitions": [{"target_state": "pay"}]},
+                "pay": {"kind": "subflow", "flow": "bank", "input": {"sum": "amount"},
+                        "transitions": [{"target_state": "done"}]},
+                "done": {"reply": "Bye."},
+                "help": {"purpose": "Help", "transitions": [{"target_state": "helped"}]},
+                "helped": {"purpose": "Ask if that is all"},
+            },
+        },
+        bank=bank,
+    )  # fmt: skip
+    done = talk(around, "80", reply("pay", "Fine.", amount=80), reply("iban", "IBAN?"))
+    done = say(around, done.session, "Wait", reply("help", "Yes?"))
+    assert (done.session.flow, done.session.state) == ("", "help")
+    done = say(around, done.session, "DE1, and make it 120", reply("iban", "120.", amount=120, iban="DE1"))
+    assert (done.session.flow, done.session.state) == ("bank", "big")
+    assert done.session.context == {"sum": 120, "iban": "DE1"}

@@ -105,7 +105,10 @@ class Moving(Nested):
             yield from self.summarise(self.plan.id, self.left_behind())
         place = self.session.open_places().get(move.target) if move.place is None else move.place
         if place is not None:
+            flow = self.session.flow_at(place)
             if (yield from self.resume(place)):
+                if given and self.session.flow == flow:
+                    yield from self.keep(given)
                 return
         else:
             if move.returns and not self.session.is_in(move.target):
