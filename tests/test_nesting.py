@@ -249,6 +249,13 @@ def test_a_conversation_within_a_flow_that_the_machine_lacks_is_a_conflict() -> 
         admit(machine({"cart": {"transitions": [{"target_state": "end"}]}, "end": {}}), session)
 
 
+def test_no_end_of_a_flow_is_shown_as_the_end_of_the_conversation() -> None:
+    called, caller = say(SHOP, into().session, "hm", reply("card")), talk(SHOP, "hm", reply("cart"))
+    assert "declined: Say that nothing was paid." in called.requests[0].messages[0].content
+    assert "final" not in called.requests[0].messages[0].content + called.prompt
+    assert "end (final)" in caller.requests[0].messages[0].content
+
+
 # -- what the definitions around a flow still hold
 
 

@@ -124,6 +124,7 @@ def _plan(
     region: Region,
     schema_of: Callable[[Region, str], ReplySchema],
     caller: ModelSettings,
+    ends: frozenset[str],
 ) -> StatePlan:
     definition = flow.definition
     state = definition.states[state_id]
@@ -151,7 +152,7 @@ def _plan(
             move.pointer: (
                 transition_item(
                     move,
-                    None if move.target in region.shown else glimpse(definition, move.target, state_id),
+                    None if move.target in region.shown else glimpse(definition, move.target, ends, state_id),
                     is_open=True,
                 ),
                 transition_item(move, None, is_open=True),
@@ -159,7 +160,7 @@ def _plan(
             )
             for move in moves
         },
-        glimpse=glimpse(definition, state_id),
+        glimpse=glimpse(definition, state_id, ends),
         model=model,
         checks=tuple(
             _check(result, f"/states/{state_id}/key_results/{number}")
@@ -170,16 +171,15 @@ def _plan(
     )
 
 
-def _all_states(definition: Definition, states: Mapping[str, StatePlan]) -> str:
+def _all_states(states: Mapping[str, StatePlan]) -> str:
     """Every state with its words and its own transitions, one a line; then those that all have, once."""
-    ends, lines = ends_of(definition), []
+    lines = []
     everywhere: dict[str, Move] = {}
     for plan in states.values():
-        said = ("purpose", "instructions") if plan.id in ends else ("purpose", "instructions", "final")
         moves = [move for move in plan.moves if move.target != plan.id]
         own = [move for move in moves if move.pointer.startswith("/states/")]
         everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
-        shown = {name: found for name, found in plan.glimpse.items() if name not in said}
+        shown = {name: found for name, found in plan.glimpse.items() if name not in ("purpose", "instructions")}
         lines.append(state_line(plan.words, shown, [transition_item(move, None, is_open=True) for move in own]))
     if everywhere:
         items = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
@@ -251,7 +251,7 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
         name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
     }
     patterns, aside = tuple(root.patterns), flows.digress
-    above = _Caller(persona=root.persona, model=caller, patterns=patterns, pieces=compiled, aside=aside)
+    above = _Caller(called=True, persona=root.persona, model=caller, patterns=patterns, pieces=compiled, aside=aside)
     called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
     main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
     plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
@@ -284,9 +284,11 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
 class _Caller:
     """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns.
 
-    `aside`: digressions of other definitions may be shown, and what they left open.
+    `called`: there is one, to which the conversation comes back from every final state. `aside`: digressions of other
+    definitions may be shown, and what they left open.
     """
 
+    called: bool = False
     persona: str = ""
     model: ModelSettings = field(default_factory=ModelSettings)
     patterns: tuple[str, ...] = ()
@@ -334,10 +336,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         keys = compile_keys(definition, mentioned_keys(definition))
     except ShapeError as error:
         raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
-    shared = tuple(
-        _move(transition, f"/global_transitions/{number}")
-        for number, transition in enumerate(definition.global_transitions)
-    )
+    shared = tuple(_move(item, f"/global_transitions/{n}") for n, item in enumerate(definition.global_transitions))
     asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
     shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
@@ -350,9 +349,10 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         schema = reply_schema(name=region.name, targets=region.named, keys=listed, reasoning=reasoning)
         return with_targets(schema, named(on_here))
 
+    ends = frozenset() if above.called else ends_of(definition)
     found = regions(definition, tuple(keys.offered), whole=prompts.whole)
     states = {
-        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, caller=above.model)
+        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, caller=above.model, ends=ends)
         for region in found
         for state_id in region.states
     }
@@ -372,7 +372,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 keys,
                 ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
                 patterns=pattern_lines(patterns),
-                states=_all_states(definition, states) if prompts.whole else states_text(definition, region.shown),
+                states=_all_states(states) if prompts.whole else states_text(definition, region.shown, ends),
                 parts=parts,
                 judged=judged,
                 added=any(state.reply is not None for state in definition.states.values()),

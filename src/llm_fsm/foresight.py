@@ -128,10 +128,12 @@ def asides(root: Program, session: Session) -> dict[str, Aside]:
 
 
 def _aside_item(aside: Aside, here: StatePlan) -> str:
-    there = dict(aside.program.states[aside.move.target].glimpse)
+    plan = aside.program.states[aside.move.target]
+    there = dict(plan.glimpse)
     if aside.move.place is not None:
         return _open_item(aside.move.target, there)
-    if there.pop("final", None):
+    if plan.kind == "final":
+        there.pop("final", None)
         there["then_back_to"] = {"state": here.id, **_asked_again(here)}
     return transition_item(aside.move, there, is_open=True)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,13 +60,12 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
     return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
 
 
-def states_text(definition: Definition, state_ids: Iterable[str]) -> str:
-    """What <states> says of some states: a line for each that has words.
+def states_text(definition: Definition, state_ids: Iterable[str], ends: Container[str]) -> str:
+    """What <states> says of some states: a line for each that has words. `ends`: as of `ends_of`.
 
     Instructions that several states have word for word get one line, with the ids of all of them.
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
-    ends = ends_of(definition)
     sharing: dict[str, list[str]] = {}
     for state_id, found in words.items():
         if definition.kind_of(state_id) not in _WORKS:
@@ -135,8 +134,10 @@ def _short(text: str) -> str:
     return (kept[: opened.start()] if opened else kept).rstrip() + " …"
 
 
-def glimpse(definition: Definition, state_id: str, seen_from: str | None = None) -> dict[str, Any]:
-    """What another state's prompt shows of this one: what it is there for, asks and says.
+def glimpse(
+    definition: Definition, state_id: str, ends: Container[str], seen_from: str | None = None
+) -> dict[str, Any]:
+    """What another state's prompt shows of this one: what it is there for, asks and says. `ends`: as of `ends_of`.
 
     Instructions that the state `seen_from` has word for word are not said again, nor keys
     that the purpose names, nor a purpose that the fixed reply says.
@@ -155,7 +156,7 @@ def glimpse(definition: Definition, state_id: str, seen_from: str | None = None)
             del shown["purpose"]
     elif words and (here is None or words not in (here.response_instructions, here.instructions)):
         shown["instructions"] = _short(words)
-    if definition.kind_of(state_id) == "final":
+    if state_id in ends:
         shown["final"] = True
     return shown
 
