@@ -735,6 +735,40 @@ def test_a_refused_value_is_complained_of_without_english_words_where_those_are_
     assert done.text == "Gern.\n\n✗ Kundennummer: Acht Ziffern.\n\nFür wen?"
 
 
+@pytest.mark.parametrize(
+    ("replies", "text"),
+    [
+        ([reply("correct", "", name="Ada")], "ما رقمك؟"),
+        ([reply("digress", "")], "ما رقمك؟"),
+        ([reply("restart", "")], "ما اسمك؟"),
+        ([reply("restart", ""), reply("skip", "")], "ما اسمك؟"),
+        ([reply("cannot_handle", "")], "ما رقمك؟"),
+        ([reply("cannot_handle", ""), reply("cannot_handle", "")], "الرقم معروف\n\nما رقمك؟"),
+        ([reply("cannot_handle", ""), reply("cannot_handle", "لا أفهم.")], "لا أفهم.\n\nالرقم معروف\n\nما رقمك؟"),
+    ],
+)
+def test_a_pattern_without_words_says_nothing_in_english_where_that_is_foreign(replies: list[Any], text: str) -> None:
+    states = {
+        "name": {
+            "purpose": "ما اسمك؟",
+            "required_context_keys": ["name"],
+            "transitions": [{"target_state": "number", "conditions": needs("name")}],
+        },
+        "number": {
+            "purpose": "ما رقمك؟",
+            "required_context_keys": ["number"],
+            "transitions": [{"target_state": "end", "description": "الرقم معروف", "conditions": needs("name")}],
+        },
+        "end": {},
+    }
+    names = ["correct", "digress", "skip", "restart", "cannot_handle", "silence"]
+    made = machine(states, patterns=names, context_schema={"properties": {"name": {}, "number": {}}})
+    done = talk(made, "أدا", reply("number", "ما رقمك؟", name="أدا"))
+    for item in replies:
+        done = say(made, done.session, "هه", item)
+    assert done.text == text
+
+
 def test_a_refused_value_is_asked_for_again_with_the_reason() -> None:
     done = say(FORM, at("phone"), "0123456", reply("phone", "Thank you.", phone="0123456"))
     assert done.text == (

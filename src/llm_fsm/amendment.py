@@ -10,7 +10,6 @@ from llm_fsm import flow_events as fe
 from llm_fsm.context import accept_reply
 from llm_fsm.corrections import Correction, apart, correction, onward, outside, own_moves
 from llm_fsm.effects import Effect, Result
-from llm_fsm.patterns import words_of
 from llm_fsm.progress import Run
 from llm_fsm.reply import Reply
 from llm_fsm.session import Session
@@ -130,7 +129,7 @@ class Amending(Speaking):
         """Words of a pattern before what was said since; before a fixed reply only those of the model."""
         piece = self.program.patterns.get(pattern)
         if piece is not None and (message or self.plan.fixed is None):
-            message = words_of(piece, pattern, {"words": message})
+            message = self.of_pattern(piece, pattern, {"words": message})
         self.said.insert(place, message)
 
     def pass_by(self, taken: dict[str, str], flow: str) -> Run:

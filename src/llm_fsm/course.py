@@ -20,7 +20,6 @@ from llm_fsm.history import surplus
 from llm_fsm.memory import Background
 from llm_fsm.messages import Paused
 from llm_fsm.outputs import accept_output, masked
-from llm_fsm.patterns import words_of
 from llm_fsm.program import Program
 from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
 from llm_fsm.rounds import Loop
@@ -232,7 +231,7 @@ class Course(Talking):
             self.stopped = "silent"
             state = plan.state.on_timeout or ""
         known = self.root.of(whose).keys.visible(whose.context)
-        words = words_of(piece, state, {**known, "question": self.open_question(asked)})
+        words = self.of_pattern(piece, state, {**known, "question": self.open_question(asked)})
         self.said.append(words or ("" if closes else self.open_question(asked)))
 
     def quiet(self) -> tuple[Program, Session]:

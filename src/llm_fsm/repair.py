@@ -14,7 +14,7 @@ from llm_fsm import flow_events as fe
 from llm_fsm.amendment import Amending
 from llm_fsm.corrections import own_moves
 from llm_fsm.effects import Point
-from llm_fsm.patterns import end_of, words_of
+from llm_fsm.patterns import end_of
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run, Stopped
 from llm_fsm.reply import Reply
@@ -98,7 +98,7 @@ class Repairing(Amending):
     def say(self, name: str, state: str | None = None, **data: Any) -> None:
         """What a pattern says in one of its states, the first one if none is named."""
         piece = self.program.patterns[name]
-        self.said.append(words_of(piece, state or end_of(piece, data), data))
+        self.said.append(self.of_pattern(piece, state or end_of(piece, data), data))
 
     # -- ends
 
@@ -190,7 +190,7 @@ class Repairing(Amending):
         self.note(fe.Restarted(state=initial, context=kept))
         self.note(ev.StateEntered(state=initial, previous=left, by="restart"))
         yield from self.run(Point.POST_TRANSITION)
-        self.said.append(words_of(piece, "restart", {"words": message}))
+        self.said.append(self.of_pattern(piece, "restart", {"words": message}))
         self.say_fixed()
         yield from self.settle()
         if self.here == ("", initial) and flow == "":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Literal
+from typing import Any, Literal
 
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
@@ -14,8 +15,9 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
+from llm_fsm.patterns import words_of
 from llm_fsm.portrait import StateWords
-from llm_fsm.program import Outlook
+from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
 from llm_fsm.prompts import key_line, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
@@ -99,6 +101,10 @@ class Speaking(Moving):
         return replace(request, messages=self.blotted((*request.messages, refused, line)))
 
     # -- words
+
+    def of_pattern(self, piece: Program, state: str, data: Mapping[str, Any]) -> str:
+        """What a repair pattern says in a state; English words of its own only where they are not foreign."""
+        return words_of(piece, state, {**data, "_english": self.program.english})
 
     def say_cannot_go_on(self) -> None:
         self.fallback = True
