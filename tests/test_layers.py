@@ -138,6 +138,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "recognition",
         "records",
         "reply_schema",
+        "secrecy",
         "session",
         "shapes",
         "soundness",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import asdict, dataclass, is_dataclass
 from datetime import date, datetime, time, timedelta
@@ -26,6 +26,7 @@ from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.names import KEY_PATTERN
 from llm_fsm.reply_schema import from_strict, meanings, pairs
+from llm_fsm.secrecy import BLOT, texts_in
 from llm_fsm.shapes import Shape, compile_shape
 
 EXTRA = "_extra"
@@ -35,8 +36,6 @@ MAX_EXTRA_KEYS = 50
 MAX_KEYS = 1000
 MAX_VALUE_CHARS = 16_384
 MAX_DEPTH = 32
-MIN_SECRET_CHARS = 3
-BLOT = "•••"
 _MAX_INT = 2**63
 _MISSING = object()
 
@@ -157,6 +156,10 @@ class Keys:
             return {key: value for key, value in context.items() if key not in self.secrets}
         found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
         return {name: value for name, value in found.items() if value is not None}
+
+    def secret_values(self, context: Mapping[str, Any]) -> tuple[str, ...]:
+        """The values of secret keys as they could stand in somebody's words, longest first."""
+        return texts_in(context.get(key) for key in self.secrets) if self.secrets else ()
 
 
 def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
@@ -344,51 +347,6 @@ def initial_context(keys: Keys, context: Mapping[str, Any] | None) -> dict[str, 
             raise ValueError(f"context key {key!r}: {reason}")
         accepted[key] = plain
     return accepted
-
-
-def _texts(value: object) -> Iterator[str]:
-    """Every scalar in a JSON value, as it could stand in somebody's words."""
-    if isinstance(value, Mapping):
-        for item in value.values():
-            yield from _texts(item)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _texts(item)
-    elif isinstance(value, str | int | float) and not isinstance(value, bool):
-        yield str(value)
-
-
-def secret_texts(keys: Keys, context: Mapping[str, Any]) -> tuple[str, ...]:
-    """The values of secret keys as they could stand in somebody's words, longest first."""
-    if not keys.secrets:
-        return ()
-    return texts_in(context.get(key) for key in keys.secrets)
-
-
-def texts_in(values: Iterable[object]) -> tuple[str, ...]:
-    """What of secret values could stand in somebody's words, longest first; the shortest texts stand everywhere."""
-    found = {text for value in values for text in _texts(value) if len(text) >= MIN_SECRET_CHARS}
-    return tuple(sorted(found, key=len, reverse=True))
-
-
-def without(secrets: Iterable[str], text: str) -> str | None:
-    """The text with secrets blotted out; None when it holds none."""
-    blotted = text
-    for secret in secrets:
-        blotted = blotted.replace(secret, BLOT)
-    return None if blotted == text else blotted
-
-
-def blotted(secrets: Iterable[str], value: Any) -> Any:
-    """A JSON value whose texts have secrets blotted out."""
-    if isinstance(value, str):
-        found = without(secrets, value)
-        return value if found is None else found
-    if isinstance(value, Mapping):
-        return {key: blotted(secrets, item) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [blotted(secrets, item) for item in value]
-    return value
 
 
 def missing(context: Mapping[str, Any], wanted: Iterable[str]) -> tuple[str, ...]:

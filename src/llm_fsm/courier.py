@@ -12,13 +12,13 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 
-from llm_fsm.context import blotted, texts_in
 from llm_fsm.errors import StoreError
 from llm_fsm.event_json import to_dict
 from llm_fsm.events import ContextSet, Started
 from llm_fsm.observers import publish
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord
+from llm_fsm.secrecy import blotted, texts_in
 from llm_fsm.session import Session
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.stores.base import Outgoing, Posted, Store

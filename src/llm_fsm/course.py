@@ -13,7 +13,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.context import initial_context, without
+from llm_fsm.context import initial_context
 from llm_fsm.copies import made
 from llm_fsm.effects import Point
 from llm_fsm.history import surplus
@@ -23,6 +23,7 @@ from llm_fsm.outputs import accept_output, masked
 from llm_fsm.program import Program
 from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
 from llm_fsm.rounds import Loop
+from llm_fsm.secrecy import without
 from llm_fsm.session import Session, Silence
 from llm_fsm.speech import CANNOT_GO_ON
 from llm_fsm.talk import Talking

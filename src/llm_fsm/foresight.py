@@ -11,13 +11,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_fsm.context import blotted, missing, secret_texts
+from llm_fsm.context import missing
 from llm_fsm.markup import escaped
 from llm_fsm.messages import Choice, TurnView
 from llm_fsm.patterns import named
 from llm_fsm.portrait import in_words
 from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.prompts import transition_item
+from llm_fsm.secrecy import blotted
 from llm_fsm.session import Session
 from llm_fsm.transition import Move, is_free, may_hold
 from llm_fsm.wording import WordingError
@@ -252,7 +253,7 @@ def own_words(program: Program, plan: StatePlan, session: Session) -> str:
     """
     if plan.fixed is not None:
         try:
-            system = blotted(secret_texts(program.keys, session.context), session.system_names())
+            system = blotted(program.keys.secret_values(session.context), session.system_names())
             return plan.fixed.render(program.keys.visible(session.context) | system)
         except WordingError:
             return ""

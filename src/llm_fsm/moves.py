@@ -11,7 +11,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
-from llm_fsm.context import accept_reply, blotted, has
+from llm_fsm.context import accept_reply, has
 from llm_fsm.copies import made
 from llm_fsm.corrections import Correction, correction, outside
 from llm_fsm.effects import Effect, Point, Result
@@ -20,6 +20,7 @@ from llm_fsm.foresight import own_words
 from llm_fsm.memory import Background, MemoryFault
 from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
+from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session
 from llm_fsm.tool_results import shortened
 from llm_fsm.transition import Move

@@ -10,7 +10,6 @@ from collections.abc import Generator, Mapping
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.context import secret_texts
 from llm_fsm.corrections import handed_on
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.outputs import mapped
@@ -123,4 +122,4 @@ class Nested(Working):
 
     def conceal(self) -> None:
         """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
-        self.hidden.update(secret_texts(self.program.keys, self.session.context))
+        self.hidden.update(self.program.keys.secret_values(self.session.context))

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any, Literal, Self
 
 from llm_fsm import events as ev
-from llm_fsm.context import accept_host, blotted, secret_texts
+from llm_fsm.context import accept_host
 from llm_fsm.copies import made
 from llm_fsm.effects import (
     AskedFor,
@@ -34,6 +34,7 @@ from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
 from llm_fsm.program import Outlook, Program, StatePlan
+from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session, cut
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
@@ -160,7 +161,7 @@ class Progress:
 
     def secrets(self) -> tuple[str, ...]:
         """The values of secret keys that are known now, and of flows that were left in this turn; longest first."""
-        known = secret_texts(self.program.keys, self.session.context)
+        known = self.program.keys.secret_values(self.session.context)
         return known if not self.hidden else tuple(sorted({*known, *self.hidden}, key=len, reverse=True))
 
     def blotted(self, messages: Iterable[LLMMessage]) -> tuple[LLMMessage, ...]:

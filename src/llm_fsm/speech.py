@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
-from llm_fsm.context import blotted, missing
+from llm_fsm.context import missing
 from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
@@ -21,6 +21,7 @@ from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
 from llm_fsm.prompts import key_line, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
+from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, cut
 from llm_fsm.wording import asks, own_question, question_in, sentence
 

@@ -10,9 +10,9 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.cli import printing
-from llm_fsm.context import blotted, texts_in
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
+from llm_fsm.secrecy import blotted, texts_in
 from llm_fsm.session import Session
 from llm_fsm.why import SECRET
 

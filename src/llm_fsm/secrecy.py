@@ -1,0 +1,47 @@
+"""Values of secret keys as they stand in somebody's words, and those words without them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+MIN_SECRET_CHARS = 3
+BLOT = "•••"
+
+
+def _texts(value: object) -> Iterator[str]:
+    """Every scalar in a JSON value, as it could stand in somebody's words."""
+    if isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _texts(item)
+    elif isinstance(value, str | int | float) and not isinstance(value, bool):
+        yield str(value)
+
+
+def texts_in(values: Iterable[object]) -> tuple[str, ...]:
+    """What of secret values could stand in somebody's words, longest first; the shortest texts stand everywhere."""
+    found = {text for value in values for text in _texts(value) if len(text) >= MIN_SECRET_CHARS}
+    return tuple(sorted(found, key=len, reverse=True))
+
+
+def without(secrets: Iterable[str], text: str) -> str | None:
+    """The text with secrets blotted out; None when it holds none."""
+    blotted = text
+    for secret in secrets:
+        blotted = blotted.replace(secret, BLOT)
+    return None if blotted == text else blotted
+
+
+def blotted(secrets: Iterable[str], value: Any) -> Any:
+    """A JSON value whose texts have secrets blotted out."""
+    if isinstance(value, str):
+        found = without(secrets, value)
+        return value if found is None else found
+    if isinstance(value, Mapping):
+        return {key: blotted(secrets, item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [blotted(secrets, item) for item in value]
+    return value
