@@ -35,7 +35,7 @@ def test_context_and_history_stand_in_the_prompt(desk: Desk) -> None:
     assert user.startswith(
         '<conversation_history>\n[{"system":"Name?"},{"user":"Ada"},{"system":"Age?"}]\n</conversation_history>'
     )
-    assert '<current_context>\n{"name":"Ada"}\n</current_context>' in user
+    assert '<current_context>\n{"name":"Ada","pin":"•••"}\n</current_context>' in user
     assert "4711" not in user
     assert shown["sections"]["user"]["conversation_history"] > 0
     assert shown["schema"]["type"] == "object"

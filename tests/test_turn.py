@@ -544,6 +544,21 @@ def test_secrets_that_people_typed_do_not_come_back_in_the_history() -> None:
     assert '[{"user":"my pin is •••, yes •••"},{"system":"Noted •••"}]' in second.prompt
 
 
+def test_a_secret_that_is_known_is_shown_as_known() -> None:
+    keys = {"pin": {"x-secret": True}, "code": {"x-secret": True}, "key": {"x-secret": True, "x-source": "host"}}
+    states = {
+        "ask": {"transitions": [{"target_state": "next", "conditions": [{"requires_context_keys": ["pin", "key"]}]}]},
+        "next": {"context_scope": {"read": ["pin", "n"]}, "transitions": [{"target_state": "ask"}]},
+    }
+    made = machine(states, context_schema={"properties": {"n": {}, **keys}})
+    first = talk(made, "4711, 1", reply("ask", pin="4711", code="0815", n=1), context={"key": "KEY-1"})
+    then = say(made, first.session, "go on", reply("next"))
+    assert '<current_context>\n{"n":1,"code":"•••","pin":"•••"}\n</current_context>' in then.prompt
+    last = say(made, then.session, "m", reply("next", pin="•••"))
+    assert '<current_context>\n{"n":1,"pin":"•••"}\n</current_context>' in last.prompt
+    assert last.session.context["pin"] == "4711"
+
+
 def test_context_scope_narrows_what_is_shown() -> None:
     made = machine({"a": {"context_scope": {"read": ["x", "o.p"]}, "transitions": [{"target_state": "a"}]}})
     done = talk(made, "m", reply("a"), context={"x": 1, "y": 2, "o": {"p": 3, "q": 4}})

@@ -157,6 +157,17 @@ class Keys:
         found = {name: look_up(context, name) for name in scope if not self.is_secret(name)}
         return {name: value for name, value in found.items() if value is not None}
 
+    def shown(self, context: Mapping[str, Any], scope: Iterable[str] | None = None) -> dict[str, Any]:
+        """What a prompt shows of the context: what is visible, and which secrets are known that a reply may write.
+
+        A model that did not see of a secret that it is known would ask for it again.
+        """
+        found = self.visible(context, scope)
+        if self.secrets:
+            known = self.secrets & self.offered.keys() & context.keys()
+            found |= dict.fromkeys(sorted(known if scope is None else known & set(scope)), BLOT)
+        return found
+
     def secret_values(self, context: Mapping[str, Any]) -> tuple[str, ...]:
         """The values of secret keys as they could stand in somebody's words, longest first."""
         return texts_in(context.get(key) for key in self.secrets) if self.secrets else ()

@@ -46,7 +46,7 @@ class Speaking(Moving):
             words=StateWords(id=plan.id) if program.prompts.whole else plan.words,
             window=session.window,
             keys=self.further_keys(),
-            context=program.keys.visible(session.context, None if scope is None else scope.read),
+            context=program.keys.shown(session.context, None if scope is None else scope.read),
             missing=self.lacking(),
             notes=session.notes,
             items=look.items,
