@@ -544,6 +544,23 @@ def test_secrets_that_people_typed_do_not_come_back_in_the_history() -> None:
     assert '[{"user":"my pin is •••, yes •••"},{"system":"Noted •••"}]' in second.prompt
 
 
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("it is de02 1203-0000", "it is •••"),
+        ("DE02.1203 0000, thanks: DE0212030000", "•••, thanks: •••"),
+        ("٠٢ DE٠٢١٢٠٣٠٠٠٠ ٠٢", "٠٢ ••• ٠٢"),
+        ("DE02 and then 1203 0000", "DE02 and then 1203 0000"),
+    ],
+)
+def test_a_secret_does_not_come_back_in_the_spelling_of_the_user(said: str, kept: str) -> None:
+    made = machine(SAFE["states"], context_schema=SAFE["context_schema"])
+    first = talk(made, said, reply("talk", "Noted.", pin="DE02 1203 0000"))
+    assert f'[{{"user":"{kept}"}},' in say(made, first.session, "m", reply("talk")).prompt
+    short = talk(made, "4 7 1 1", reply("talk", "Noted.", pin="4711"))
+    assert '[{"user":"4 7 1 1"},' in say(made, short.session, "m", reply("talk")).prompt
+
+
 def test_a_secret_that_is_known_is_shown_as_known() -> None:
     keys = {"pin": {"x-secret": True}, "code": {"x-secret": True}, "key": {"x-secret": True, "x-source": "host"}}
     states = {

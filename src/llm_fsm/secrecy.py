@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from unicodedata import decimal
 
 MIN_SECRET_CHARS = 3
 BLOT = "•••"
+_MIN_SPELLED = 6
+"""Letters and digits of a secret that is known however it is written: of fewer, other words may consist."""
+_BETWEEN = r"[\s./_-]{0,3}"
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -32,7 +37,29 @@ def without(secrets: Iterable[str], text: str) -> str | None:
     blotted = text
     for secret in secrets:
         blotted = blotted.replace(secret, BLOT)
+        if (spelled := _spelled(secret)) is not None:
+            blotted = _blotted_where(spelled, blotted)
     return None if blotted == text else blotted
+
+
+def _spelled(secret: str) -> re.Pattern[str] | None:
+    """How people may write a secret: in groups, with other marks between, in capitals or not. None for a short one."""
+    letters = [letter for letter in _with_plain_digits(secret) if letter.isalnum()]
+    return re.compile(_BETWEEN.join(letters), re.IGNORECASE) if len(letters) >= _MIN_SPELLED else None
+
+
+def _blotted_where(spelled: re.Pattern[str], text: str) -> str:
+    found = [match.span() for match in spelled.finditer(_with_plain_digits(text))]
+    for start, end in reversed(found):
+        text = text[:start] + BLOT + text[end:]
+    return text
+
+
+def _with_plain_digits(text: str) -> str:
+    """The text, as long as it is, with the digits of every script as ASCII."""
+    if text.isascii():
+        return text
+    return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
 def blotted(secrets: Iterable[str], value: Any) -> Any:
