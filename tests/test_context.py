@@ -54,6 +54,46 @@ def test_python_values_become_json(value: object, plain: Any) -> None:
     assert to_json_value(value) == plain
 
 
+CONTACT: dict[str, Any] = {
+    "type": "object",
+    "properties": {"phone": {"type": "string", "maxLength": 4}, "city": {"type": "string"}, "flat": {"type": "string"}},
+    "additionalProperties": False,
+}
+
+
+@pytest.mark.parametrize(
+    ("updates", "context"),
+    [
+        ([{"contact": {"city": "Bonn"}}, {"contact": {"phone": "123"}}], {"contact": {"city": "Bonn", "phone": "123"}}),
+        ([{"contact": {"phone": "1", "flat": "b"}}, {"contact": {"phone": None, "city": "B", "flat": None}}],
+         {"contact": {"phone": "1", "city": "B", "flat": "b"}}),
+        ([{"contact": {"phone": "1", "flat": "b"}}, {"contact": {"phone": "2", "city": "B"}}],
+         {"contact": {"phone": "2", "city": "B"}}),
+        ([{"contact.city": "Bonn", "contact.phone": "123"}], {"contact": {"city": "Bonn", "phone": "123"}}),
+        ([{"contact": {"city": "Bonn", "flat": "2"}}, {"contact.phone": "123"}],
+         {"contact": {"city": "Bonn", "flat": "2", "phone": "123"}}),
+        ([{"contact": {"city": "Bonn"}}, {"contact.phone": "12345"}], {"contact": {"city": "Bonn"}}),
+        ([{"contact.fax": "1", "note.city": "x"}], {"_extra": {"contact.fax": "1", "note.city": "x"}}),
+    ],
+)  # fmt: skip
+def test_parts_of_an_object_that_are_asked_for_by_name_stay_and_may_be_sent_by_name(
+    updates: list[Any], context: Any
+) -> None:
+    needs = [{"requires_context_keys": ["contact.city"]}]
+    states = {
+        "ask": {
+            "required_context_keys": ["contact.phone"],
+            "transitions": [{"target_state": "b", "conditions": needs}],
+        },
+        "b": {},
+    }
+    made = machine(states, context_schema={"properties": {"contact": CONTACT, "note": {"type": "string"}}})
+    session = start(made).session
+    for update in updates:
+        session = say(made, session, "m", reply("ask", **update)).session
+    assert session.context == context
+
+
 @pytest.mark.parametrize(
     "value", [float("nan"), float("inf"), 2**64, object(), {1: 2}, b"x", [[[]] * 2, lambda: 0]]
 )

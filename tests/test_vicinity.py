@@ -128,6 +128,23 @@ def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None
     assert second["there"]["purpose"].startswith("y y")
 
 
+def test_an_object_of_which_a_state_collects_parts_is_listed_among_many_keys() -> None:
+    place = {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "string"}}}
+    keys = {"place": place, **{f"k{number}": {} for number in range(30)}}
+    needs = [{"requires_context_keys": ["place.city"]}]
+    states = {
+        "a": {
+            "required_context_keys": ["place.zip", "place.city"],
+            "transitions": [{"target_state": "b", "conditions": needs}],
+        },
+        "b": {},
+    }
+    asked = talk(machine(states, context_schema={"properties": keys}), "m", reply("a")).requests[0]
+    assert [line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")] == ["place"]
+    assert asked.schema is not None
+    assert '"place"' in asked.schema.text
+
+
 def test_a_key_that_the_schema_of_a_state_lacks_can_be_corrected_under_extra() -> None:
     made = machine(
         {"a": {"purpose": "x", "transitions": [{"target_state": "a"}]}},

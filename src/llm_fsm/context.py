@@ -122,6 +122,8 @@ class Keys:
     secrets: frozenset[str]
     offered: Mapping[str, Mapping[str, Any]]
     """Keys that a reply is told it may write, with their schemas ({} when undeclared)."""
+    parts: Mapping[str, frozenset[str]]
+    """Keys whose values are objects of which states and conditions name parts, with the names of these."""
 
     def writable(self, key: str) -> bool:
         """True when a reply may write this key."""
@@ -193,7 +195,13 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         sources=sources,
         secrets=frozenset(key for key in schemas if definition.is_secret(key)),
         offered=offered,
+        parts=_parts(mentioned),
     )
+
+
+def _parts(mentioned: Iterable[str]) -> dict[str, frozenset[str]]:
+    found = [name.split(".")[:2] for name in mentioned if "." in name]
+    return {key: frozenset(part for other, part in found if other == key) for key, _ in found}
 
 
 @dataclass(slots=True)
@@ -225,7 +233,15 @@ class _Update:
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
-            self.values[key] = plain
+            self.values[key] = self.completed(key, plain)
+
+    def completed(self, key: str, value: Any) -> Any:
+        """An object with the parts that it had, where it lacks one of them that the definition asks for by name."""
+        old, named = self.context.get(key), self.keys.parts.get(key, frozenset())
+        if not isinstance(value, dict) or not isinstance(old, Mapping) or not named & old.keys() - value.keys():
+            return value
+        whole = {**old, **value}
+        return whole if self.keys.fault(key, whole) is None else value
 
     def meant(self, key: str, value: object) -> Any:
         """What a refused value says in the form that its schema asks for; None where it says nothing that fits."""
@@ -259,6 +275,8 @@ class _Update:
 def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]) -> tuple[Event, ...]:
     """What a reply's `context_update` does: at most one ContextSet, and a ContextRefused for each refusal."""
     sorted_ = _Update(keys, context, {}, {}, [])
+    if any("." in key for key in update):
+        update = _put_together(keys, context, update)
     for key, value in update.items():
         if value is None or key in (EXTRA, CLEAR):
             continue
@@ -279,6 +297,20 @@ def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, An
     if values or removed:
         events.append(made(ContextSet, source="model", values=values, removed=removed))
     return (*events, *sorted_.refused)
+
+
+def _put_together(keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The update with its dotted names, under which prompts ask for parts of objects, put into these objects."""
+    found = dict(update)
+    for name, value in update.items():
+        key, dot, part = name.partition(".")
+        if not dot or value is None or keys.writable(name) or not keys.writable(key):
+            continue
+        whole = context.get(key) if found.get(key) is None else found[key]
+        if part in keys.schema(key).get("properties", ()) and isinstance(whole, Mapping | None):
+            found[key] = {**(whole or {}), part: value}
+            del found[name]
+    return found
 
 
 def _set_aside(sorted_: _Update, update: Mapping[str, Any]) -> None:

@@ -116,7 +116,8 @@ def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]
     found |= dict.fromkeys(_demanded(definition.global_transitions))
     for target in targets:
         found |= dict.fromkeys(definition.states[target].required_context_keys)
-    return (name for name in found if name in known)
+    whole = dict.fromkeys(name if name in known else name.partition(".")[0] for name in found)
+    return (name for name in whole if name in known)
 
 
 def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
