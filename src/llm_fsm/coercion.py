@@ -12,6 +12,7 @@ import re
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, Final
+from unicodedata import decimal
 
 MAX_DEPTH: Final = 64
 MAX_STEPS: Final = 10_000
@@ -223,6 +224,13 @@ def leading_number(meter: Meter, value: Any) -> Number:
         return operand(value, value)
     found = _LEADING_NUMBER.match(text_of(meter, value).lstrip(_SPACE))
     return operand(_parsed(found[0]) if found else math.nan, value)
+
+
+def plain_digits(text: str) -> str:
+    """The text, as long as it is, with the decimal digits of every script as ASCII."""
+    if text.isascii():
+        return text
+    return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
 def joined(text: str) -> str:

@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from llm_fsm.coercion import plain_digits
 from llm_fsm.messages import ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")
@@ -129,6 +130,19 @@ def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[
         yield _said(schema, value)
     if isinstance(value, dict) and isinstance(old, Mapping):
         yield _meant(schema, {**old, **value})
+    if (plain := _in_plain_digits(value)) != value:
+        yield from meanings(schema, plain, old)
+
+
+def _in_plain_digits(value: Any, depth: int = 0) -> Any:
+    """A value with the digits of every script as ASCII, but for words among the parts of a larger one."""
+    if isinstance(value, str):
+        return value if depth and any(map(str.isalpha, value)) else plain_digits(value)
+    if depth >= _MAX_DEPTH or not isinstance(value, dict | list):
+        return value
+    if isinstance(value, dict):
+        return {name: _in_plain_digits(item, depth + 1) for name, item in value.items()}
+    return [_in_plain_digits(item, depth + 1) for item in value]
 
 
 def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
@@ -168,10 +182,10 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
-    if _GROUPED.fullmatch(text):
+    if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:
-        return json.loads(text.lower() if text in ("True", "False") else text)
+        return json.loads(text.lower() if text in ("True", "False") else plain_digits(text))
     except (ValueError, RecursionError):
         return text
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
-from unicodedata import decimal
+
+from llm_fsm.coercion import plain_digits
 
 MIN_SECRET_CHARS = 3
 BLOT = "•••"
@@ -44,22 +45,15 @@ def without(secrets: Iterable[str], text: str) -> str | None:
 
 def _spelled(secret: str) -> re.Pattern[str] | None:
     """How people may write a secret: in groups, with other marks between, in capitals or not. None for a short one."""
-    letters = [letter for letter in _with_plain_digits(secret) if letter.isalnum()]
+    letters = [letter for letter in plain_digits(secret) if letter.isalnum()]
     return re.compile(_BETWEEN.join(letters), re.IGNORECASE) if len(letters) >= _MIN_SPELLED else None
 
 
 def _blotted_where(spelled: re.Pattern[str], text: str) -> str:
-    found = [match.span() for match in spelled.finditer(_with_plain_digits(text))]
+    found = [match.span() for match in spelled.finditer(plain_digits(text))]
     for start, end in reversed(found):
         text = text[:start] + BLOT + text[end:]
     return text
-
-
-def _with_plain_digits(text: str) -> str:
-    """The text, as long as it is, with the digits of every script as ASCII."""
-    if text.isascii():
-        return text
-    return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
 
 
 def blotted(secrets: Iterable[str], value: Any) -> Any:
