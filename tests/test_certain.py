@@ -47,6 +47,8 @@ ANY = "for the model"
         ({"enum": [1, 2]}, "2", 2),
         ({"type": "boolean"}, "Yes", True),
         ({"type": "boolean"}, "nein", False),
+        ({"type": "boolean"}, "نعم", True),
+        ({"type": "boolean"}, "לא", False),
         ({"type": "boolean"}, "yes but", None),
         ({"type": "integer", "minimum": 1}, "7", 7),
         ({"type": "integer", "minimum": 1}, "0", None),

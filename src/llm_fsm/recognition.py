@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 
 from llm_fsm.context import Keys
 
-_YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是"))
-_NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否"))
+_YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是", "نعم", "כן"))
+_NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))
 _OTHERWISE = (
     *("Hello!", "Hello", "HELLO", "Help", "help", "Stop", "OK", "Ok", "NO", "No", "YES", "Yes"),
     "What do you mean?",
