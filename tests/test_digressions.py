@@ -115,6 +115,22 @@ def test_the_prompts_of_a_called_definition_say_where_digressions_of_its_caller_
         assert ('(<states>, "there")' in done.requests[0].messages[0].content) is returns
 
 
+@pytest.mark.parametrize(("number", "whole"), [(20, True), (2000, False)])
+def test_what_a_digression_of_the_caller_answers_from_is_told_at_length(number: int, whole: bool) -> None:
+    facts = " ".join(f"Shop {n} opens at nine." for n in range(number))
+    inner = {"name": "inner", "initial_state": "q", "states": {"q": {"transitions": [{"target_state": "z"}]}, "z": {}}}
+    states = {
+        "call": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "end"}]},
+        "hours": {"purpose": "Hours", "extraction_instructions": "Ask which shop.", "instructions": facts},
+        "end": {},
+    }
+    outer = {"name": "outer", "initial_state": "call", "states": states, "global_transitions": ASIDE[:1]}
+    done = talk(nested(outer, inner=inner), "m", reply("q"))
+    told = f'"there":{{"purpose":"Hours","instructions":"{facts} Ask which shop.","then_back_to"'
+    assert (told in done.prompt) is whole
+    assert (" …" in done.prompt) is not whole
+
+
 def test_an_end_ends_the_digression_and_not_the_conversation() -> None:
     states = {**STATES, "help": {**STATES["help"], "transitions": [{"target_state": "done"}]}}
     program = machine(states, global_transitions=ASIDE)

@@ -20,7 +20,9 @@ from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.prompts import transition_item
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Session
+from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, is_free, may_hold
+from llm_fsm.vicinity import REGION_TOKENS
 from llm_fsm.wording import WordingError
 
 _STOPS = ("converse", "wait", "final")
@@ -135,6 +137,8 @@ def _aside_item(aside: Aside, here: StatePlan) -> str:
         return _open_item(aside.move.target, there)
     if plan.kind == "final":
         there.pop("final", None)
+        if "instructions" in there and estimate(plan.words.instructions) <= REGION_TOKENS:
+            there["instructions"] = " ".join(plan.words.instructions.split())  # the reply answers from them at once
         there["then_back_to"] = {"state": here.id, **_asked_again(here)}
     return transition_item(aside.move, there, is_open=True)
 

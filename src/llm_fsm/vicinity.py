@@ -19,7 +19,7 @@ MOST_KEYS = 24
 MOST_STATES = 24
 """States of a machine with one schema; if their words are few, with one system message, too."""
 _REGION_STATES = 9
-_REGION_TOKENS = 800
+REGION_TOKENS = 800
 """Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
 _LINE = 4
 """Tokens of a state's line beside its words."""
@@ -69,7 +69,7 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
         for state_id, state in definition.states.items()
     }
     total = sum(sizes.values())
-    count = max(-(-total // _REGION_TOKENS), 1 if few_states else -(-len(sizes) // _REGION_STATES))
+    count = max(-(-total // REGION_TOKENS), 1 if few_states else -(-len(sizes) // _REGION_STATES))
     groups: list[list[str]] = [[] for _ in range(count)]
     before = 0
     for state_id, size in sizes.items():
@@ -86,7 +86,7 @@ def _offered(definition: Definition) -> tuple[str, ...]:
     found: dict[str, int] = {}
     for transition in sorted(definition.global_transitions, key=lambda transition: transition.priority):
         size = _tokens(definition.states[transition.target_state])
-        if sum(found.values()) + size <= _REGION_TOKENS:
+        if sum(found.values()) + size <= REGION_TOKENS:
             found.setdefault(transition.target_state, size)
     return tuple(found)
 
