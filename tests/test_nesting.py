@@ -282,7 +282,8 @@ def test_a_flow_is_shown_the_names_of_answers_around_it_and_no_values() -> None:
         context={"tier": "gold"},
     )  # fmt: skip
     done = say(HOLDING, begun.session, "the blue one", reply("card", "Its number?"))
-    assert "<earlier_answers>\ntotal (number): What it costs\n</earlier_answers>" in done.prompt
+    shown = "<earlier_answers>\ntotal (number): What it costs\n</earlier_answers>\n<conversation_history>\n"
+    assert done.prompt.startswith(shown)  # what stays the same in a flow is cached with the history
     assert "9876" not in done.prompt
     assert "gold" not in done.prompt
 
