@@ -145,6 +145,21 @@ def test_an_object_of_which_a_state_collects_parts_is_listed_among_many_keys() -
     assert '"place"' in asked.schema.text
 
 
+def test_a_list_that_is_read_out_stands_in_the_schema_of_that_state_among_many_keys() -> None:
+    listed = {"type": "array", "items": {"type": "string"}}
+    keys = {"debts": listed, "goods": listed, "day": {"type": "integer"}, **{f"k{n}": {} for n in range(30)}}
+    read = "{% for debt in debts %}{{ debt }}{% endfor %} goods {{ day }} Right?"
+    states = {"check": {"reply": read, "transitions": [{"target_state": "end"}]}, "end": {}}
+    made = machine(states, context_schema={"properties": keys})
+    asked = talk(made, "m", reply("check"), context={"debts": ["a"], "goods": ["b"], "day": 1}).requests[0]
+    assert asked.schema is not None
+    update = json.loads(asked.schema.text)["properties"]["transition"]["properties"]["context_update"]["properties"]
+    assert list(update) == ["debts", "_extra", "_clear"]
+    assert [line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")] == ["debts"]
+    further = [line.partition(" ")[0] for line in lines(asked.messages[1].content, "further_context_keys")]
+    assert further == ["goods"]
+
+
 def test_a_key_that_the_schema_of_a_state_lacks_can_be_corrected_under_extra() -> None:
     made = machine(
         {"a": {"purpose": "x", "transitions": [{"target_state": "a"}]}},

@@ -8,6 +8,7 @@ states of a region have the same system message and the same schema, but for tho
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -25,6 +26,8 @@ _LINE = 4
 """Tokens of a state's line beside its words."""
 _KEY = 16
 """Tokens of a key's line and schema, about."""
+_EXPRESSION = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +109,11 @@ def _own(state: State) -> Iterator[str]:
 
 
 def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> Iterator[str]:
-    """The keys of some states, of their global transitions, and of what lies directly behind them."""
+    """The keys of some states, of their global transitions, and of what lies directly behind them.
+
+    Lists and objects that a fixed reply reads out come last, as far as there is room: what is read out is what is
+    corrected there, and what the schema lacks can be written as text alone.
+    """
     found: dict[str, None] = {}
     targets: dict[str, None] = {}
     for state_id in states:
@@ -117,7 +124,20 @@ def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]
     for target in targets:
         found |= dict.fromkeys(definition.states[target].required_context_keys)
     whole = dict.fromkeys(name if name in known else name.partition(".")[0] for name in found)
+    for name in _read_out(definition, states):
+        if len(whole) < MOST_KEYS:
+            whole.setdefault(name)
     return (name for name in whole if name in known)
+
+
+def _read_out(definition: Definition, states: Iterable[str]) -> Iterator[str]:
+    """The lists and objects that fixed replies of some states read out."""
+    schemas = definition.key_schemas
+    for state_id in states:
+        for expression in _EXPRESSION.findall(definition.states[state_id].reply or ""):
+            for name in _NAME.findall(expression):
+                if schemas.get(name, {}).get("type") in ("array", "object"):
+                    yield name
 
 
 def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
