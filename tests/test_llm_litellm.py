@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import math
 import os
@@ -255,6 +256,42 @@ async def test_a_stream_is_asked_for_again_before_its_first_piece():
     assert len(server.requests) == 2
     with pytest.raises(ModelError, match="key is missing or refused"):
         await streamed([HttpReply(status=401, body={"error": "no"})])
+
+
+CACHED = {
+    "prompt_tokens": 1000,
+    "completion_tokens": 20,
+    "total_tokens": 1020,
+    "prompt_tokens_details": {"cached_tokens": 900},
+}
+
+
+def whole_and_streamed(usage):
+    """The same answer of a provider, whole and as a stream, with what the provider says of its tokens."""
+    head = {"id": "a", "created": 0, "model": "gpt-4o-mini"}
+    said = {"role": "assistant", "content": REPLY}
+    body = {**head, "object": "chat.completion", "usage": usage}
+    events = [
+        {"choices": [{"index": 0, "delta": said, "finish_reason": "stop"}]},
+        {"choices": [], "usage": usage},
+    ]
+    lines = [json.dumps({**head, "object": "chat.completion.chunk", **event}) for event in events]
+    text = "".join(f"data: {line}\n\n" for line in [*lines, "[DONE]"])
+    return (
+        HttpReply(body={**body, "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}),
+        HttpReply(body=text, headers={"content-type": "text/event-stream"}),
+    )
+
+
+@LITELLM_WARNS
+@pytest.mark.parametrize("usage", [CACHED, {**CACHED, "prompt_tokens_details": None}], ids=["cached", "none cached"])
+async def test_a_streamed_reply_costs_what_it_costs_otherwise_cached_tokens_included(usage):
+    with serve_scripted(whole_and_streamed(usage)) as server:
+        llm = LiteLLM("openai/gpt-4o-mini", api_base=server.base_url, api_key="k")
+        whole = await llm.complete(request())
+        *_, arrived = [item async for item in llm.stream(request())]
+    assert arrived.cost == pytest.approx(whole.cost)
+    assert arrived.cost == pytest.approx(900 * 0.075e-6 + 100 * 0.15e-6 + 20 * 0.6e-6 if usage is CACHED else 162e-6)
 
 
 MARK = {"type": "ephemeral"}

@@ -148,15 +148,16 @@ class LiteLLM:
             raise
         except Exception as error:
             raise self._failure(error, model, arriving.mode, tools) from error
+        whole = arriving.chunks.completion()
         reply = read_completion(
-            arriving.chunks.completion(),
+            whole,
             model=model,
             mode=arriving.mode,
             attempts=retries.sent,
             seconds=retries.seconds,
             tools=tools,
         )
-        yield replace(reply, cost=_cost(litellm, model, reply))
+        yield replace(reply, cost=_cost(litellm, model, whole["usage"]) or reply.cost)
 
     async def _ready(self, model: str) -> tuple[Any, ReplyModes]:
         """litellm, and what is known of the model's provider. Raises ModelError."""
@@ -258,12 +259,10 @@ class LiteLLM:
         return text
 
 
-def _cost(litellm: Any, model: str, reply: ModelReply) -> float:
+def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
     """What a streamed reply cost in US dollars, by litellm's price list; 0 for a model that it does not know."""
     try:
-        prices = litellm.cost_per_token(
-            model=model, prompt_tokens=reply.input_tokens, completion_tokens=reply.output_tokens
-        )
+        prices = litellm.cost_per_token(model=model, usage_object=litellm.Usage(**usage or {}))
     except Exception:  # litellm raises a bare one for a model that is not in its list
         return 0.0
     return float(sum(prices))
