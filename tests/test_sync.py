@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import CancelledError, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -202,3 +202,48 @@ def test_what_stops_an_interpreter_reaches_the_caller_and_the_machine_goes_on() 
         for _ in range(2):
             with pytest.raises(SystemExit, match="4"):
                 chat.send("hi")
+
+
+class Halting(Hanging):
+    """A model that begins to speak and never ends."""
+
+    async def stream(self, request: Any) -> Any:
+        yield '{"transition":{"target_state":"hello","context_update":{}},"message":"One moment'
+        yield await self.complete(request)
+
+
+def test_closing_lets_go_of_whoever_waits_and_of_streams_without_a_word(caplog: pytest.LogCaptureFixture) -> None:
+    models = Hanging(), Halting()
+    waiting, streaming = (Machine.from_dict(GREETER, model=model) for model in models)
+    with ThreadPoolExecutor(1) as pool:
+        sent = pool.submit(waiting.start(greet=False).send, "hi")
+        models[0].asked.wait()
+        waiting.close()
+        assert isinstance(sent.exception(), CancelledError)
+    events = iter(streaming.start(greet=False).stream("hi"))
+    assert next(event.text for event in events if isinstance(event, MessageDelta)) == "One moment"
+    streaming.close()
+    assert all(model.cancelled.is_set() for model in models)
+    with pytest.raises(RuntimeError, match="this machine is closed; make another one"):
+        next(events)
+    assert caplog.text == ""
+
+
+def test_what_a_library_leaves_running_ends_with_the_machine(capfd: pytest.CaptureFixture[str]) -> None:
+    ends: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ends.append("ended")
+
+    class Leaving(ScriptedLLM):
+        async def complete(self, request: Any) -> Any:
+            self.left = asyncio.create_task(work())
+            return await super().complete(request)
+
+    with Machine.from_dict(GREETER, model=Leaving([reply("hello")])) as machine:
+        machine.start()
+    assert ends == ["ended"]
+    assert capfd.readouterr().err == ""

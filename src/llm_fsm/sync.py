@@ -27,6 +27,9 @@ from llm_fsm.stores.base import Listed
 
 T = TypeVar("T")
 
+_LETTING_GO = 2.0
+"""Seconds that work which is cancelled has when its machine closes."""
+
 
 class _Errand(Generic[T]):
     """Work that one thread hands to an event loop in another and waits for, at half the price of a `Future`."""
@@ -78,11 +81,19 @@ class _Loop:
                 break
             except (KeyboardInterrupt, SystemExit):  # raised by a task: whoever waits for that task is given it
                 continue
+        left = asyncio.all_tasks(self._loop)  # turns cut short, and what libraries leave running
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left, timeout=_LETTING_GO))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
         self._loop.close()
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("this machine is closed; make another one")
         errand = _Errand(work)
         try:
             self._loop.call_soon_threadsafe(errand.begin)
