@@ -67,6 +67,18 @@ def test_stream_raises_and_can_be_left() -> None:
         assert chat.send("m").number >= 1
 
 
+def test_a_stream_is_gone_through_once_and_sends_its_message_once() -> None:
+    with scripted(reply("hello", "Name?"), reply("hello", "again")) as machine:
+        chat = machine.start(greet=False)
+        stream = chat.stream("m")
+        whole = list(stream)
+        for _ in range(2):
+            with pytest.raises(RuntimeError, match="a stream is gone through once"):
+                list(stream)
+        assert stream.turn is not None
+        assert (stream.turn.number, len(whole), len(chat.turns)) == (1, 5, 2)
+
+
 def test_many_threads_share_a_machine() -> None:
     with Machine.from_dict(GREETER, model=ScriptedLLM([reply("hello")], loop=True)) as machine:
 

@@ -114,14 +114,18 @@ class TurnStream:
     """The events of one turn as they happen; after the last one the turn is saved and `turn` is set.
 
     Words come as `MessageDelta` and are provisional until then. Leaving the loop early cancels the
-    turn, unless it is saved already: `refresh` tells.
+    turn, unless it is saved already: `refresh` tells. A stream is gone through once: it is one message.
     """
 
     def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:
         self._run = run
+        self._begun = False
         self.turn: Turn | None = None
 
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
+        if self._begun:
+            raise RuntimeError("a stream is gone through once, and this one was; `turn.events` has its events")
+        self._begun = True
         queue: asyncio.Queue[Event | None] = asyncio.Queue()
 
         async def work() -> Turn:
