@@ -123,14 +123,14 @@ def _plan(
     *,
     region: Region,
     schema_of: Callable[[Region, str], ReplySchema],
-    caller: ModelSettings,
+    given: ModelSettings,
     ends: frozenset[str],
 ) -> StatePlan:
     definition = flow.definition
     state = definition.states[state_id]
     kind = definition.kind_of(state_id)
     moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
-    model = merged_model(caller, definition.model, state.model)
+    model = merged_model(given, state.model)
     schema = schema_of(region, model.reasoning or "none")
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
@@ -245,13 +245,13 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
     Raises DefinitionError for what the loader let pass.
     """
     root = flows.root.definition
-    caller = root.model.model_copy(update={"reasoning": None})
+    settings = root.model.model_copy(update={"reasoning": None, "name": None})
     used = {name for flow in (flows.root, *flows.called.values()) for name in flow.definition.patterns}
     compiled: dict[str, Program] = {
         name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
     }
     patterns, aside = tuple(root.patterns), flows.digress
-    above = _Caller(called=True, persona=root.persona, model=caller, patterns=patterns, pieces=compiled, aside=aside)
+    above = _Caller(called=True, persona=root.persona, model=settings, patterns=patterns, pieces=compiled, aside=aside)
     called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
     main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
     plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
@@ -284,8 +284,8 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
 class _Caller:
     """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns.
 
-    `called`: there is one, to which the conversation comes back from every final state. `aside`: digressions of other
-    definitions may be shown, and what they left open.
+    `called`: there is one, to which the conversation comes back from every final state; else the model that is named is
+    a default of the host's, and not asked by name. `aside`: digressions of others may be shown, and what these left.
     """
 
     called: bool = False
@@ -329,6 +329,7 @@ def _question(plan: StatePlan, system: LLMMessage, tokens: int) -> LLMRequest:
 def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     """One definition."""
     definition = flow.definition
+    given = merged_model(above.model, definition.model.model_copy(update={} if above.called else {"name": None}))
     on = {*above.patterns, *definition.patterns}
     patterns = {name: above.pieces[name] for name in PATTERNS if name in on and name not in definition.states}
     own = frozenset(on & definition.states.keys())
@@ -341,18 +342,17 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
     spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
-    on_here = [name for name in PATTERNS if name in on]
 
     @cache
     def schema_of(region: Region, reasoning: str) -> ReplySchema:
         listed = {key: keys.offered[key] for key in region.keys}
         schema = reply_schema(name=region.name, targets=region.named, keys=listed, reasoning=reasoning)
-        return with_targets(schema, named(on_here))
+        return with_targets(schema, named(name for name in PATTERNS if name in on))
 
     ends = frozenset() if above.called else ends_of(definition)
     found = regions(definition, tuple(keys.offered), whole=prompts.whole)
     states = {
-        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, caller=above.model, ends=ends)
+        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, given=given, ends=ends)
         for region in found
         for state_id in region.states
     }

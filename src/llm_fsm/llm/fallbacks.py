@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import aclosing
+from dataclasses import replace
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, streamed
@@ -20,9 +21,9 @@ class Fallbacks:
     async def complete(self, request: LLMRequest) -> ModelReply:
         """The first answer. Raises ModelError with what each model said when all fail."""
         failures: list[ModelError] = []
-        for model in self._models:
+        for model, asked in self._asked(request):
             try:
-                return await model.complete(request)
+                return await model.complete(asked)
             except ModelError as error:
                 failures.append(error)
         raise _all_failed(failures) from failures[-1]
@@ -30,10 +31,10 @@ class Fallbacks:
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """The first answer while it arrives. A model that fails after its first piece is not replaced."""
         failures: list[ModelError] = []
-        for model in self._models:
+        for model, asked in self._asked(request):
             begun = False
             try:
-                async with aclosing(streamed(model, request)) as items:
+                async with aclosing(streamed(model, asked)) as items:
                     async for item in items:
                         begun = True
                         yield item
@@ -44,6 +45,12 @@ class Fallbacks:
             else:
                 return
         raise _all_failed(failures) from failures[-1]
+
+    def _asked(self, request: LLMRequest) -> Iterator[tuple[LLM, LLMRequest]]:
+        """Each model with its question: one that a state names is another name for the first alone."""
+        yield self._models[0], request
+        for model in self._models[1:]:
+            yield model, replace(request, model=None)
 
     async def aclose(self) -> None:
         """Close every model that can be closed."""

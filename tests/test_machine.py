@@ -1,0 +1,79 @@
+"""The machine and its host: whose choice of a model counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_fsm import Machine
+from llm_fsm.events import ModelReplied
+from llm_fsm.testing import ScriptedLLM, serve_scripted
+from llm_fsm.testing.server import HttpReply
+from machines import reply
+
+NAMES: dict[str, Any] = {
+    "name": "names",
+    "initial_state": "big",
+    "model": {"name": "by-definition", "temperature": 0.5},
+    "states": {
+        "big": {"purpose": "Name?", "transitions": [{"target_state": "small"}]},
+        "small": {"purpose": "Sure?", "model": {"name": "by-state"}, "transitions": [{"target_state": "end"}]},
+        "end": {"kind": "final", "reply": "Bye."},
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("given", "in_environment", "asked"),
+    [(None, None, "by-definition"), ("by-caller", None, "by-caller"), (None, "by-operator", "by-operator")],
+)
+def test_the_callers_model_stands_for_the_definitions_and_a_state_keeps_its_own(
+    given: str | None, in_environment: str | None, asked: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LLM_FSM_MODEL", raising=False)
+    if in_environment is not None:
+        monkeypatch.setenv("LLM_FSM_MODEL", in_environment)
+    with (
+        serve_scripted([reply("small", "Sure?"), reply("end", "")]) as server,
+        Machine.from_dict(NAMES, model=given, base_url=server.base_url) as machine,
+    ):
+        chat = machine.start(greet=False)
+        turns = [chat.send("Ada"), chat.send("yes")]
+    sent = [(seen.body["model"], seen.body["temperature"]) for seen in server.requests]
+    assert sent == [(asked, 0.5), ("by-state", 0.5)]
+    told = [event.model for turn in turns for event in turn.events if isinstance(event, ModelReplied)]
+    assert told == [asked, "by-state"]
+
+
+@pytest.mark.parametrize("streams", [False, True])
+def test_a_model_to_fall_back_to_is_asked_under_its_own_name(streams: bool) -> None:
+    refused = HttpReply(status=400, body={"error": {"message": "no such model"}})
+    with (
+        serve_scripted([refused, reply("end", "")]) as server,
+        Machine.from_dict(NAMES, model="first", fallbacks=["second"], base_url=server.base_url) as machine,
+    ):
+        chat = machine.start(greet=False, state="small")
+        if streams:
+            list(chat.stream("yes"))
+        else:
+            chat.send("yes")
+        assert [seen.body["model"] for seen in server.requests] == ["by-state", "second"]
+
+
+def test_a_called_definition_keeps_the_model_that_it_names() -> None:
+    caller = {
+        "name": "caller",
+        "initial_state": "pay",
+        "model": {"name": "by-definition"},
+        "states": {
+            "pay": {"kind": "subflow", "flow": "names", "transitions": [{"target_state": "end"}]},
+            "end": {"kind": "final", "reply": "Bye."},
+        },
+    }
+    model = ScriptedLLM([reply("small", "Sure?"), reply("end", "")])
+    with Machine.from_dict(caller, model=model, flows={"names": NAMES}) as machine:
+        chat = machine.start(greet=False)
+        chat.send("Ada")
+        chat.send("yes")
+    assert [request.model for request in model.requests] == ["by-definition", "by-state"]
