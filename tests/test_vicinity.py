@@ -186,12 +186,38 @@ def test_the_record_holds_the_tokens_of_each_section() -> None:
     last = walked(8, 3)[-1]
     [replied] = last.of(ev.ModelReplied)
     assert list(replied.prompt) == [
-        *("system", "schema", "current_state", "conversation_history", "current_context"),
+        *("system", "schema", "current_state", "now", "valid_states", "conversation_history", "current_context"),
         *("transitions", "user_input"),
     ]
     [request] = last.requests
     whole = sum(estimate(message.content) for message in request.messages) + replied.prompt["schema"]
     assert sum(replied.prompt.values()) == pytest.approx(whole, rel=0.1)
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_the_record_holds_what_a_prompt_takes_section_by_section_and_a_second_try_too(whole: bool) -> None:
+    states = {
+        "a": {
+            "purpose": "Which size?",
+            "required_context_keys": ["size", "colour"],
+            "example_dialogue": [{"user": "Big"}, {"system": "And which colour?"}],
+            "transitions": [{"target_state": "b", "description": "Both are known"}],
+        },
+        "b": {"purpose": "Bye"},
+    }
+    made = compile_program(
+        Definition.model_validate({"name": "m", "initial_state": "a", "states": states}),
+        compile_prompts(prompt_sources(), whole=whole),
+    )
+    done = talk(made, "Größe: groß, кто там, 日本", "no JSON", reply("a", "", size="big"))
+    first, second = done.of(ev.ModelReplied)
+    user = done.requests[0].messages[1].content
+    found = {section.name: section.tokens for section in sections(user)}
+    told = {name: tokens for name, tokens in first.prompt.items() if name not in ("system", "schema")}
+    assert told == pytest.approx(found, abs=5)
+    assert second.prompt.keys() - first.prompt.keys() == {"second_try"}
+    whole_second = sum(estimate(message.content) for message in done.requests[1].messages)
+    assert sum(second.prompt.values()) - second.prompt["schema"] == pytest.approx(whole_second, abs=10)
 
 
 def test_the_whole_machine_can_stand_in_the_system_message() -> None:

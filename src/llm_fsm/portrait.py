@@ -47,8 +47,13 @@ def state_words(state_id: str, state: State) -> StateWords:
         "instructions": clean("\n".join(text for text in instructions if text)),
         "example": escaped(state.example_dialogue) if state.example_dialogue else "",
     }
-    tokens = sum(estimate(texts[name]) + TAGS for name in ("id", "example") if texts[name]) + TAGS
-    return StateWords(**texts, tokens=tokens)
+    example = estimate(texts["example"]) + TAGS if texts["example"] else 0
+    return StateWords(**texts, tokens=name_tokens(state_id) + example)
+
+
+def name_tokens(state_id: str) -> int:
+    """Estimated tokens of <current_state> with no more than the state's id in it."""
+    return estimate(state_id) + 2 * TAGS
 
 
 def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]) -> str:

@@ -33,6 +33,8 @@ _KEY_WORDS = (
     *("minLength", "maxLength", "minItems", "maxItems"),
     *("const", "items", "properties", "required"),
 )
+_NOW = 8
+"""Tokens of <now>, which always has the same form."""
 _FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
 
 
@@ -199,7 +201,7 @@ def turn_prompt(
     earlier: str = "",
     said: str = "",
 ) -> tuple[str, dict[str, int]]:
-    """The user message of one call, and the estimated tokens of each of its larger sections.
+    """The user message of one call, and the estimated tokens of each of its sections.
 
     `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
     of keys that the system message does not list; `earlier` those of answers from before a flow.
@@ -218,20 +220,22 @@ def turn_prompt(
         "user_input": "" if user is None else escaped(user),
         "said": escaped(said) if said else "",
     }
+    lacking, named, now = ", ".join(missing), ", ".join(valid), _moment(time)
     text = _rendered(
         prompts,
         {
             **shown,
             "state": words,
-            "missing": ", ".join(missing),
-            "valid": ", ".join(valid),
-            "now": _moment(time),
+            "missing": lacking,
+            "valid": named,
+            "now": now,
             "words_only": words_only,
             "greeting": greeting,
         },
     )
     sizes = {name: estimate(value) + TAGS for name, value in shown.items() if value}
-    return text, {"current_state": words.tokens, **sizes}
+    state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
+    return text, {"current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS, **sizes}
 
 
 def retry_line(prompts: Prompts, reason: str, valid: Sequence[str] | None) -> str:

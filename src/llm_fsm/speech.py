@@ -16,13 +16,14 @@ from llm_fsm.foresight import own_words
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
 from llm_fsm.patterns import words_of
-from llm_fsm.portrait import StateWords
+from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
 from llm_fsm.prompts import key_line, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, cut
+from llm_fsm.tokens import estimate
 from llm_fsm.wording import asks, own_question, question_in, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
@@ -43,7 +44,7 @@ class Speaking(Moving):
         asked = program.questions[plan.id]
         user, sizes = turn_prompt(
             program.prompts,
-            words=StateWords(id=plan.id) if program.prompts.whole else plan.words,
+            words=StateWords(id=plan.id, tokens=name_tokens(plan.id)) if program.prompts.whole else plan.words,
             window=session.window,
             keys=self.further_keys(),
             context=program.keys.shown(session.context, None if scope is None else scope.read),
@@ -99,7 +100,9 @@ class Speaking(Moving):
         """The same question with the refused reply and a line that says why."""
         line = LLMMessage("user", retry_line(self.program.prompts, reason, valid))
         refused = LLMMessage("assistant", cut(text, _QUOTED_CHARS))
-        return replace(request, messages=self.blotted((*request.messages, refused, line)))
+        messages = self.blotted((*request.messages, refused, line))
+        more = sum(estimate(message.content) for message in messages[len(request.messages) :])
+        return replace(request, messages=messages, sizes={**request.sizes, "second_try": more})
 
     # -- words
 
