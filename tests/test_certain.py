@@ -40,6 +40,10 @@ ANY = "for the model"
     [
         (SIZES, "small", "Small"),
         (SIZES, "  VERY   large. ".strip(), "Very large"),
+        ({"enum": ["too_small", "too_big"]}, "Too big", "too_big"),
+        ({"enum": ["too_small", "too_big"]}, "too_big", "too_big"),
+        ({"enum": ["too_small", "too_big"]}, "big", None),
+        ({"enum": ["too_big", "too big"]}, "too big", ANY),
         (SIZES, "small please", None),
         (SIZES, "smal", None),
         (SIZES, "1", None),
@@ -106,6 +110,13 @@ def test_a_message_is_a_value_only_as_a_whole(schema: dict[str, Any], text: str,
 )
 def test_a_number_means_the_choice_that_was_shown_with_it(text: str, asked: str, found: Any) -> None:
     assert value(SIZES, text, asked=asked) == found
+
+
+def test_a_number_means_the_choice_that_was_shown_in_words_for_a_person() -> None:
+    sizes = {"enum": ["too_small", "too_big"]}
+    assert value(sizes, "2", asked="Which one?\n1. too small\n2. Too  big") == "too_big"
+    assert value(sizes, "2", asked="1. too_small, 2. too_big?") == "too_big"
+    assert value(sizes, "2", asked="1. small, 2. too big?") is None
 
 
 def test_a_number_that_is_both_a_choice_and_the_place_of_another_is_for_the_model() -> None:

@@ -102,8 +102,12 @@ def _plain(form: re.Pattern[str], text: str) -> bool:
 
 
 def _folded(text: str) -> str:
-    """A word as it is compared; one full stop is an end, three are a doubt."""
-    return _END.sub(r"\1", " ".join(text.casefold().split()))
+    """A word as it is compared: "too big" is "too_big"; one full stop is an end, three are a doubt."""
+    return _END.sub(r"\1", " ".join(_spaced(text.casefold())))
+
+
+def _spaced(text: str) -> list[str]:
+    return text.replace("_", " ").split()
 
 
 def _of_choices(choices: list[Any]) -> Recogniser | None:
@@ -111,10 +115,8 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
     by_words = dict(zip(map(_folded, labels), choices, strict=True))
     if len(by_words) != len(choices) or None in choices:
         return None
-    listed = [
-        re.compile(rf"(?<!\d){n}[.):]?\s+{re.escape(label)}", re.IGNORECASE)
-        for n, label in enumerate(labels, 1)
-    ]
+    shown = [r"[\s_]+".join(map(re.escape, _spaced(label))) for label in labels]
+    listed = [re.compile(rf"(?<!\d){n}[.):]?\s+{words}", re.IGNORECASE) for n, words in enumerate(shown, 1)]
 
     def choice(heard: Heard) -> Any:
         word = _folded(heard.text)
