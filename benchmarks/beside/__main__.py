@@ -10,6 +10,7 @@ import os
 import platform
 import subprocess
 import sys
+from collections.abc import Sequence
 
 from benchmarks.beside.report import markdown, page, plot_data
 from benchmarks.beside.sections import SECTIONS, Bench
@@ -22,19 +23,32 @@ def _processor() -> str:
         return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
 
 
-def main() -> None:
+def _count(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{number} is too few; at least 1")
+    return number
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
     """Install, measure, print, write."""
     parser = argparse.ArgumentParser(prog="benchmarks.beside", description=__doc__)
     parser.add_argument("sections", nargs="*", help=f"any of {', '.join(SECTIONS)}; all without")
-    parser.add_argument("--only", default="", help="names of systems, separated by commas")
-    parser.add_argument("--runs", type=int, default=3)
-    parser.add_argument("--conversations", type=int, default=10)
-    options = parser.parse_args()
-    unknown = [name for name in options.sections if name not in SECTIONS]
-    if unknown:
-        parser.error(f"unknown section {unknown[0]}; there are {', '.join(SECTIONS)}")
+    names = [system.name for system in SYSTEMS]
+    told = "a system, as the tables name it; may be repeated"
+    parser.add_argument("--only", action="append", metavar="SYSTEM", help=told)
+    parser.add_argument("--runs", type=_count, default=3, help="of each system for the CPU of a turn (3)")
+    parser.add_argument("--conversations", type=_count, default=10, help="of each run for the CPU of a turn (10)")
+    options = parser.parse_args(arguments)
+    for given, known, what in ((options.sections, SECTIONS, "section"), (options.only or (), names, "system")):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            parser.error(f"unknown {what} {unknown[0]!r}; there are {'; '.join(known)}")
+    chosen = [system for system in SYSTEMS if not options.only or system.name in options.only]
     missing: dict[str, str] = {}
     for environment in PACKAGES:
+        if environment not in ("server", *(system.environment for system in chosen)):
+            continue
         print(f"installing {environment}", file=sys.stderr, flush=True)
         reason = install(environment)
         if reason is not None:
@@ -42,12 +56,7 @@ def main() -> None:
             print(f"{environment} cannot be installed and is left out: {reason}", file=sys.stderr)
     if "server" in missing:
         sys.exit(3)
-    wanted = set(options.only.split(",")) if options.only else None
-    systems = [
-        system
-        for system in SYSTEMS
-        if system.environment not in missing and (wanted is None or system.name in wanted)
-    ]
+    systems = [system for system in chosen if system.environment not in missing]
     results = {}
     with serving() as server:
         bench = Bench(server, systems, options.runs, options.conversations)
@@ -55,7 +64,7 @@ def main() -> None:
             table = SECTIONS[name]
             results[name] = table.measure(bench)
             print(f"\n## {table.title}\n\n{markdown(table, results[name])}", flush=True)
-    if not options.sections and wanted is None:
+    if not options.sections and not options.only:
         machine = [_processor(), f"{os.cpu_count()} cores", f"Python {platform.python_version()}"]
         versions = {system.name: version(system) for system in systems}
         (ROOT / "docs" / "benchmarks.md").write_text(page(results, versions, machine), encoding="utf-8")

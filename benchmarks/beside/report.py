@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from benchmarks.beside.sections import SECTIONS, Row, Table
+from benchmarks.beside.sections import HIGHER, SECTIONS, Row, Table
 
 METHOD = """\
 `make bench` installs every system from PyPI into an environment of its own under `.bench/`, starts one fake
@@ -44,7 +44,7 @@ def markdown(table: Table, rows: Mapping[str, Row]) -> str:
             if "failed" in row
             else [_cell(row.get(key), form) for _, key, form in table.columns]
         )
-        shown = f"**{name}**" if name.startswith("llm_fsm") else name
+        shown = f"**{name}**" if _is_ours(name) else name
         lines.append(f"| {shown} | " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -61,20 +61,24 @@ def ranked(table: Table, rows: Mapping[str, Row]) -> list[tuple[str, Row]]:
 
 
 def not_first(results: Mapping[str, Mapping[str, Row]]) -> list[str]:
-    """The figures in which another system is ahead of ours, in words."""
+    """The figures in which another system is ahead of ours, in words: of every column, as it is printed."""
     said = []
     for name, rows in results.items():
         table = SECTIONS[name]
-        order = [(system, row) for system, row in ranked(table, rows) if row.get(table.plotted) is not None]
-        ahead = []
-        for system, row in order:
-            if system.startswith("llm_fsm"):
-                break
-            ahead.append(f"{system} ({row[table.plotted]:.4g})")
-        if ahead and len(ahead) < len(order):
-            ours = next(row for system, row in order if system.startswith("llm_fsm"))
-            said.append(f"- {table.title}: {', '.join(ahead)} before llm_fsm ({ours[table.plotted]:.4g})")
+        for head, key, form in table.columns:
+            sign = -1 if key in HIGHER else 1
+            given = {system: row[key] for system, row in rows.items() if form and row.get(key) is not None}
+            shown = {system: sign * float(format(figure, form)) for system, figure in given.items()}
+            ours = min((figure for system, figure in shown.items() if _is_ours(system)), default=None)
+            ahead = sorted((figure, system) for system, figure in shown.items() if ours is not None and figure < ours)
+            if ours is not None and ahead:
+                others = ", ".join(f"{system} ({sign * figure:{form}})" for figure, system in ahead)
+                said.append(f"- {table.title}, {head}: {others} before llm_fsm ({sign * ours:{form}})")
     return said
+
+
+def _is_ours(system: str) -> bool:
+    return system in ("llm_fsm", "llm_fsm, sync")
 
 
 def page(

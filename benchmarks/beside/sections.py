@@ -191,6 +191,9 @@ class Table:
     better: str = "lower"
 
 
+HIGHER = ("cached", "turns_per_s")
+"""The figures of which more is better."""
+
 SECTIONS = {
     "tokens": Table(
         "Model calls and tokens of a turn",
@@ -249,10 +252,10 @@ SECTIONS = {
         long,
         (
             ("tokens at turn 10", "tokens_10", ".0f"),
-            ("100", "tokens_100", ".0f"),
-            ("500", "tokens_500", ".0f"),
+            ("tokens at 100", "tokens_100", ".0f"),
+            ("tokens at 500", "tokens_500", ".0f"),
             ("ms at turn 10", "ms_10", ".2f"),
-            ("500", "ms_500", ".2f"),
+            ("ms at 500", "ms_500", ".2f"),
         ),
         "tokens_500",
     ),
@@ -272,8 +275,8 @@ SECTIONS = {
         durable,
         (
             ("ms at turn 10", "more_10", ".2f"),
-            ("100", "more_100", ".2f"),
-            ("500", "more_500", ".2f"),
+            ("ms at 100", "more_100", ".2f"),
+            ("ms at 500", "more_500", ".2f"),
             ("MB after 500 turns", "mb", ".1f"),
         ),
         "more_500",
