@@ -218,6 +218,12 @@ def test_a_model_that_cannot_be_used_is_exit_3(desk: Desk, options: list[str], s
     assert listed(desk) == []
 
 
+def test_nothing_is_promised_of_a_store_that_forgets(desk: Desk) -> None:
+    done = desk.run("chat", "greeter.json", "--db", "memory", *desk.replies(HELLO), stdin=b"hi\n")
+    [error] = done.err.splitlines()
+    assert (done.code, error.startswith("llm-fsm: error: the script has 1 reply")) == (3, True)
+
+
 def test_a_model_that_fails_in_the_middle_keeps_the_conversation(desk: Desk) -> None:
     done = desk.run("chat", "greeter.json", "--id", "x", *desk.replies(HELLO), stdin=b"hi\n")
     assert (done.code, done.out) == (3, "Hello!\n")

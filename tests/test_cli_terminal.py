@@ -130,6 +130,15 @@ def test_a_conversation_to_its_end(desk: Desk, terminals: list[Terminal]) -> Non
     assert terminal.code() == 0
 
 
+def test_a_store_that_forgets_is_told_of_at_the_beginning(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--db", "memory", *desk.replies(HELLO))
+    terminal.wait_for("kept in memory alone: it is gone when you leave")
+    terminal.wait_for_prompt()
+    terminal.type("\x03")
+    assert terminal.code() == 130
+    assert "--resume" not in terminal.screen
+
+
 def test_an_interrupt_says_how_to_go_on_and_the_conversation_goes_on(
     desk: Desk, terminals: list[Terminal]
 ) -> None:

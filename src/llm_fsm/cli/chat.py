@@ -32,6 +32,7 @@ from llm_fsm.machine import AsyncMachine
 from llm_fsm.observers import Observer
 from llm_fsm.shipped import definition_paths
 from llm_fsm.stores.base import Listed, Store
+from llm_fsm.stores.memory import MemoryStore
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -162,15 +163,17 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         if machine.program.waits:
             with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
                 runner.run(machine.run_due())
-        opening = _opening(wanted, path, definition.name) if wanted.terminal else None
+        lasts = not isinstance(store, MemoryStore)
+        opening = _opening(wanted, path, definition.name, lasts=lasts) if wanted.terminal else None
         talk = Talk(runner, machine, _conversation(wanted, machine, runner, path, opening), path)
-        again = resume_command(wanted, choice.called(path, definition_paths()), talk.id)
+        again = resume_command(wanted, choice.called(path, definition_paths()), talk.id) if lasts else ""
         try:
             code = _converse(talk, wanted, opening, out)
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
-            printing.note(f"to go on: {again}")
+            if again:
+                printing.note(f"to go on: {again}")
             return code
         else:
             _say_waiting(talk, again)
@@ -247,11 +250,12 @@ def _model(wanted: Wanted, definition: Definition) -> LLM:
     return PromptPrinter(llm) if wanted.show_prompt else llm
 
 
-def _opening(wanted: Wanted, path: Path, name: str) -> Any:
+def _opening(wanted: Wanted, path: Path, name: str, *, lasts: bool) -> Any:
     def head(conversation_id: str) -> Sequence[str]:
         again = resume_command(wanted, choice.called(path, definition_paths()), conversation_id)
         whose = f"{printing.one_line(name)} · conversation {printing.one_line(conversation_id)}"
-        return [f"{whose} · /help lists the commands, Ctrl-D leaves", f"to go on another time: {again}"]
+        kept = f"to go on another time: {again}" if lasts else "kept in memory alone: it is gone when you leave"
+        return [f"{whose} · /help lists the commands, Ctrl-D leaves", kept]
 
     return import_module("llm_fsm.cli.console").Opening(head)
 
@@ -291,12 +295,13 @@ def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
 
 
 def _say_waiting(talk: Talk, again: str) -> None:
-    """Say what the conversation is left waiting for, if for anything, and how it is answered."""
+    """Say what the conversation is left waiting for, if for anything, and how it is answered where it is kept."""
     if talk.paused is None or talk.ended:
         return
     for line in report.waiting(talk.paused):
         printing.note(line)
-    printing.note(f"to go on, with the answer as a line of JSON: {again}")
+    if again:
+        printing.note(f"to go on, with the answer as a line of JSON: {again}")
 
 
 def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> int:
