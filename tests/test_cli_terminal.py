@@ -19,7 +19,7 @@ from pathlib import Path
 import pytest
 
 from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
-from llm_fsm.testing import serve_scripted
+from llm_fsm.testing import FaultyStream, serve_scripted
 from test_cli_answers import REFUNDS, TOOLS
 from test_cli_answers import model as refund_model
 
@@ -128,6 +128,23 @@ def test_a_conversation_to_its_end(desk: Desk, terminals: list[Terminal]) -> Non
     terminal.wait_for("Bye Ada.")
     terminal.wait_for("The conversation has ended.")
     assert terminal.code() == 0
+
+
+def test_what_is_typed_while_words_come_stands_behind_them_and_is_taken(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    words = " ".join(f"word{number}" for number in range(40))
+    slow = FaultyStream(words={**ASKS, "message": words}, size=4, split=400, pause=0.02)
+    with serve_scripted([HELLO, slow, BYE]) as server:
+        terminal = opened(terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url)
+        terminal.wait_for_prompt()
+        terminal.type("hi" + ENTER)
+        terminal.wait_for("word1 ")
+        terminal.type("/state" + ENTER + "Ada" + ENTER)
+        terminal.wait_for("Bye Ada.")
+        assert terminal.code() == 0
+    assert words in terminal.screen
+    assert terminal.screen.index(words) < terminal.screen.index("state hello")
 
 
 def test_a_store_that_forgets_is_told_of_at_the_beginning(desk: Desk, terminals: list[Terminal]) -> None:

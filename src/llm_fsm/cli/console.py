@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,6 +27,11 @@ from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.errors import ConversationConflict, ConversationEnded, ModelError, StoreError
 from llm_fsm.events import Event, MessageDelta
 from llm_fsm.observers import Observer
+
+try:
+    import termios
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
 
 NOTE = "dim"
 FAULT = "red"
@@ -60,7 +67,7 @@ class Screen:
         columns = (SpinnerColumn(), TextColumn("thinking"), _Seconds())
         words = printing.Words()
         try:
-            with Progress(*columns, console=self._err, transient=True) as progress:
+            with _unseen_keys(), Progress(*columns, console=self._err, transient=True) as progress:
                 progress.add_task("thinking", total=None)
 
                 def hear(delta: MessageDelta) -> None:
@@ -73,6 +80,22 @@ class Screen:
                 return work(hear)
         finally:
             words.end()
+
+
+@contextmanager
+def _unseen_keys() -> Iterator[None]:
+    """What is typed meanwhile does not stand in the middle of the words; the line editor has it afterwards."""
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    unseen = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    termios.tcsetattr(keyboard, termios.TCSANOW, unseen)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
 
 
 class Opening:
