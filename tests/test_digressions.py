@@ -361,6 +361,14 @@ def test_the_open_question_of_a_flow_is_chosen_from_a_digression_of_its_caller()
     assert done.of(fe.FlowReturned)[0].how == "resumed"
 
 
+def test_an_end_of_a_digression_out_of_a_flow_is_said_to_come_back_to_the_flow() -> None:
+    done = travelled(("pets", "Dog or cat?"), ("pets", "Hm?"))
+    assert '"there":{"then_back_to":{"state":"passport","ask_its_question_again":true}}' in done.prompt
+    done = say(TRIP, done.session, "a cat", reply("pet_price", "Now, which number?"))
+    assert (done.session.flow, done.session.state) == ("person", "passport")
+    assert (done.text, done.usage.calls) == ("Now, which number?\n\nThirty euros.", 1)
+
+
 def test_what_else_was_left_open_in_the_caller_waits_until_the_flow_has_come_back() -> None:
     done = travelled(("pets", "Dog or cat?"), ("bags", "How heavy?"), ("passport", "The number, then?"))
     assert (done.session.state, open_states(done)) == ("passport", ["pets", "who"])

@@ -66,8 +66,10 @@ def _asked_again(plan: StatePlan) -> Mapping[str, Any]:
     return {} if plan.fixed is not None else {"ask_its_question_again": True}
 
 
-def _item(program: Program, here: StatePlan, move: Move, data: Mapping[str, Any], back: str | None) -> str:
-    """The prompt's entry of an open move whose target does not simply wait."""
+def _item(
+    program: Program, here: StatePlan, move: Move, data: Mapping[str, Any], back: StatePlan | None
+) -> str:
+    """The prompt's entry of an open move whose target does not simply wait. `back`: what an end comes back to."""
     plan = program.states[move.target]
     then = [
         {
@@ -82,8 +84,8 @@ def _item(program: Program, here: StatePlan, move: Move, data: Mapping[str, Any]
         there["leads_on_to"] = then
     if back is not None and plan.kind == "final":
         there.pop("final", None)
-        again = _asked_again(program.states[back])
-        there["then_back_to"] = {"state": back, **_glimpse(program, here, back), **again}
+        known = _glimpse(program, here, back.id) if back.id in program.states else {}  # else an item of its own says it
+        there["then_back_to"] = {"state": back.id, **known, **_asked_again(back)}
     return transition_item(move, there, is_open=True)
 
 
@@ -172,6 +174,13 @@ def _is_steady(program: Program, plan: StatePlan) -> bool:
     )
 
 
+def _left_beyond(session: Session, beside: Mapping[str, Aside]) -> StatePlan | None:
+    """What an end comes back to in another definition, where a digression out of that one takes place here."""
+    frame = session.stack[-1] if session.stack else None
+    aside = None if frame is None or frame.kind != "digression" else beside.get(frame.kept["state"])
+    return None if aside is None or aside.move.place is None else aside.program.states[aside.move.target]
+
+
 def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) -> Outlook:
     plan = program.states[session.state]
     data = session.data()
@@ -180,6 +189,7 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
     open_: set[str] = set()
     arrivals: dict[str, frozenset[str]] = {plan.id: frozenset((plan.id,))}
     left = next(iter(session.open_places()), None)
+    beyond = None if left is not None else _left_beyond(session, beside)
     whole = program.prompts.whole  # then the system message has all transitions
     told: set[tuple[str, str | None]] = set()
     for move in plan.moves:
@@ -192,10 +202,11 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
             continue
         target = program.states[move.target]
         back = plan.id if move.returns else left
-        simple = target.kind in _STOPS and not target.autos and (back is None or target.kind != "final")
-        if not whole or (back is not None and not simple):
+        open_place = beyond if back is None else program.states[back]
+        simple = target.kind in _STOPS and not target.autos and (open_place is None or target.kind != "final")
+        if not whole or (open_place is not None and not simple):
             seen = (move.target, back) in told
-            items.append(again if seen else shown if simple else _item(program, plan, move, data, back))
+            items.append(again if seen else shown if simple else _item(program, plan, move, data, open_place))
             told.add((move.target, back))
         open_.add(move.pointer)
         valid[move.target] = None
