@@ -87,6 +87,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "stream",
         "talk",
         "terms",
+        "thoughts",
         "transition",
         "turn",
         "verdicts",

@@ -36,6 +36,12 @@ WRAPS = (
     "<Thinking>hm</Thinking>{}",
     "<reasoning>İ<think></reasoning> So:\n{}",
     '<think>a</think> <Thinking>{{"transition": {{"target_state": "x"}}, "message": "y"}}</Thinking>{}',
+    '[THINK]Or {{"transition": {{"target_state": "x"}}, "message": "y"}}?[/THINK]{}',
+    '◁think▷{{"transition": {{"target_state": "x"}}, "message": "y"}}◁/think▷{}',
+    '<thought>{{"transition": {{"target_state": "x"}}, "message": "y"}}</thought>{}',
+    "Hm, they gave a name.\n</think>\n\n{}",
+    "</think>{}",
+    "So <b>this</b>.\n</thinking> Here: {}",
 )
 
 
@@ -94,6 +100,9 @@ def test_any_cut_gives_the_words_of_the_reply_and_its_move(text: str, chance: ra
         '{"transition": {"target_state": "a"}, "message": " {\\"message\\": \\"Hi\\"}"}',
         '{"transition": {"target_state": "a"}, "message": " ```json\\n{\\"message\\": \\"Hi\\"}```"}',
         '{"transition": {"target_state": "a"}, "message": "``` {\\"transition\\": {\\"target"}',
+        '{"transition": {"target_state": "a"}, "message": "<think>They ask."}',
+        '{"transition": {"target_state": "a"}, "message": "\\n[THINK]They ask.[/THINK] Hi"}',
+        '<rea\u017foning>{"transition": {"target_state": "a"}, "message": "Hi"}',
         "Hello there, how are you?",
         "",
     ],
@@ -111,11 +120,24 @@ def test_words_come_character_by_character_and_escapes_when_they_are_whole() -> 
     assert told == ["A", "A\n😀", "A\n😀é", "A\n😀é!"]
 
 
-@pytest.mark.parametrize("words", ["``", "```", "`a` b", "```python\nprint()\n```", "```js\n", "```\nx {\n```"])
-def test_words_that_begin_with_code_are_words(words: str) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        *["``", "```", "`a` b", "```python\nprint()\n```", "```js\n", "```\nx {\n```"],
+        *["<", "<b>x</b>", "[", "[th] x", "<think"],
+    ],
+)
+def test_words_that_begin_with_code_or_a_bracket_are_words(words: str) -> None:
     for size in (1, 2, 5, 1000):
         _, told = heard(json.dumps({"transition": {"target_state": "a"}, "message": words}), size)
         assert told[-1] == words.strip()
+
+
+def test_a_thought_of_any_length_that_the_prompt_began_is_gone_past() -> None:
+    text = "They gave a name, so " * 500 + '</think>{"transition":{"target_state":"a"},"message":"Hi"}'
+    for size in (7, 100_000):
+        reader, words = heard(text, size)
+        assert (words[-1], reader.head) == ("Hi", '{"transition":{"target_state":"a"},"message":""}')
 
 
 @pytest.mark.parametrize(

@@ -17,11 +17,11 @@ from typing import Any, NamedTuple
 
 from llm_fsm.coercion import joined
 from llm_fsm.errors import ReplyError
+from llm_fsm.thoughts import after_thoughts, unthought
 
 MAX_CHARS = 1_000_000
 _MAX_REPAIR_CHARS = 100_000
 _MAX_CANDIDATES = 50
-THINKING = re.compile(r"^(?:\s*<(think|thinking|reasoning)>.*?</\1>)+\s*", re.DOTALL | re.IGNORECASE)
 _MAX_DEPTH = 200
 _MAX_ENDINGS = 4
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
@@ -235,7 +235,7 @@ def _find(text: str) -> Any:
             pass
         else:
             return _find(value) if isinstance(value, str) and value.startswith("{") else value
-    body = THINKING.sub("", text)
+    body = after_thoughts(text)
     for candidate in (*_FENCE.findall(body)[:5], body):
         chosen = _chosen(_objects(candidate))
         if chosen is not None:
@@ -261,8 +261,10 @@ def _text(value: object) -> str:
 
 
 def _spoken(value: object) -> str:
-    """The words of a message; of one that holds a reply once more, that one's."""
+    """The words of a message, without a thought before them; of one that holds a reply once more, that one's."""
     text = _text(value)
+    if text.startswith(("<", "[", "◁")):
+        text = unthought(text)
     found = _once_more(text)
     return text if found is None else _words(found)
 

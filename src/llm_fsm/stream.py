@@ -12,13 +12,12 @@ import re
 from collections.abc import Callable
 
 from llm_fsm.coercion import joined
+from llm_fsm.thoughts import ANY_END, ENDS, LONGEST_TAG, OPENING, may_begin
 
 _MAX_PROSE = 2000
 _MAX_KEY = 200
 _MAX_SCALAR = 400
-_THOUGHT = re.compile(r"\s*<(think|thinking|reasoning)>", re.IGNORECASE)
-_ENDS = {name: re.compile(f"</{name}>", re.IGNORECASE) for name in ("think", "thinking", "reasoning")}
-_LONGEST_TAG = len("</reasoning>")
+_THOUGHT = re.compile(OPENING, re.IGNORECASE | re.ASCII)
 _KEY = re.compile(r'\s*,?\s*"((?:[^"\\]|\\.)*)"\s*:\s*(?=\S)')
 _PLAIN = re.compile(r'[^"\\]*')
 _OUTSIDE = re.compile(r'["{}\[\]]')
@@ -27,8 +26,11 @@ _SURROGATES = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-
 _HIGH = re.compile(r"\\u[dD][89abAB][0-9a-fA-F]{2}")
 _HIGH_END = re.compile("\\s*[\ud800-\udbff]$")
 """Half of a surrogate pair whose other half may come with the next piece."""
-_REPLY = re.compile(r"(?:```[A-Za-z]*\s*)?\{")
+_NO_WORDS = re.compile(rf"(?:```[A-Za-z]*\s*)?\{{|{OPENING}", re.IGNORECASE | re.ASCII)
+"""How words begin that may be a reply within the reply, or a thought."""
 _FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
+_ODD = ("`", "<", "[", "◁")
+"""What a code fence and the mark of a thought begin with."""
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -47,7 +49,7 @@ class ReplyReader:
         self._at = 0
         self._depth = 0
         self._held = ""
-        self._closing = _ENDS["think"]
+        self._closing = ANY_END
         self._kept: list[str] | None = None
         self._new: list[str] = []
         self._said = False
@@ -66,12 +68,12 @@ class ReplyReader:
         self._new.clear()
         if not self._said:
             words = words.lstrip()
-            if _REPLY.match(words) is not None:  # it may be a reply within the reply
+            if _NO_WORDS.match(words) is not None:
                 self._give_up()
                 self._held = ""
                 return ""
         given = words.rstrip()
-        if "\ud800" <= given[-1:] <= "\udbff" or (not self._said and given.startswith("`")):
+        if "\ud800" <= given[-1:] <= "\udbff" or (not self._said and given.startswith(_ODD)):
             given = self._certain(given)
         self._held = words[len(given) :]
         self._said = self._said or given != ""
@@ -81,7 +83,8 @@ class ReplyReader:
         """The words without what only those that follow can tell the meaning of, while there may be more of them."""
         if self._step == self._over:
             return words
-        return "" if not self._said and _FENCE.fullmatch(words) else _HIGH_END.sub("", words)
+        open_ = not self._said and words != "" and (_FENCE.fullmatch(words) or may_begin(words))
+        return "" if open_ else _HIGH_END.sub("", words)
 
     # Each step returns True when it has done its part, False when it needs more text. What it went past is dropped.
 
@@ -102,24 +105,27 @@ class ReplyReader:
         """What may stand before the object: a thought, then words without another bracket or tag."""
         rest = self._text = self._text[self._at :].lstrip()
         self._at = 0
-        if rest.startswith("<"):
+        if rest.startswith(_ODD):
             thought = _THOUGHT.match(rest)
             if thought is not None:
-                self._closing, self._step = _ENDS[thought.group(1).lower()], self._thinking
+                self._closing, self._step = ENDS[thought.group(1).lower()], self._thinking
                 return True
-            return self._give_up() if len(rest) > _LONGEST_TAG else False
+            if may_begin(rest):
+                return False
         place = rest.find("{")
-        if "<" in (rest if place < 0 else rest[:place]):
-            return self._give_up()
+        prose = rest if place < 0 else rest[:place]
+        if "<" in prose or len(prose) > _MAX_PROSE:
+            self._closing, self._step = ANY_END, self._thinking  # where a prompt begins the thought, only its end comes
+            return True
         if place < 0:
-            return self._give_up() if len(rest) > _MAX_PROSE else False
+            return False
         self._at, self._step = place + 1, self._key
         return True
 
     def _thinking(self) -> bool:
         found = self._closing.search(self._text, self._at)
         if found is None:
-            self._at = max(self._at, len(self._text) - _LONGEST_TAG)
+            self._at = max(self._at, len(self._text) - LONGEST_TAG)
             return False
         self._at, self._step = found.end(), self._opening
         return True

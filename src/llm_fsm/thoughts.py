@@ -1,0 +1,48 @@
+"""Thoughts that a model writes before its reply, between the marks of its template."""
+
+from __future__ import annotations
+
+import re
+
+_TAGS = ("<think>", "<thinking>", "<thought>", "<reasoning>", "<seed:think>", "[think]", "◁think▷")
+_FLAGS = re.IGNORECASE | re.ASCII | re.DOTALL
+
+
+def _end(tag: str) -> str:
+    return f"{tag[0]}/{tag[1:]}"
+
+
+OPENING = "(" + "|".join(map(re.escape, _TAGS)) + ")"
+"""A pattern for what a thought begins with; to be used with IGNORECASE and ASCII."""
+
+ENDS = {tag: re.compile(re.escape(_end(tag)), _FLAGS) for tag in _TAGS}
+"""What ends a thought, by what it begins with in lower case."""
+
+LONGEST_TAG = max(map(len, map(_end, _TAGS)))
+_OPENING = re.compile(OPENING, _FLAGS)
+ANY_END = re.compile("|".join(re.escape(_end(tag)) for tag in _TAGS), _FLAGS)
+_LEADING = re.compile(
+    r"(?:\s*(?:" + "|".join(f"{re.escape(tag)}.*?{re.escape(_end(tag))}" for tag in _TAGS) + r"))+\s*", _FLAGS
+)
+
+
+def unthought(text: str) -> str:
+    """A text without the whole thoughts that it begins with."""
+    found = _LEADING.match(text)
+    return text if found is None else text[found.end() :]
+
+
+def after_thoughts(text: str) -> str:
+    """What follows a model's thoughts, those too that its prompt had begun: only their end stands in the text."""
+    text = unthought(text)
+    while (end := ANY_END.search(text)) is not None and "{" in text[end.end() :]:
+        opening = _OPENING.search(text, 0, end.start())
+        if opening is not None and "{" in text[: opening.start()]:
+            break  # a thought about what stands before it
+        text = text[end.end() :]
+    return text
+
+
+def may_begin(text: str) -> bool:
+    """True for a text that is the beginning of the mark of a thought, and no more."""
+    return any(tag.startswith(text.lower()) for tag in _TAGS)
