@@ -108,6 +108,70 @@ def test_of_several_replies_on_one_level_none_is_guessed(text: str) -> None:
     assert caught.value.fault == "several-objects"
 
 
+CALL = '{"name": "reply", "arguments": %s}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        CALL % GOOD,
+        CALL % json.dumps(GOOD),
+        f"<tool_call>\n{CALL % GOOD}\n</tool_call>",
+        f"[TOOL_CALLS][{CALL % GOOD}]",
+        f'{{"type": "function", "function": {CALL % json.dumps(GOOD)}}}',
+        f'Here: {{"response": {GOOD}}}',
+        f'{{"type": "object", "properties": {GOOD}, "required": ["transition"]}}',
+    ],
+    ids=["call", "its-arguments-as-text", "in-tags", "in-a-list", "in-full", "named", "as-a-schema"],
+)
+def test_a_reply_that_another_object_holds_counts(text: str) -> None:
+    assert parse(text) == READ
+    assert parse_words(text) == READ.message
+
+
+@pytest.mark.parametrize(
+    ("text", "fault"),
+    [
+        (f'{{"a": {GOOD}, "b": {GOOD.replace("bye", "stay")}}}', "no-target"),
+        (f'{{"message": "Hi", "before": {GOOD}}}', "no-target"),
+        (f"{CALL % GOOD} or {CALL % GOOD.replace('bye', 'stay')}", "several-objects"),
+        (f'{{"a": {{"b": {{"c": {{"d": {GOOD}}}}}}}}}', "no-target"),
+        ('{"type": "object", "properties": {"transition": {"properties": {"target_state": {}}}}}', "no-target"),
+        ('{"Transition": {"target_state": "bye"}, "Message": "Hi"}', "no-target"),
+    ],
+    ids=["two", "beside-words", "two-calls", "too-deep", "a-schema", "a-move-alone"],
+)
+def test_what_holds_no_certain_reply_is_a_fault(text: str, fault: str) -> None:
+    with pytest.raises(ReplyError) as caught:
+        parse(text)
+    assert caught.value.fault == fault
+
+
+MOVE = '{"target_state": "bye", "context_update": {"name": "Ada"}}'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f'{{"transition": {json.dumps(MOVE)}, "message": "Hi"}}',
+        '{"transition": {"target_state": "bye", "context_update": "{\\"name\\": \\"Ada\\"}"}, "message": "Hi"}',
+        '{"transition": {"target_state": "bye", "context_update": [{"key": "name", "value": "Ada"}]}, "message": "Hi"}',
+        '{"transition": {"target_state": "bye"}, "context_update": {"name": "Ada"}, "message": "Hi"}',
+        '{"message": "Hi", "transition": {"target_state": "bye", "context_update": {"name": "Ada"}}}',
+        f'{{"transition": {MOVE}}}, "message": "Hi"}}',
+        json.dumps({"transition": MOVE[:-1] + ', "message": "Hi"}'}),
+    ],
+    ids=["text-move", "text-update", "pairs", "update-beside", "message-first", "brace-too-many", "words-in-text-move"],
+)
+def test_parts_of_a_reply_in_another_form_count(text: str) -> None:
+    assert parse(text) == Reply(target="bye", update={"name": "Ada"}, message="Hi")
+
+
+def test_an_update_after_the_words_is_named_and_does_not_count() -> None:
+    found = parse('{"transition": {"target_state": "a"}, "message": "m", "context_update": {"x": 1}}')
+    assert (found.update, found.update_fault) == ({}, "context_update must stand in transition")
+
+
 @pytest.mark.parametrize("value", ['[""]', "[false, {}]", r'"\\\t"', '"\u00e9\\/"'])
 def test_a_sound_transition_is_taken_as_it_was_sent(value: str) -> None:
     text = f'{{"transition":{{"target_state":"a","context_update":{{"k":{value}}}}},"message":"one "two" three"}}'

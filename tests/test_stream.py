@@ -93,6 +93,8 @@ def test_any_cut_gives_the_words_of_the_reply_and_its_move(text: str, chance: ra
         '{transition: {target_state: "a"}, message: "Hi"}',
         '{"transition": {target_state: "a"}, "message": "Hi"}',
         '{"transition": "a", "message": "Hi"}',
+        '{"transition": {"target_state": "a"}, "context_update": {"x": 1}, "message": "Hi"}',
+        '{"name": "reply", "arguments": {"transition": {"target_state": "a"}, "message": "Hi"}}',
         '{"transition": {"target_state": "a"}, "message": null}',
         '{"transition": {"target_state": "a"}, "message": {"text": "Hi"}}',
         '<tool>{"transition": {"target_state": "a"}, "message": "Hi"}',

@@ -17,12 +17,15 @@ from typing import Any, NamedTuple
 
 from llm_fsm.coercion import joined
 from llm_fsm.errors import ReplyError
+from llm_fsm.reply_schema import pairs
 from llm_fsm.thoughts import after_thoughts, unthought
 
 MAX_CHARS = 1_000_000
 _MAX_REPAIR_CHARS = 100_000
 _MAX_CANDIDATES = 50
 _MAX_DEPTH = 200
+_MAX_WRAPS = 3
+_OWN_KEYS = frozenset({"transition", "target_state", "message"})
 _MAX_ENDINGS = 4
 _TOKEN = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"?|[{}\[\],]', re.DOTALL)
 _CLOSERS = {"{": "}", "[": "]"}
@@ -130,13 +133,33 @@ def _is_flat(value: object) -> bool:
 
 
 def _chosen(objects: list[dict[str, Any]]) -> dict[str, Any] | None:
-    """The one object that is a reply. Raises ReplyError when there are several different ones."""
+    """The one object that is a reply, or holds one. Raises ReplyError when there are several different ones."""
     replies = [item for item in objects if _has_target(item)]
+    if not replies and not any(map(_is_flat, objects)):
+        replies = [held for item in objects if (held := _held(item)) is not None]
     if not replies:
         return None
     if any(item != replies[0] for item in replies[1:]):
         raise _several()
     return replies[0]
+
+
+def _held(value: Mapping[str, Any], depth: int = 0) -> dict[str, Any] | None:
+    """The one reply in an object that is none: the call of a tool written out, or a schema filled in."""
+    if depth == _MAX_WRAPS or not _OWN_KEYS.isdisjoint(value):
+        return None
+    inner = [item for part in value.values() if (item := _object_in(part)) is not None]
+    found = [item for item in inner if _has_target(item) or ("message" in item and _is_flat(item))]
+    found = found or [held for item in inner if (held := _held(item, depth + 1)) is not None]
+    return found[0] if len(found) == 1 else None
+
+
+def _object_in(value: object) -> dict[str, Any] | None:
+    """An object, as it is or as the JSON text of one; None for anything else."""
+    if isinstance(value, str) and value.lstrip().startswith("{"):
+        with suppress(ValueError, ReplyError):
+            value = _decode(value.strip())
+    return value if isinstance(value, dict) else None
 
 
 def _several() -> ReplyError:
@@ -231,8 +254,9 @@ def _find(text: str) -> Any:
     if text.startswith(("{", '"')):
         try:
             value = _decode(text)
-        except ValueError:
-            pass
+        except ValueError as error:
+            if (whole := _without_one_brace(text, error)) is not None:
+                return whole
         else:
             return _find(value) if isinstance(value, str) and value.startswith("{") else value
     body = after_thoughts(text)
@@ -254,6 +278,16 @@ def _find(text: str) -> Any:
     if value is None:
         raise ReplyError("not-json", "the reply is not valid JSON and could not be repaired")
     return _uncut(value) if endings else value
+
+
+def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
+    """The reply in a text that closes it once too often before its message, and is sound but for that."""
+    if not isinstance(error, json.JSONDecodeError) or error.msg != "Extra data" or text[error.pos] != ",":
+        return None
+    with suppress(ValueError, ReplyError):
+        whole = _decode(text[: error.pos].rstrip()[:-1] + text[error.pos :])
+        return whole if _has_target(whole) else None
+    return None
 
 
 def _text(value: object) -> str:
@@ -291,8 +325,7 @@ def _once_more(text: str) -> Mapping[str, Any] | None:
 
 def _words(found: Mapping[str, Any]) -> str:
     """The words of a reply; those that stand in its transition, where it has none of its own."""
-    transition = found.get("transition")
-    return _spoken(found.get("message")) or (_spoken(transition.get("message")) if isinstance(transition, dict) else "")
+    return _spoken(found.get("message")) or _spoken((_object_in(found.get("transition")) or {}).get("message"))
 
 
 def document(text: str) -> dict[str, Any]:
@@ -316,20 +349,46 @@ def document(text: str) -> dict[str, Any]:
 def parse(text: str) -> Reply:
     """The reply that a text means: in the form asked for, or with all of it on one level. Raises ReplyError."""
     found = document(text)
-    transition = found.get("transition", found)
-    target = transition.get("target_state") if isinstance(transition, dict) else None
-    if not isinstance(transition, dict) or not isinstance(target, str) or not target.strip():
+    transition = _move(found)
+    if transition is None:
+        found = _held(found) or found
+        transition = _move(found)
+    if transition is None:
         raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
-    update = transition.get("context_update")
-    is_object = isinstance(update, dict)
-    fault = None if is_object or update is None else "context_update must be an object"
+    update, fault = _update(found, transition)
     reasoning = _text(found.get("reasoning"))[:4000]
-    return Reply(target.strip(), update if isinstance(update, dict) else {}, _words(found), reasoning, fault)
+    return Reply(transition["target_state"].strip(), update, _words(found), reasoning, fault)
+
+
+def _move(found: dict[str, Any]) -> dict[str, Any] | None:
+    """The part of a reply that names its target; None where nothing does."""
+    transition = _object_in(found.get("transition", found))
+    target = None if transition is None else transition.get("target_state")
+    return transition if isinstance(target, str) and target.strip() else None
+
+
+def _update(found: dict[str, Any], transition: dict[str, Any]) -> tuple[Mapping[str, Any], str | None]:
+    """The update of a reply, and what is wrong with it.
+
+    One beside the transition counts only where it stands before the words: these are shown once the move was checked.
+    """
+    update = transition.get("context_update")
+    if isinstance(update, dict):
+        return update, None
+    if update is None and transition is not found and (update := found.get("context_update")) is not None:
+        keys = list(found)
+        if "message" in found and keys.index("message") < keys.index("context_update"):
+            return {}, "context_update must stand in transition"
+    if update is None:
+        return {}, None
+    known = (pairs(update) or None) if isinstance(update, list) else _object_in(update)
+    return ({}, "context_update must be an object") if known is None else (known, None)
 
 
 def parse_words(text: str) -> str:
     """The message of a reply in which nothing else counts (greeting, words after a move). Raises ReplyError."""
-    words = _words(document(text))
+    found = document(text)
+    words = _words(found) or _words(_held(found) or {})
     if not words:
         raise ReplyError("no-message", 'the reply lacks "message"')
     return words

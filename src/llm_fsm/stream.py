@@ -147,6 +147,8 @@ class ReplyReader:
                 return self._give_up()
             self._at, self._step = self._at + 1, self._message
             return True
+        elif key == "context_update":  # beside the transition: the move cannot be checked by the head alone
+            return self._give_up()
         self._depth = 0
         self._step = self._scalar if first not in '"{[' else self._brackets
         return True
