@@ -9,8 +9,9 @@ import time
 import pytest
 
 from llm_fsm.errors import ConfigurationError, ModelError
+from llm_fsm.llm.arrival import MAX_ANSWER
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.compat import MAX_ANSWER, CompatLLM
+from llm_fsm.llm.compat import CompatLLM
 from llm_fsm.llm.retry import Pacing, RetryPolicy
 from llm_fsm.messages import LLMMessage, ToolCall
 from llm_fsm.testing import calls

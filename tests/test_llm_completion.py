@@ -8,13 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.completion import error_line, parse_completion
+from llm_fsm.llm.completion import error_line, parse_payload, read_completion, rejected_words
 from llm_fsm.messages import ModelReply
 
 
 def parse(body, mode="prompt") -> ModelReply:
     data = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return parse_completion(data, model="asked", mode=mode, attempts=2, seconds=0.5)
+    return read_completion(parse_payload(data), model="asked", mode=mode, attempts=2, seconds=0.5)
 
 
 def answer(message, **more) -> dict:
@@ -151,6 +151,57 @@ def test_an_error_in_an_answer_of_status_200_is_an_error(fault, retryable, statu
     with pytest.raises(ModelError, match=r"reports an error: (overloaded|no credit|odd)") as caught:
         parse({"error": fault})
     assert (caught.value.retryable, caught.value.status) == (retryable, status)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"choices": [{"message": {"content": "half"}, "finish_reason": "error"}], "error": {"message": "odd"}},
+        {"choices": [{"message": {}, "finish_reason": "error", "error": {"message": "odd"}}]},
+    ],
+)
+def test_words_that_end_with_an_error_are_an_error(body):
+    with pytest.raises(ModelError, match="reports an error: odd") as caught:
+        parse(body)
+    assert caught.value.retryable
+
+
+@pytest.mark.parametrize(
+    ("message", "text"),
+    [
+        ({"content": None, "reasoning_content": ' {"a": 1}\n'}, ' {"a": 1}\n'),
+        ({"content": "", "reasoning": '{"a": 1}'}, '{"a": 1}'),
+        ({"content": "", "reasoning_content": "Hm. {}"}, ""),
+        ({"content": "", "reasoning_content": '{"a": 1'}, ""),
+        ({"content": "Hi", "reasoning_content": '{"a": 1}'}, "Hi"),
+        ({"content": "", "reasoning_content": "", "reasoning": None}, ""),
+    ],
+)
+def test_a_thought_is_the_reply_only_where_it_is_an_object_and_alone(message, text):
+    assert parse(answer(message)).text == text
+
+
+def test_bytes_that_are_no_character_are_replaced():
+    assert parse(json.dumps(answer({"content": "Th@nks"})).encode().replace(b"@", b"\xff")).text == "Th\ufffdnks"
+
+
+@pytest.mark.parametrize(
+    ("said", "words"),
+    [
+        ('{"error": {"code": "json_validate_failed", "failed_generation": "Sure!"}}', "Sure!"),
+        ('GroqException - {"error": {"failed_generation": ""}}', ""),
+        ('{"error": {"message": "failed_generation"}}', None),
+        ('{"error": {"failed_generation": 5}}', None),
+        ('{"error": "no"}', None),
+        ("[1]", None),
+        ("{", None),
+        ("no", None),
+        ("{" * 100_000, None),
+    ],
+)
+def test_words_that_a_provider_rejects_are_found_in_its_error(said, words):
+    found = rejected_words(said)
+    assert (None if found is None else found["choices"][0]["message"]["content"]) == words
 
 
 JSON = st.recursive(

@@ -13,12 +13,23 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.coercion import joined
-from llm_fsm.llm.completion import content_text, no_completion, provider_fault
+from llm_fsm.llm.completion import (
+    THOUGHTS,
+    choice_fault,
+    content_text,
+    no_completion,
+    parse_payload,
+    provider_fault,
+)
 from llm_fsm.llm.modes import Mode
 
 _DONE = "[DONE]"
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """A carriage return that came last may be half of an end."""
+
+_EVENTS = re.compile(rb"(?:data|event|id|retry)?:")
+BEGINNING = 4096
+"""Bytes that tell what an answer is."""
 
 
 class EventLines:
@@ -55,13 +66,18 @@ class EventLines:
 class Chunks:
     """The chunks of one completion. `tools`: tools were offered, so that calls are calls and not the reply."""
 
-    __slots__ = ("_calls", "_content", "_finish", "_from_calls", "_model", "_refusal", "_usage", "done")
+    __slots__ = (
+        *("_calls", "_content", "_finish", "_from_calls", "_model", "_refusal", "_thinks", "_thought", "_usage"),
+        "done",
+    )
 
     def __init__(self, mode: Mode, *, tools: bool) -> None:
         self.done = False
         self._from_calls = mode == "tool" and not tools
         self._content: list[str] = []
         self._refusal: list[str] = []
+        self._thought: list[str] = []
+        self._thinks = False
         self._calls: dict[int, dict[str, Any]] = {}
         self._finish: str | None = None
         self._model: str | None = None
@@ -97,12 +113,17 @@ class Chunks:
             return ""
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
+            if self._finish == "error":
+                raise choice_fault(payload, choice)
         delta = choice.get("delta", choice.get("message"))  # a server that does not stream may send a whole one
         return self._delta(delta) if isinstance(delta, dict) else ""
 
     def _delta(self, delta: Mapping[str, Any]) -> str:
         piece = content_text(delta.get("content"))
-        self._content.append(piece)
+        if piece:
+            self._content.append(piece)
+        elif not self._thinks:
+            self._think(delta)
         if isinstance(delta.get("refusal"), str):
             self._refusal.append(delta["refusal"])
         called = self._called(delta)
@@ -117,28 +138,53 @@ class Chunks:
         for part in parts:
             if not isinstance(part, dict):
                 continue
-            index = part.get("index")
-            index = index if isinstance(index, int) else max(self._calls, default=0)
+            index = self._index(part)
             call = self._calls.setdefault(index, {"function": {"name": "", "arguments": ""}})
             if isinstance(part.get("id"), str) and part["id"]:
                 call["id"] = part["id"]
             function = part.get("function")
             if isinstance(function, dict):
-                arguments = function.get("arguments")
-                new = arguments if isinstance(arguments, str) else ""
+                new = content_text(function.get("arguments"))
                 call["function"]["arguments"] += new
-                if isinstance(function.get("name"), str):
+                if isinstance(function.get("name"), str) and function["name"] != call["function"]["name"]:
                     call["function"]["name"] += function["name"]
                 piece += new if index == min(self._calls) else ""
         return piece
 
+    def _index(self, part: Mapping[str, Any]) -> int:
+        """Which call a part belongs to; servers that number none, or all alike, tell them apart by their ids."""
+        index = part.get("index")
+        index = index if isinstance(index, int) else max(self._calls, default=0)
+        known, function = self._calls.get(index, {}), part.get("function")
+        if part.get("id") in (None, "", known.get("id")) or not isinstance(function, dict) or not function.get("name"):
+            return index
+        return max(self._calls) + 1 if "id" in known and _is_whole(known["function"]["arguments"]) else index
+
+    def _think(self, delta: Mapping[str, Any]) -> None:
+        """Keep a thought that begins like a reply."""
+        for name in THOUGHTS:
+            thought = delta.get(name)
+            if isinstance(thought, str) and (self._thought or thought.strip()):
+                if self._thought or thought.lstrip().startswith("{"):
+                    self._thought.append(thought)
+                else:
+                    self._thinks = True
+                return
+
+    @property
+    def whole(self) -> bool:
+        """True once the reply is complete, whatever else may come."""
+        return self.done or self._finish is not None
+
     def completion(self) -> dict[str, Any]:
         """What came, as a completion that was not streamed. Raises ModelError for one that never ended."""
-        if self._finish is None and not self.done:
+        if not self.whole:
             raise no_completion("a stream that breaks off")
         message: dict[str, Any] = {"role": "assistant", "content": joined("".join(self._content))}
         if self._refusal:
             message["refusal"] = "".join(self._refusal)
+        if self._thought:
+            message[THOUGHTS[0]] = joined("".join(self._thought))
         if self._calls:
             message["tool_calls"] = [call for _, call in sorted(self._calls.items())]
             for call in message["tool_calls"]:
@@ -148,3 +194,27 @@ class Chunks:
             "choices": [{"message": message, "finish_reason": self._finish}],
             "usage": self._usage,
         }
+
+
+def _is_whole(text: str) -> bool:
+    """True for a text that is JSON."""
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def is_events(received: bytes) -> bool:
+    """True where an answer begins as server-sent events do, whatever its headers say."""
+    return _EVENTS.match(received[:BEGINNING].lstrip().removeprefix(BOM_UTF8).lstrip()) is not None
+
+
+def gathered(body: bytes) -> Any:
+    """The JSON of a completion, one in chunks that nobody asked for included. Raises ModelError."""
+    if body.startswith(b"{") or not is_events(body):
+        return parse_payload(body)
+    events, chunks = EventLines(), Chunks("prompt", tools=True)
+    for data in (*events.feed(body), *events.end()):
+        chunks.read(data)
+    return chunks.completion()

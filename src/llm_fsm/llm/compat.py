@@ -10,10 +10,9 @@ import asyncio
 import json
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
@@ -21,106 +20,20 @@ import aiohttp
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.chunks import Chunks, EventLines
-from llm_fsm.llm.completion import error_line, no_completion, parse_completion, parse_payload, read_completion
+from llm_fsm.llm.arrival import MAX_ANSWER, Arrival, Asked
+from llm_fsm.llm.chunks import gathered
+from llm_fsm.llm.completion import error_line, no_completion, read_completion, rejected_words
 from llm_fsm.llm.modes import FORM_STATUS, NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
 from llm_fsm.llm.post import Answer, Post, checked_headers
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
 
-MAX_ANSWER = 2 * 2**20
-"""Bytes that are read of an answer's body."""
-
-MAX_STREAM = 32 * 2**20
-"""Bytes that are read of an answer in chunks, each of which repeats names and ids."""
-
 MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
 
 _PATH = "/chat/completions"
-_PARTING = 0.05
-"""Seconds that an answer may take to end after its last chunk."""
 _ENCODE = json.JSONEncoder(ensure_ascii=True).encode
-
-
-class _Asked(NamedTuple):
-    """How a reply is asked for."""
-
-    model: str
-    mode: Mode
-    tools: bool
-
-
-class _Arriving:
-    """An answer that arrives in chunks, or, from a server that does not stream, as a whole."""
-
-    def __init__(self, response: Answer, asked: _Asked) -> None:
-        self.asked = asked
-        self._response = response
-        self._events = EventLines()
-        self._chunks = Chunks(asked.mode, tools=asked.tools)
-        self._first: list[str] = []
-        self._over = False
-        self._whole: Any = None
-        self._size = 0
-
-    async def begin(self) -> None:
-        """Wait for the first piece of the reply's text. Raises ModelError where the answer is none."""
-        if self._response.content_type != "text/event-stream":
-            self._whole = parse_payload(await self._response.read(MAX_ANSWER))
-            self.reply(attempts=0, seconds=0.0)
-            return
-        while not self._first and not self._over:
-            self._first = await self._more()
-        if self._over:
-            self._chunks.completion()
-
-    async def pieces(self, patience: float) -> AsyncIterator[str]:
-        """The pieces of the reply's text; TimeoutError where none comes for `patience` seconds."""
-        pieces = self._first
-        while True:
-            for piece in pieces:
-                yield piece
-            if self._over or self._whole is not None:
-                return
-            async with asyncio.timeout(patience):
-                pieces = await self._more()
-
-    async def _drain(self) -> None:
-        """Read what ends the answer, so that its connection can serve again."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_PARTING):
-                while not self._response.content.at_eof() and await self._response.content.readany():
-                    pass
-
-    async def _more(self) -> list[str]:
-        """Further pieces of text; with the last of them the answer is over."""
-        received = await self._response.content.readany()
-        self._size += len(received)
-        if self._size > MAX_STREAM:
-            raise no_completion(f"more than {MAX_STREAM} bytes")
-        events = self._events.feed(received) if received else self._events.end()
-        pieces = [piece for data in events if (piece := self._chunks.read(data))]
-        self._over = not received or self._chunks.done
-        if self._chunks.done:
-            await self._drain()
-        return pieces
-
-    def reply(self, *, attempts: int, seconds: float) -> ModelReply:
-        """The whole answer. Raises ModelError."""
-        return read_completion(
-            self._chunks.completion() if self._whole is None else self._whole,
-            model=self.asked.model,
-            mode=self.asked.mode,
-            attempts=attempts,
-            seconds=seconds,
-            tools=self.asked.tools,
-        )
-
-    def close(self) -> None:
-        """Give the connection back, or close it where the answer was not read to its end."""
-        self._response.close()
 
 
 class CompatLLM:
@@ -168,7 +81,7 @@ class CompatLLM:
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
         """One form's reply. What waits for the server holds little: of that, many conversations have much."""
-        body, asked = _body(request, model, mode), _Asked(model, mode, bool(request.tools))
+        body, asked = _body(request, model, mode), Asked(model, mode, bool(request.tools))
         last: ModelError | None = None
         while True:
             seconds = retries.begin(last)
@@ -184,8 +97,8 @@ class CompatLLM:
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
 
-        async def ask(mode: Mode) -> _Arriving:
-            asked = _Asked(model, mode, tools)
+        async def ask(mode: Mode) -> Arrival:
+            asked = Asked(model, mode, tools)
             body = _body(request, model, mode, stream=True, usage=self._counts)
             try:
                 return await retries.run(lambda seconds: self._open(body, asked, seconds))
@@ -209,16 +122,17 @@ class CompatLLM:
             arriving.close()
         yield reply
 
-    async def _open(self, body: bytes, asked: _Asked, seconds: float) -> _Arriving:
+    async def _open(self, body: bytes, asked: Asked, seconds: float) -> Arrival:
         """A reply of which the first piece has come."""
-        arriving: _Arriving | None = None
+        arriving: Arrival | None = None
         try:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
-                arriving = _Arriving(response, asked)
-                failure = None if response.status == 200 else await self._failure(response, asked)
-                if failure is None:
+                arriving = Arrival(response, asked)
+                if response.status == 200:
                     await arriving.begin()
+                else:
+                    arriving.take(await self._rejected(response, asked))
         except BaseException as error:
             if arriving is not None:
                 arriving.close()
@@ -228,9 +142,6 @@ class CompatLLM:
             if isinstance(error, aiohttp.ClientError | OSError | ValueError):
                 raise ModelError(self._broken(error), retryable=True) from error
             raise
-        if failure is not None:
-            arriving.close()
-            raise failure
         return arriving
 
     async def aclose(self) -> None:
@@ -239,17 +150,18 @@ class CompatLLM:
         if post is not None:
             await post.close()
 
-    async def _send(self, body: bytes, asked: _Asked, retries: Retries, seconds: float) -> ModelReply:
+    async def _send(self, body: bytes, asked: Asked, retries: Retries, seconds: float) -> ModelReply:
         try:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
                 try:
-                    if response.status != 200:
-                        raise await self._failure(response, asked)
-                    answer = await response.read(MAX_ANSWER + 1)
+                    if response.status == 200:
+                        answer = await response.read(MAX_ANSWER + 1)
+                    else:
+                        rejected = await self._rejected(response, asked)
                 finally:
                     response.close()
-            if len(answer) > MAX_ANSWER:
+            if response.status == 200 and len(answer) > MAX_ANSWER:
                 raise no_completion(f"more than {MAX_ANSWER} bytes")
         except TimeoutError as error:
             raise ModelError(
@@ -257,8 +169,8 @@ class CompatLLM:
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
             raise ModelError(self._broken(error), retryable=True) from error
-        return parse_completion(
-            answer,
+        return read_completion(
+            gathered(answer) if response.status == 200 else rejected,
             model=asked.model,
             mode=asked.mode,
             attempts=retries.sent,
@@ -273,9 +185,16 @@ class CompatLLM:
             post = self._posts[loop] = Post(self._url, self._headers)
         return post
 
-    async def _failure(self, response: Answer, asked: _Asked) -> ModelError:
-        status = response.status
+    async def _rejected(self, response: Answer, asked: Asked) -> Any:
+        """The completion that an answer of another status than 200 holds. Raises ModelError where it holds none."""
         body = (await response.read(MAX_ERROR)).decode("utf-8", "replace")
+        found = rejected_words(body) if response.status == 400 else None
+        if found is None:
+            raise self._failure(response, body, asked)
+        return found
+
+    def _failure(self, response: Answer, body: str, asked: Asked) -> ModelError:
+        status = response.status
         said = self._hide(error_line(body))
         if status in {401, 403}:
             asks = "refuses the key" if self._key else "asks for a key"

@@ -21,23 +21,17 @@ from llm_fsm.messages import ModelReply
 _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""
 _NUMBERS = (int, float)
-
-
-def parse_completion(
-    body: bytes, *, model: str, mode: Mode, attempts: int, seconds: float, tools: bool = False
-) -> ModelReply:
-    """The reply in the body of an answer with status 200. Raises ModelError if it holds none.
-
-    `tools`: tools were offered, so that calls are calls and not the reply in the form of one.
-    """
-    payload = parse_payload(body)
-    return read_completion(payload, model=model, mode=mode, attempts=attempts, seconds=seconds, tools=tools)
+THOUGHTS = ("reasoning_content", "reasoning")
+"""Where servers put what a model thought."""
 
 
 def parse_payload(body: bytes) -> Any:
     """The JSON of an answer with status 200. Raises ModelError if it is none."""
     try:
-        return json.loads(body)
+        try:
+            return json.loads(body)
+        except UnicodeDecodeError:
+            return json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise no_completion(_describe(body)) from error
 
@@ -45,14 +39,19 @@ def parse_payload(body: bytes) -> Any:
 def read_completion(
     payload: Any, *, model: str, mode: Mode, attempts: int, seconds: float, tools: bool = False
 ) -> ModelReply:
-    """The reply in a chat completion. Raises ModelError if it is none. `tools`: see `parse_completion`."""
+    """The reply in a chat completion. Raises ModelError if it is none.
+
+    `tools`: tools were offered, so that calls are calls and not the reply in the form of one.
+    """
     choice = _first_choice(payload)
     message = choice.get("message")
     if not isinstance(message, dict):
         raise no_completion("JSON whose choice has no message")
-    calls = read_calls(message) if tools else ()
-    text = _words(message) if tools else _text(message, mode)
     finish = choice.get("finish_reason")
+    if finish == "error":
+        raise choice_fault(payload, choice)
+    calls = read_calls(message) if tools else ()
+    text = (_words(message) if tools else _text(message, mode)) or ("" if calls else _thought_aloud(message))
     usage = payload.get("usage")
     if not isinstance(usage, dict):
         usage = {}
@@ -88,6 +87,26 @@ def provider_fault(fault: object) -> ModelError:
         retryable=status == 200 or is_retryable(status),
         status=status,
     )
+
+
+def choice_fault(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> ModelError:
+    """The error for a choice that ends with one, wherever that is told."""
+    return provider_fault(choice.get("error") or payload.get("error") or "the reply broke off")
+
+
+def rejected_words(said: str) -> dict[str, Any] | None:
+    """A completion of what a model wrote, where its provider finds no JSON in that and answers with an error.
+
+    None for any other error.
+    """
+    place = said.find("{")
+    try:
+        payload = json.JSONDecoder().raw_decode(said, place)[0] if place >= 0 else None
+    except (ValueError, RecursionError):
+        return None
+    fault = payload.get("error") if isinstance(payload, dict) else None
+    words = fault.get("failed_generation") if isinstance(fault, dict) else None
+    return {"choices": [{"message": {"content": words}}]} if isinstance(words, str) else None
 
 
 def error_line(body: str, limit: int = 300) -> str:
@@ -135,6 +154,15 @@ def _words(message: Mapping[str, Any]) -> str:
         return content
     refusal = message.get("refusal")
     return refusal if isinstance(refusal, str) else ""
+
+
+def _thought_aloud(message: Mapping[str, Any]) -> str:
+    """What a server takes for a thought though it can be no other than the reply: one object, and nothing beside it."""
+    for name in THOUGHTS:
+        text = message.get(name)
+        if isinstance(text, str) and text.strip()[:1] == "{" and text.rstrip()[-1] == "}":
+            return text
+    return ""
 
 
 def content_text(content: Any) -> str:

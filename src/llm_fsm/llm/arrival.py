@@ -1,0 +1,133 @@
+"""An answer over HTTP while it arrives, in chunks or as a whole, by what it is and not by what its headers say."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import aiohttp
+
+from llm_fsm.llm.chunks import BEGINNING, Chunks, EventLines, is_events
+from llm_fsm.llm.completion import no_completion, parse_payload, read_completion
+from llm_fsm.llm.modes import Mode
+from llm_fsm.llm.post import Answer
+from llm_fsm.messages import ModelReply
+
+MAX_ANSWER = 2 * 2**20
+"""Bytes that are read of an answer's body."""
+
+MAX_STREAM = 32 * 2**20
+"""Bytes that are read of an answer in chunks, each of which repeats names and ids."""
+
+_LAST = 5.0
+"""Seconds that what follows a complete reply may take: its end, and what it cost."""
+_DOCUMENTS = (b"{", b"<")
+"""What JSON and HTML begin with, and no line of an event."""
+_PARTING = 0.05
+"""Seconds that an answer may take to end after its last chunk."""
+
+
+class Asked(NamedTuple):
+    """How a reply is asked for."""
+
+    model: str
+    mode: Mode
+    tools: bool
+
+
+class Arrival:
+    """An answer that arrives in chunks, or, from a server that does not stream, as a whole."""
+
+    def __init__(self, response: Answer, asked: Asked) -> None:
+        self.asked = asked
+        self._response = response
+        self._events = EventLines()
+        self._chunks = Chunks(asked.mode, tools=asked.tools)
+        self._first: list[str] = []
+        self._over = False
+        self._whole: Any = None
+        self._size = 0
+
+    async def begin(self) -> None:
+        """Wait for the first piece of the reply's text. Raises ModelError where the answer is none."""
+        received = await self._response.content.readany()
+        if not received.startswith(b"data:"):
+            while len(received) < BEGINNING and not received.strip() and not self._response.content.at_eof():
+                received += await self._response.content.readany()
+            labelled = self._response.content_type == "text/event-stream"
+            if received.lstrip()[:1] in _DOCUMENTS if labelled else not is_events(received):
+                self.take(parse_payload(received + await self._response.read(MAX_ANSWER)))
+                return
+        self._first = await self._read(received)
+        while not self._first and not self._over:
+            self._first = await self._more()
+        if self._over:
+            self._chunks.completion()
+
+    def take(self, payload: Any) -> None:
+        """Take a whole completion. Raises ModelError where it is none."""
+        self._whole = payload
+        self.reply(attempts=0, seconds=0.0)
+
+    async def pieces(self, patience: float) -> AsyncIterator[str]:
+        """The pieces of the reply's text; TimeoutError where none comes for `patience` seconds."""
+        pieces = self._first
+        while True:
+            for piece in pieces:
+                yield piece
+            if self._over or self._whole is not None:
+                return
+            try:
+                async with asyncio.timeout(min(patience, _LAST) if self._chunks.whole else patience):
+                    pieces = await self._more()
+            except TimeoutError:
+                if not self._chunks.whole:
+                    raise
+                return
+
+    async def _drain(self) -> None:
+        """Read what ends the answer, so that its connection can serve again."""
+        with suppress(aiohttp.ClientError, OSError):  # a timeout among them
+            async with asyncio.timeout(_PARTING):
+                while not self._response.content.at_eof() and await self._response.content.readany():
+                    pass
+
+    async def _more(self) -> list[str]:
+        """Further pieces of text; with the last of them the answer is over."""
+        try:
+            received = await self._response.content.readany()
+        except (aiohttp.ClientError, OSError):
+            if not self._chunks.whole:
+                raise
+            self._over = True
+            return []
+        return await self._read(received)
+
+    async def _read(self, received: bytes) -> list[str]:
+        """The pieces of text in what was received."""
+        self._size += len(received)
+        if self._size > MAX_STREAM:
+            raise no_completion(f"more than {MAX_STREAM} bytes")
+        events = self._events.feed(received) if received else self._events.end()
+        pieces = [piece for data in events if (piece := self._chunks.read(data))]
+        self._over = not received or self._chunks.done
+        if self._chunks.done:
+            await self._drain()
+        return pieces
+
+    def reply(self, *, attempts: int, seconds: float) -> ModelReply:
+        """The whole answer. Raises ModelError."""
+        return read_completion(
+            self._chunks.completion() if self._whole is None else self._whole,
+            model=self.asked.model,
+            mode=self.asked.mode,
+            attempts=attempts,
+            seconds=seconds,
+            tools=self.asked.tools,
+        )
+
+    def close(self) -> None:
+        """Give the connection back, or close it where the answer was not read to its end."""
+        self._response.close()

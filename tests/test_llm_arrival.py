@@ -1,0 +1,95 @@
+"""An answer on its way: whatever its headers say of it, and however its connection ends."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.compat import CompatLLM
+from llm_fsm.llm.retry import RetryPolicy
+from llm_fsm.messages import ModelReply
+from llm_fsm.testing.server import HttpReply, serve_scripted
+from llm_requests import request
+
+pytestmark = pytest.mark.anyio
+ONCE = RetryPolicy(attempts=1, attempt_timeout=0.2)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def event(content: str, finish: str | None = None) -> str:
+    choice = {"index": 0, "delta": {"content": content}, "finish_reason": finish}
+    return f"data: {json.dumps({'choices': [choice]})}\n\n"
+
+
+WORDS = event("Hello") + event(" you")
+OVER = event("", "stop")
+DONE = "data: [DONE]\n\n"
+WHOLE = json.dumps({"choices": [{"message": {"content": "Hello you"}, "finish_reason": "stop"}]})
+
+
+def sent(body: str, kind: str | None = "text/event-stream", **options: Any) -> HttpReply:
+    return HttpReply(body=body, headers={} if kind is None else {"Content-Type": kind}, **options)
+
+
+def cut(body: str) -> HttpReply:
+    """An answer whose connection breaks after this."""
+    return sent(body + "\n" * 9, cut_after=len(body))
+
+
+async def replied(answer: HttpReply, *, streams: bool) -> str:
+    with serve_scripted([answer]) as server:
+        llm = CompatLLM("m", base_url=server.base_url, retry=ONCE)
+        try:
+            if not streams:
+                return (await llm.complete(request())).text
+            *pieces, reply = [item async for item in llm.stream(request())]
+            assert isinstance(reply, ModelReply)
+            assert "".join(pieces) in ("", reply.text)
+            return reply.text
+        finally:
+            await llm.aclose()
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json", "text/plain", "application/octet-stream"])
+@pytest.mark.parametrize(
+    "body", [WORDS + OVER + DONE, f": ping\n\n{WORDS}{DONE}", f"\n\n{WORDS}{OVER}", WHOLE, f"\n {WHOLE}"]
+)
+async def test_an_answer_is_what_it_is_whatever_its_headers_say(body: str, kind: str, streams: bool) -> None:
+    assert await replied(sent(body, kind), streams=streams) == "Hello you"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_a_page_that_is_called_a_stream_is_named(streams: bool) -> None:
+    with pytest.raises(ModelError, match="200 with HTML"):
+        await replied(sent("<html>Log in</html>"), streams=streams)
+
+
+@pytest.mark.parametrize("body", [WORDS + OVER + DONE, WORDS + DONE, WORDS + OVER, WORDS + OVER + 'data: {"usa'])
+async def test_a_connection_that_breaks_after_the_whole_reply_takes_nothing_of_it(body: str) -> None:
+    assert await replied(cut(body), streams=True) == "Hello you"
+
+
+async def test_a_stream_that_stays_open_after_the_whole_reply_takes_nothing_of_it() -> None:
+    body = WORDS + OVER
+    headers = {"Content-Type": "text/event-stream", "Content-Length": str(len(body) + 9)}
+    assert await replied(HttpReply(body=body, headers=headers), streams=True) == "Hello you"
+
+
+async def test_a_connection_that_breaks_before_the_end_of_the_reply_is_an_error() -> None:
+    with pytest.raises(ModelError, match="broke"):
+        await replied(cut(WORDS), streams=True)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_words_that_a_provider_takes_for_no_json_are_the_reply(streams: bool) -> None:
+    error = {"message": "Failed to validate JSON against its schema", "failed_generation": "Hello you"}
+    answer = HttpReply(status=400, body={"error": {**error, "code": "json_validate_failed"}})
+    assert await replied(answer, streams=streams) == "Hello you"

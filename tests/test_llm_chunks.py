@@ -1,0 +1,90 @@
+"""A completion put together from its chunks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.chunks import BEGINNING, Chunks, gathered, is_events
+from llm_fsm.llm.completion import read_completion
+
+
+def text_of(*deltas: dict[str, Any]) -> str:
+    """The reply that these chunks make, which is what was given piece by piece where anything was."""
+    chunks = Chunks("tool", tools=False)
+    pieces = "".join(chunks.take({"choices": [{"index": 0, "delta": delta}]}) for delta in deltas)
+    chunks.done = True
+    reply = read_completion(chunks.completion(), model="m", mode="tool", attempts=1, seconds=0.0)
+    assert pieces in ("", reply.text)
+    return reply.text
+
+
+def called(arguments: object, **more: Any) -> dict[str, Any]:
+    return {"tool_calls": [{"function": {"name": "reply", "arguments": arguments}, **more}]}
+
+
+@pytest.mark.parametrize(
+    ("deltas", "text"),
+    [
+        ([called({"a": "é"})], '{"a": "\\u00e9"}'),
+        ([called("", id="x"), called('{"a"', id="y"), called(": 1}", id="z")], '{"a": 1}'),
+        ([called('{"a"', index=0), called(": 1}", index=0)], '{"a": 1}'),
+        ([{"reasoning_content": ' {"a"'}, {"reasoning_content": ": 1}"}, {"content": ""}], ' {"a": 1}'),
+        ([{"reasoning": '{"a": 1}'}, {"content": "Hi"}], "Hi"),
+        ([{"reasoning": "Hm. "}, {"reasoning": '{"a": 1}'}], ""),
+        ([{"reasoning": '{"a"'}], ""),
+    ],
+    ids=["object", "new-ids", "names", "thought", "thought-and-words", "real-thought", "half-a-thought"],
+)
+def test_a_reply_comes_where_servers_put_it(deltas: list[dict[str, Any]], text: str) -> None:
+    assert text_of(*deltas) == text
+
+
+@pytest.mark.parametrize("indexes", [(0, 1), (0, 0), (None, None)])
+@pytest.mark.parametrize("together", [False, True])
+def test_calls_are_told_apart_by_their_ids_where_their_indexes_do_not(indexes: Any, together: bool) -> None:
+    chunks = Chunks("prompt", tools=True)
+    parts = [
+        {"id": id, "function": {"name": name, "arguments": "{}"}, **({} if index is None else {"index": index})}
+        for id, name, index in zip("ab", ("look", "look"), indexes, strict=True)
+    ]
+    for calls in [parts] if together else [[part] for part in parts]:
+        chunks.take({"choices": [{"delta": {"tool_calls": calls}}]})
+    chunks.done = True
+    found = chunks.completion()["choices"][0]["message"]["tool_calls"]
+    assert [(call["id"], call["function"]["name"]) for call in found] == [("a", "look"), ("b", "look")]
+
+
+@pytest.mark.parametrize("text", ['{"a"', ""])
+def test_an_error_after_the_first_words_is_an_error(text: str) -> None:
+    chunks = Chunks("prompt", tools=False)
+    chunks.take({"choices": [{"delta": {"content": text}}]})
+    choice = {"index": 0, "delta": {"content": ""}, "finish_reason": "error"}
+    with pytest.raises(ModelError, match="reports an error: gone") as caught:
+        chunks.take({"error": {"code": 502, "message": "gone"}, "choices": [choice]})
+    assert (caught.value.status, caught.value.retryable) == (502, True)
+
+
+CHUNK = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}
+EVENT = f"data: {json.dumps(CHUNK)}"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [f"{EVENT}\n\ndata: [DONE]\n\n", f": ping\n\n{EVENT}", f"\ufeff\n{EVENT}", f"event: chunk\n{EVENT}\n"],
+)
+def test_chunks_that_nobody_asked_for_are_put_together(body: str) -> None:
+    assert gathered(body.encode())["choices"][0]["message"]["content"] == "Hi"
+
+
+@pytest.mark.parametrize("body", ["", "hello", "[1", " " * BEGINNING + EVENT, "database: no", "data: no\n\n"])
+def test_what_is_no_completion_is_none(body: str) -> None:
+    with pytest.raises(ModelError, match="not a chat completion"):
+        gathered(body.encode())
+
+
+def test_blanks_of_any_length_take_no_time_to_look_through() -> None:
+    assert not is_events(b" " * 10_000_000 + b"x")
