@@ -45,6 +45,8 @@ _BEGUN = re.compile(
     r'(?:"[a-z_]*$|"(?:transition|target_state|context_update|message|reasoning)"\s*(?::|$)|$)'
 )
 """How a reply begins, however little of it there is."""
+_ODD = ("{", "```", "<", "[", "◁")
+"""What words begin with that may be a reply or a thought."""
 
 
 class Reply(NamedTuple):
@@ -297,8 +299,9 @@ def _text(value: object) -> str:
 def _spoken(value: object) -> str:
     """The words of a message, without a thought before them; of one that holds a reply once more, that one's."""
     text = _text(value)
-    if text.startswith(("<", "[", "◁")):
-        text = unthought(text)
+    if not text.startswith(_ODD):
+        return text
+    text = unthought(text)
     found = _once_more(text)
     return text if found is None else _words(found)
 
@@ -349,32 +352,33 @@ def document(text: str) -> dict[str, Any]:
 def parse(text: str) -> Reply:
     """The reply that a text means: in the form asked for, or with all of it on one level. Raises ReplyError."""
     found = document(text)
-    transition = _move(found)
-    if transition is None:
+    if (transition := _move(found)) is None:
         found = _held(found) or found
         transition = _move(found)
     if transition is None:
         raise ReplyError("no-target", 'the reply lacks "transition": {"target_state": "…"}')
-    update, fault = _update(found, transition)
+    update, fault = transition.get("context_update"), None
+    if not isinstance(update, dict):
+        update, fault = _update(found, transition)
     reasoning = _text(found.get("reasoning"))[:4000]
     return Reply(transition["target_state"].strip(), update, _words(found), reasoning, fault)
 
 
 def _move(found: dict[str, Any]) -> dict[str, Any] | None:
     """The part of a reply that names its target; None where nothing does."""
-    transition = _object_in(found.get("transition", found))
-    target = None if transition is None else transition.get("target_state")
+    transition = found.get("transition", found)
+    if not isinstance(transition, dict):
+        transition = _object_in(transition) or {}
+    target = transition.get("target_state")
     return transition if isinstance(target, str) and target.strip() else None
 
 
 def _update(found: dict[str, Any], transition: dict[str, Any]) -> tuple[Mapping[str, Any], str | None]:
-    """The update of a reply, and what is wrong with it.
+    """The update of a reply that is none as it stands, and what is wrong with it.
 
     One beside the transition counts only where it stands before the words: these are shown once the move was checked.
     """
     update = transition.get("context_update")
-    if isinstance(update, dict):
-        return update, None
     if update is None and transition is not found and (update := found.get("context_update")) is not None:
         keys = list(found)
         if "message" in found and keys.index("message") < keys.index("context_update"):

@@ -29,8 +29,9 @@ _HIGH_END = re.compile("\\s*[\ud800-\udbff]$")
 _NO_WORDS = re.compile(rf"(?:```[A-Za-z]*\s*)?\{{|{OPENING}", re.IGNORECASE | re.ASCII)
 """How words begin that may be a reply within the reply, or a thought."""
 _FENCE = re.compile(r"`{1,2}|```[A-Za-z]*")
-_ODD = ("`", "<", "[", "◁")
-"""What a code fence and the mark of a thought begin with."""
+_MARKS = ("<", "[", "◁")
+_ODD = ("{", "`", *_MARKS)
+"""What a reply, a code fence and the mark of a thought begin with."""
 _ESCAPES = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 
 
@@ -68,7 +69,7 @@ class ReplyReader:
         self._new.clear()
         if not self._said:
             words = words.lstrip()
-            if _NO_WORDS.match(words) is not None:
+            if words.startswith(_ODD) and _NO_WORDS.match(words) is not None:
                 self._give_up()
                 self._held = ""
                 return ""
@@ -105,7 +106,7 @@ class ReplyReader:
         """What may stand before the object: a thought, then words without another bracket or tag."""
         rest = self._text = self._text[self._at :].lstrip()
         self._at = 0
-        if rest.startswith(_ODD):
+        if rest.startswith(_MARKS):
             thought = _THOUGHT.match(rest)
             if thought is not None:
                 self._closing, self._step = ENDS[thought.group(1).lower()], self._thinking
