@@ -137,6 +137,16 @@ def test_update_that_is_no_object_counts_as_empty(update: object) -> None:
     assert done.of(ev.ContextRefused)
 
 
+@pytest.mark.parametrize(("target", "calls", "said"), [("a", 1, "m\n\nName?"), ("nowhere", 2, "Name?")])
+def test_fault_of_a_whole_update_is_told_to_the_model_and_to_no_user(target: str, calls: int, said: str) -> None:
+    made = machine({"a": {"reply": "Name?", "transitions": [{"target_state": "b"}]}, "b": {}})
+    text = json.dumps({"transition": {"target_state": target, "context_update": 5}, "message": "m"})
+    done = talk(made, "hi", *[text] * calls)
+    assert (done.text, done.usage.calls) == (said, calls)
+    again = say(made, done.session, "ok", reply("b"))
+    assert "context_update must be an object" in again.prompt
+
+
 # -- who decides
 
 

@@ -29,6 +29,8 @@ from llm_fsm.wording import asks, own_question, question_in, sentence
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _QUOTED_CHARS = 4000
 _MATCHING = " does not match "
+UPDATE = "context_update"
+"""What a fault of a whole update is noted under: the model is told, and no user."""
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
 """Ends that need no apology."""
 
@@ -196,6 +198,8 @@ class Speaking(Moving):
     def complain(self) -> None:
         """Say which values were refused, and why, where no model's words will."""
         for key, reason in self.session.notes:
+            if key == UPDATE:
+                continue
             schema = self.program.keys.offered.get(key, {})
             label = str(schema.get("title") or key.replace("_", " "))
             words = schema.get("description") if _MATCHING in reason else None  # nobody reads a regular expression

@@ -26,6 +26,7 @@ from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
 from llm_fsm.session import Session, cut
+from llm_fsm.speech import UPDATE
 from llm_fsm.transition import Move, Refusal, judge
 
 T = TypeVar("T")
@@ -256,9 +257,7 @@ class Talking(Repairing):
 
     def update(self, reply: Reply) -> Run:
         if reply.update_fault is not None:
-            self.note(
-                ev.ContextRefused(key="context_update", reason=reply.update_fault, source="model", told=True)
-            )
+            self.note(ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True))
         mine = self.divided(reply)[0]
         yield from self.keep(self.change_answers(mine) if self.session.flow and self.has("correct") else mine)
 
