@@ -26,11 +26,15 @@ READ = Reply(target="bye", update={"name": "Ada"}, message='Hi "x"')
         f'<think>{{"transition": {{"target_state": "z"}}}} or not</think>\n{GOOD}',
         GOOD + GOOD,
         f'{{"thought": 1}} {GOOD}',
+        f'{{"transition":{{"target_state":"","context_update":{{"_extra":{{}},"_clear":[]}}}},"message":""}}\n{GOOD}',
         json.dumps(GOOD),
         GOOD[:-1],
         GOOD.replace("}}", "}, // done\n}").replace('x\\""}', 'x\\"",}'),
     ],
-    ids=["plain", "space", "fence", "prose", "thinking", "twice", "beside", "as-a-string", "unclosed", "comments"],
+    ids=[
+        *["plain", "space", "fence", "prose", "thinking", "twice", "beside", "form", "as-a-string"],
+        *["unclosed", "comments"],
+    ],
 )
 def test_a_reply_is_found_whatever_stands_around_it(text: str) -> None:
     assert parse(text) == READ

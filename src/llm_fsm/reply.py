@@ -126,7 +126,8 @@ def _has_target(value: object) -> bool:
     if not isinstance(value, dict):
         return False
     transition = value.get("transition")
-    return isinstance(transition, dict) and isinstance(transition.get("target_state"), str)
+    target = transition.get("target_state") if isinstance(transition, dict) else None
+    return isinstance(target, str) and target.strip() != ""
 
 
 def _is_flat(value: object) -> bool:
