@@ -1,7 +1,6 @@
 """Turn records: what one turn did, as JSON text that is written once and read for ever.
 
 Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type": …}]}; the kinds are `Kind`.
-Of `usage`, as of an event, what is as it is by default is left out.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def dump(record: TurnRecord) -> str:
         "format": FORMAT,
         "kind": record.kind,
         "turn": record.turn,
-        "usage": {name: spent for name in _USAGE if (spent := getattr(record.usage, name))},
+        "usage": {name: getattr(record.usage, name) for name in _USAGE},
         "events": [event_json.to_dict(event) for event in record.events],
     }
     return in_ascii(document)
