@@ -79,3 +79,11 @@ def test_a_definition_at_fault_is_exit_1(desk: Desk) -> None:
     done = desk.run("prompt", "broken.json")
     assert (done.code, done.out) == (1, "")
     assert "nowhere" in done.err
+
+
+def test_a_state_that_calls_another_definition_says_which_one_to_look_at(desk: Desk) -> None:
+    states = {"pay": {"kind": "subflow", "flow": "greeter.json"}, "ask": {"transitions": [{"target_state": "pay"}]}}
+    desk.write("caller.json", {"name": "caller", "initial_state": "ask", "states": states})
+    done = desk.run("prompt", "caller.json", "--state", "pay")
+    assert (done.code, done.out) == (2, "")
+    assert "state 'pay' calls 'greeter.json', which is looked at by itself; these talk: ask" in done.err

@@ -63,8 +63,9 @@ def prompt(
 ) -> None:
     """Show what the model reads in a state, and what it takes.
 
-    FILE is a definition file, or the name of a shipped definition. Tokens are estimated, messages and reply
-    schema together; with --budget a prompt that takes more is said on standard error.
+    FILE is a definition file, or the name of a shipped definition; one that it calls is looked at by itself. Tokens
+    are estimated, messages and reply schema together; with --budget a prompt that takes more is said on standard
+    error.
 
     Exit codes: 0 fine, 1 over the budget or the definition is at fault, 2 usage.
     """
@@ -99,9 +100,17 @@ def _states(program: Program, state: str | None) -> Sequence[str]:
         raise click.UsageError("no state of this machine talks with a user")
     if state not in talking:
         known = ", ".join(talking) or "none"
-        what = "talks with no user" if state in program.states else "is not there"
-        raise click.UsageError(f"state {state!r} {what}; these talk: {known}")
+        raise click.UsageError(f"state {state!r} {_silence(program, state)}; these talk: {known}")
     return [state]
+
+
+def _silence(program: Program, state: str) -> str:
+    """Why a state has no prompt for a user."""
+    plan = program.states.get(state)
+    if plan is None:
+        return "is not there"
+    flow = plan.state.flow
+    return "talks with no user" if flow is None else f"calls {flow!r}, which is looked at by itself"
 
 
 def _exchanges(text: str) -> Exchanges:
