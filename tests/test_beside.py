@@ -6,7 +6,9 @@ import pytest
 
 from benchmarks.beside import __main__ as command
 from benchmarks.beside.report import markdown, not_first, page, plot_data
-from benchmarks.beside.sections import SECTIONS, Row
+from benchmarks.beside.sections import SECTIONS, Bench, Row
+from benchmarks.beside.server_process import Server
+from benchmarks.beside.systems import SYSTEMS
 
 LONG: dict[str, Row] = {
     "slow": {"turns": 130, "tokens_10": 2000.0, "tokens_100": 9000.0, "ms_10": 25.0},
@@ -73,3 +75,26 @@ def test_a_wrong_argument_is_told_before_anything_is_installed(
     with pytest.raises(SystemExit, match="2"):
         command.main(given)
     assert said in capsys.readouterr().err
+
+
+CALM: Row = {"cpu_ms": 0.15, "wall_ms": 0.3}
+DISTURBED: Row = {"cpu_ms": 0.27, "wall_ms": 0.2}
+FAILED: Row = {"failed": "no"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "taken"),
+    [
+        ((DISTURBED, CALM, FAILED), CALM),
+        ((CALM, DISTURBED), CALM),
+        ((FAILED, DISTURBED), DISTURBED),
+        ((FAILED,), FAILED),
+    ],
+)
+def test_the_run_that_was_disturbed_least_counts_and_a_failure_only_where_all_failed(
+    rows: tuple[Row, ...], taken: Row, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = iter(rows)
+    monkeypatch.setattr(Bench, "worker", lambda *_, **__: next(found))
+    bench = Bench(Server(0), SYSTEMS[:1], runs=len(rows), conversations=1)
+    assert bench.repeated(bench.systems, "turns") == {SYSTEMS[0].name: taken}

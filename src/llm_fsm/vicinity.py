@@ -131,7 +131,7 @@ def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]
 
 
 def _read_out(definition: Definition, states: Iterable[str]) -> Iterator[str]:
-    """The lists and objects that fixed replies of some states read out."""
+    """The lists and objects that fixed replies of some states read out; one too many does no harm."""
     schemas = definition.key_schemas
     for state_id in states:
         for expression in _EXPRESSION.findall(definition.states[state_id].reply or ""):
