@@ -97,7 +97,30 @@ def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, 
         if plan.moves:
             assert {plan.id, *(move.target for move in plan.moves)} <= set(targets(plan.schema.text))
             assert set(plan.collects) <= plan.listed
-    assert len({plan.around for plan in made.states.values()}) == (1 if states <= 24 else -(-states // 9))
+    sizes = [len(around) for around in {plan.around for plan in made.states.values()}]
+    assert sum(sizes) == states
+    assert sizes == [states] or (states > 24 and min(sizes) >= 6 and max(sizes) <= 12)
+
+
+def asking(*targets: str) -> dict[str, Any]:
+    return {"purpose": "Ask one more question", "transitions": [{"target_state": target} for target in targets]}
+
+
+def test_a_region_ends_where_few_transitions_lead_across() -> None:
+    """States 5 to 10 lead to each other; regions of equal size would end in their middle."""
+    states = {f"s{number}": asking(f"s{number + 1}") for number in range(30)}
+    states |= {f"s{number}": asking("s5", f"s{number + 1}") for number in range(6, 11)}
+    made = machine({**states, "s30": {"purpose": "Thank"}})
+    assert {f"s{number}" for number in range(5, 11)} <= made.states["s7"].around
+
+
+def test_states_that_nobody_is_asked_in_make_no_region_more() -> None:
+    route = {f"route_{number}": {"kind": "decide", **asking(f"s{number + 1}")} for number in range(10)}
+    asked = {f"s{number}": asking(f"route_{number}") for number in range(10)}
+    ends = {f"end_{number}": {"purpose": "Thank"} for number in range(10)}
+    last = {"s10": asking(*ends)}
+    made = machine({**asked, **route, **last, **ends})
+    assert len({plan.around for plan in made.states.values()}) == 2
 
 
 def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() -> None:

@@ -9,6 +9,7 @@ states of a region have the same system message and the same schema, but for tho
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -22,6 +23,10 @@ MOST_STATES = 24
 _REGION_STATES = 9
 REGION_TOKENS = 800
 """Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
+_LARGEST = 4 / 3
+"""How many times the size that all regions should have one of them may be."""
+_LINK = 0.1
+"""What a transition within a region is worth: about as much as a third of the size that it should have."""
 _LINE = 4
 """Tokens of a state's line beside its words."""
 _KEY = 16
@@ -66,19 +71,49 @@ def regions(definition: Definition, keys: Sequence[str], *, whole: bool = False)
 
 
 def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list[tuple[str, ...]]:
-    """The states in groups of about the same size."""
-    sizes = {
-        state_id: _tokens(state) + (0 if few_keys else _KEY * len(set(_own(state))))
-        for state_id, state in definition.states.items()
-    }
-    total = sum(sizes.values())
-    count = max(-(-total // REGION_TOKENS), 1 if few_states else -(-len(sizes) // _REGION_STATES))
-    groups: list[list[str]] = [[] for _ in range(count)]
-    before = 0
-    for state_id, size in sizes.items():
-        groups[before * count // total].append(state_id)
-        before += size
-    return [tuple(group) for group in groups if group]
+    """The states in groups of about the same size, divided where few transitions lead across.
+
+    By dynamic programming over the first so many states: a group costs what it is off the size that all should have,
+    and is the cheaper the more transitions stay within.
+    """
+    sizes = [
+        _tokens(state) + (0 if few_keys else _KEY * len(set(_own(state)))) for state in definition.states.values()
+    ]
+    asking = sum(definition.kind_of(state_id) == "converse" for state_id in definition.states)
+    total = sum(sizes)
+    right = total / max(-(-total // REGION_TOKENS), 1 if few_states else -(-asking // _REGION_STATES))
+    links = _links(definition)
+    best: list[tuple[float, int]] = [(0.0, 0)]
+    for end in range(1, len(sizes) + 1):
+        size = within = 0
+        found: list[tuple[float, int]] = []
+        for start in range(end - 1, -1, -1):
+            size += sizes[start]
+            if size > _LARGEST * right and found:
+                break
+            within += sum(links[start, other] for other in range(start + 1, end))
+            found.append((best[start][0] + (size / right - 1) ** 2 - _LINK * within, start))
+        best.append(min(found))
+    every = list(definition.states)
+    groups: list[tuple[str, ...]] = []
+    end = len(every)
+    while end:
+        start = best[end][1]
+        groups.append(tuple(every[start:end]))
+        end = start
+    return groups[::-1]
+
+
+def _links(definition: Definition) -> Counter[tuple[int, int]]:
+    """How many transitions there are between two states, by their places; a final state is asked for nothing."""
+    place = {state_id: number for number, state_id in enumerate(definition.states)}
+    found: Counter[tuple[int, int]] = Counter()
+    for state_id, state in definition.states.items():
+        for transition in state.transitions:
+            if definition.states[transition.target_state].transitions:
+                here, there = sorted((place[state_id], place[transition.target_state]))
+                found[here, there] += 1
+    return found
 
 
 def _offered(definition: Definition) -> tuple[str, ...]:
