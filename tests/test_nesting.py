@@ -12,6 +12,7 @@ from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.admission import admit
 from llm_fsm.errors import ConversationConflict
+from llm_fsm.program import Program
 from machines import Played, machine, nested, reply, say, start, talk
 
 PAY: dict[str, Any] = {
@@ -295,6 +296,28 @@ def test_an_answer_around_a_flow_changes_there_and_where_the_flow_was_given_it()
     assert (done.session.state, done.text) == ("card", "Six.\n\nWhich card?")
     assert done.of(fe.AnswersChanged) == [fe.AnswersChanged(frame=0, values={"total": 6})]
     assert records.parse_session(records.dump_session(done.session)) == done.session
+
+
+def given_total(schema: dict[str, Any]) -> Program:
+    """A shop whose flow is given the total under its own name, where it has this schema."""
+    properties = {**PAY["context_schema"]["properties"], "total": schema}
+    pay = {**PAY, "context_schema": {"properties": properties}}
+    return nested({**shop(input={"total": "total"}, output={}), "patterns": ["correct"]}, pay=pay)
+
+
+def test_an_answer_that_a_flow_was_given_under_its_own_name_and_may_not_write_is_changed_around_it() -> None:
+    around = given_total({"type": "number", "x-source": "host"})
+    begun = talk(around, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
+    done = say(around, begun.session, "no, six", reply("correct", "Six.", total=6))
+    assert done.prompt.startswith("<earlier_answers>\ntotal\n</earlier_answers>\n")
+    assert (done.session.root_context(), done.session.context) == ({"total": 6}, {"total": 6})
+
+
+def test_a_key_that_a_flow_may_write_itself_is_changed_in_it_alone() -> None:
+    around = given_total({"type": "number"})
+    begun = talk(around, "apples", reply("pay", "Right.", total=5), reply("card", "Which card?"))
+    done = say(around, begun.session, "no, six", reply("correct", "Six.", total=6))
+    assert (done.session.root_context(), done.session.context) == ({"total": 5}, {"total": 6})
 
 
 @pytest.mark.parametrize("key", ["pin", "tier", "unheard"])

@@ -179,7 +179,7 @@ def apart(
     for key, value in {**extra, **update}.items():
         if value is None or key.startswith("_"):
             continue
-        places = (number for number in session.callers() if holds(root, session, session.of_caller(number), key))
+        places = (number for number in session.callers() if holds(root, session, number, key))
         place = next(places, None)
         if place is not None:
             found.setdefault(place, {})[key] = value
@@ -214,8 +214,20 @@ def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, 
     return rest
 
 
-def holds(root: Program, session: Session, caller: Session, key: str) -> bool:
-    """True when a definition that waits has an answer under a key that the one at work does not know."""
-    mine, theirs = root.of(session).keys, root.of(caller).keys
+def holds(root: Program, session: Session, place: int, key: str) -> bool:
+    """True when a definition that waits at a place has an answer under a key that the one at work does not know.
+
+    A key that the one at work may not write and was given under the same name is still that answer.
+    """
+    caller, mine = session.of_caller(place), root.of(session).keys
+    theirs = root.of(caller).keys
+    if key not in caller.context or not theirs.writable(key) or theirs.is_secret(key):
+        return False
     known = key in mine.offered or key in mine.sources or key in session.context
-    return not known and key in caller.context and theirs.writable(key) and not theirs.is_secret(key)
+    return not known or (not mine.writable(key) and _is_given(root, session, place, key))
+
+
+def _is_given(root: Program, session: Session, place: int, key: str) -> bool:
+    """True when every flow from a place on was given a key under its own name."""
+    callers = (session.of_caller(number) for number in session.callers() if number >= place)
+    return all(root.of(caller).states[caller.state].state.input.get(key) == key for caller in callers)

@@ -91,10 +91,11 @@ class Speaking(Moving):
         """The key list of answers that a correction may change in the definitions that wait for this one."""
         session = self.session
         lines: dict[str, str] = {}
-        for caller in map(session.of_caller, session.callers() if self.has("correct") else ()):
+        for place in session.callers() if self.has("correct") else ():
+            caller = session.of_caller(place)
             keys = self.root.of(caller).keys
             for key in caller.context:
-                if holds(self.root, session, caller, key):
+                if holds(self.root, session, place, key):
                     lines.setdefault(key, key_line(key, keys.schema(key)))
         return "\n".join(lines.values())
 
