@@ -126,6 +126,7 @@ GOOD: list[tuple[str, Document]] = [
         "unknown-name-in-words",
         words("Store `email_address`, email_addresses, `basic_plan`, _user_input and order_no."),
     ),
+    ("unknown-name-in-words", words("원하면 email_address를 basic_plan으로 바꾼다.")),
     (
         "unknown-name-in-words",
         machine({"a": {"instructions": "Use line_1 or line_2.", "required_context_keys": ["line_3"]}}),

@@ -44,7 +44,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         for match in _NAME.finditer(text):
             name = next(group for group in match.groups() if group)
-            if name in known or name.split(".", 1)[0] in known:
+            if not known.keys().isdisjoint((name, name.split(".", 1)[0], _before_ending(name))):
                 continue
             meant = names.meant(name)
             if meant is not None:
@@ -59,6 +59,11 @@ def check(subject: Subject) -> Iterator[Finding]:
                     pointer=pointer,
                     hint='declare it in "context_schema"',
                 )
+
+
+def _before_ending(name: str) -> str:
+    """A name without the ending that a language of another script writes right after it, as Korean does."""
+    return name[: next((place for place, letter in enumerate(name) if not letter.isascii()), None)]
 
 
 def _is_set(before: str) -> bool:
