@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from unicodedata import normalize
 
 from llm_fsm.coercion import plain_digits
 from llm_fsm.messages import ReplySchema
@@ -32,6 +33,10 @@ _YES_NO = {"yes": True, "no": False}
 _BETWEEN = re.compile(r"[\s_-]+")
 _GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
 """A number that is a thousand times as large where a point stands between thousands."""
+_DAY = re.compile(
+    r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*([0-9]{1,2})\s*[.\u65e5\uc77c]?"
+)
+"""A day that begins with its year, which nobody reads in two ways."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """What stands between several things in one text."""
 
@@ -155,7 +160,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
             return {name: _meant(_sub(properties, name), item, depth + 1) for name, item in value.items()}
         if isinstance(value, list) and isinstance(items, Mapping):
             return [_meant(items, item, depth + 1) for item in value]
-        return value
+        return _day(value) if isinstance(value, str) and schema.get("format") == "date" else value
     kind = schema.get("type")
     found = _said(schema, value) if isinstance(value, str) else value
     if kind == "array" and not isinstance(found, list) and not (isinstance(found, str) and _SEVERAL.search(found)):
@@ -190,8 +195,14 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return text
 
 
+def _day(text: str) -> str:
+    """A day as ISO 8601 writes it, where a text says one for certain."""
+    found = _DAY.fullmatch(plain_digits(text).strip())
+    return text if found is None else f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
+
+
 def _letters(text: str) -> str:
-    return _BETWEEN.sub(" ", text.casefold())
+    return _BETWEEN.sub(" ", normalize("NFKC", text).casefold())
 
 
 def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
