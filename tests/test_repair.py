@@ -735,6 +735,25 @@ def test_a_refused_value_is_complained_of_without_english_words_where_those_are_
     assert done.text == "Gern.\n\n✗ Kundennummer: Acht Ziffern.\n\nFür wen?"
 
 
+def test_what_is_possible_is_a_list_where_no_english_words_can_lead_up_to_it() -> None:
+    states = {
+        "badge": {
+            "purpose": "Назовите ваш номер.",
+            "transitions": [
+                {"target_state": "end", "description": "Номер назван"},
+                {"target_state": "help", "description": "Сотрудник не знает номера."},
+            ],
+        },
+        "help": {"purpose": "Вам помогут."},
+        "end": {"purpose": "Спасибо!"},
+    }
+    program = machine(states, patterns=["cannot_handle"])
+    once = talk(program, "абв", reply("cannot_handle", "Не понял.")).session
+    twice = say(program, once, "абв", reply("cannot_handle", "Простите, не понял."))
+    points = "• Номер назван\n• Сотрудник не знает номера"
+    assert twice.text == f"Простите, не понял.\n\n{points}\n\nНазовите ваш номер."
+
+
 @pytest.mark.parametrize(
     ("replies", "text"),
     [
@@ -743,8 +762,8 @@ def test_a_refused_value_is_complained_of_without_english_words_where_those_are_
         ([reply("restart", "")], "ما اسمك؟"),
         ([reply("restart", ""), reply("skip", "")], "ما اسمك؟"),
         ([reply("cannot_handle", "")], "ما رقمك؟"),
-        ([reply("cannot_handle", ""), reply("cannot_handle", "")], "الرقم معروف\n\nما رقمك؟"),
-        ([reply("cannot_handle", ""), reply("cannot_handle", "لا أفهم.")], "لا أفهم.\n\nالرقم معروف\n\nما رقمك؟"),
+        ([reply("cannot_handle", ""), reply("cannot_handle", "")], "• الرقم معروف\n\nما رقمك؟"),
+        ([reply("cannot_handle", ""), reply("cannot_handle", "لا أفهم.")], "لا أفهم.\n\n• الرقم معروف\n\nما رقمك؟"),
     ],
 )
 def test_a_pattern_without_words_says_nothing_in_english_where_that_is_foreign(replies: list[Any], text: str) -> None:

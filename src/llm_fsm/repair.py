@@ -285,13 +285,14 @@ class Repairing(Amending):
         yield from self.complete_words(frozenset())
 
     def choices(self) -> str:
-        """What is possible here, in the words of the definition."""
+        """What is possible here, in the words of the definition; without words around them, each a point of a list."""
         data = self.session.data()
         open_moves = [move for move in own_moves(self.plan) if verdict(move, data).holds]
         said = (
             move.description or self.program.states[move.target].state.purpose or move.target for move in open_moves
         )
-        return "; ".join(dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said))
+        points = dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said)
+        return "; ".join(points) if self.program.english else "\n".join(f"• {point}" for point in points)
 
 
 def _move_to(state: str) -> Move:
