@@ -284,3 +284,20 @@ def test_what_every_state_offers_stands_once_where_the_whole_machine_is_shown() 
         {"everywhere": True, "transitions": [{"to": "help", "desc": "A question"}]},
     ]
     assert '"then_back_to":{"state":"a"' in user.content
+
+
+@pytest.mark.parametrize("whole", [False, True])
+def test_of_a_task_a_reply_is_told_its_purpose_and_not_how_it_is_done(whole: bool) -> None:
+    done = {"target_state": "end", "description": "The ticket is open"}
+    states = {
+        "a": {"purpose": "Ask A", "transitions": [{"target_state": "work"}]},
+        "work": {"kind": "task", "purpose": "Open a ticket", "instructions": "Call the desk.", "transitions": [done]},
+        "end": {"purpose": "Goodbye"},
+    }
+    made = compile_program(
+        Definition.model_validate({"name": "m", "initial_state": "a", "states": states}),
+        compile_prompts(prompt_sources(), whole=whole),
+    )
+    prompt = "".join(message.content for message in talk(made, "m", reply("a")).requests[0].messages)
+    assert "Open a ticket" in prompt
+    assert not [word for word in ("Call the desk.", "The ticket is open") if word in prompt]

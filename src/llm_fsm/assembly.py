@@ -18,7 +18,7 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS, Kind
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
-from llm_fsm.portrait import ends_of, glimpse, state_line, state_words, states_text
+from llm_fsm.portrait import WORKS, ends_of, glimpse, state_line, state_words, states_text
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
@@ -179,11 +179,11 @@ def _all_states(states: Mapping[str, StatePlan]) -> str:
         moves = [move for move in plan.moves if move.target != plan.id]
         own = [move for move in moves if move.pointer.startswith("/states/")]
         everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
-        shown = {name: found for name, found in plan.glimpse.items() if name not in ("purpose", "instructions")}
-        lines.append(state_line(plan.words, shown, [transition_item(move, None, is_open=True) for move in own]))
+        items = [transition_item(move, None, is_open=True) for move in own]
+        lines.append(state_line(plan.words, plan.glimpse, items, works=plan.kind in WORKS))
     if everywhere:
-        items = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
-        lines.append(f'{{"everywhere":true,"transitions":[{items}]}}')
+        shared = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
+        lines.append(f'{{"everywhere":true,"transitions":[{shared}]}}')
     return "\n".join(lines)
 
 

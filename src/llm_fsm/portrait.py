@@ -17,7 +17,7 @@ _LONG_WORD = 30
 """Characters before the cut without a space: of a script that puts none between words."""
 _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
 """An expression of a fixed reply that a cut goes through."""
-_WORKS = ("task", "subflow")
+WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _NO_WORD = re.compile(r"[\W_]+")
 TAGS = 6
@@ -56,11 +56,15 @@ def name_tokens(state_id: str) -> int:
     return estimate(state_id) + 2 * TAGS
 
 
-def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]) -> str:
-    """A state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON."""
-    own = {name: getattr(words, name) for name in ("id", "description", "purpose", "instructions")}
-    line = escaped({**{name: text for name, text in own.items() if text}, **shown})
-    menu = ",".join(items)
+def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, works: bool) -> str:
+    """A state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON.
+
+    `works`: it neither speaks nor lets a reply choose where it leads, so that only its purpose is said.
+    """
+    names = ("id", "description", "purpose", *(() if works else ("instructions",)))
+    own = {name: text for name in names if (text := getattr(words, name))}
+    line = escaped({**own, **{name: found for name, found in shown.items() if name not in ("purpose", "instructions")}})
+    menu = "" if works else ",".join(items)
     example = f',"example_dialogue":{words.example}' if words.example else ""
     return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
 
@@ -73,7 +77,7 @@ def states_text(definition: Definition, state_ids: Iterable[str], ends: Containe
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
     sharing: dict[str, list[str]] = {}
     for state_id, found in words.items():
-        if definition.kind_of(state_id) not in _WORKS:
+        if definition.kind_of(state_id) not in WORKS:
             sharing.setdefault(found.instructions, []).append(state_id)
     lines = [
         _state_line(
@@ -153,7 +157,8 @@ def glimpse(
         shown["purpose"] = _short(state.purpose or state.description)
     if not _names_all(shown.get("purpose", ""), state.required_context_keys):
         shown["collects"] = list(state.required_context_keys)
-    words = state.response_instructions or state.instructions
+    works = definition.kind_of(state_id) in WORKS
+    words = "" if works else state.response_instructions or state.instructions
     here = None if seen_from is None else definition.states[seen_from]
     if state.reply is not None:
         shown["adds_after_your_message"] = _short(state.reply)
