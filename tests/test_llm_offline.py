@@ -54,7 +54,7 @@ def update(user: str, wanted: dict, context: dict | None = None, others: dict | 
         ("quarter to 5", HOUR, "04:45"),
         ("at noon", HOUR, "12:00"),
         ("2026-12-24 at 18:00", {"type": "string", "format": "date-time"}, "2026-12-24T18:00:00Z"),
-        ("3pm", {"type": "string", "format": "time"}, "15:00:00Z"),
+        ("3pm", {"type": "string", "format": "time"}, "15:00"),
         ("see https://example.org/a?b=1.", {"type": "string", "format": "uri"}, "https://example.org/a?b=1"),
         ("we are four", NUMBER, 4),
         ("1,200 pieces", NUMBER, 1200),

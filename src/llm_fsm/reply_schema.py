@@ -37,6 +37,8 @@ _DAY = re.compile(
     r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*([0-9]{1,2})\s*[.\u65e5\uc77c]?"
 )
 """A day that begins with its year, which nobody reads in two ways."""
+_EARLY = re.compile(r"[0-9]:[0-5][0-9](?::[0-5][0-9])?")
+"""A time before ten o'clock, without the zero."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """What stands between several things in one text."""
 
@@ -160,7 +162,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
             return {name: _meant(_sub(properties, name), item, depth + 1) for name, item in value.items()}
         if isinstance(value, list) and isinstance(items, Mapping):
             return [_meant(items, item, depth + 1) for item in value]
-        return _day(value) if isinstance(value, str) and schema.get("format") == "date" else value
+        return _in_format(schema, value) if isinstance(value, str) else value
     kind = schema.get("type")
     found = _said(schema, value) if isinstance(value, str) else value
     if kind == "array" and not isinstance(found, list) and not (isinstance(found, str) and _SEVERAL.search(found)):
@@ -195,10 +197,12 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return text
 
 
-def _day(text: str) -> str:
-    """A day as ISO 8601 writes it, where a text says one for certain."""
-    found = _DAY.fullmatch(plain_digits(text).strip())
-    return text if found is None else f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
+def _in_format(schema: Mapping[str, Any], text: str) -> str:
+    """A day or a time as ISO 8601 writes it, where the schema asks for one and a text says it for certain."""
+    plain = plain_digits(text).strip()
+    if schema.get("format") == "date" and (found := _DAY.fullmatch(plain)):
+        return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
+    return f"0{plain}" if schema.get("format") == "time" and _EARLY.fullmatch(plain) else text
 
 
 def _letters(text: str) -> str:

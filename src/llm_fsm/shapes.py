@@ -1,13 +1,16 @@
 """JSON Schemas of single values, compiled once: what a context key or an answer may hold.
 
-Draft 2020-12 unless the schema says otherwise; formats are checked. References stay inside the
-document: nothing is ever fetched.
+Draft 2020-12 unless the schema says otherwise; formats are checked, times as ISO 8601 has them: people and
+models say them without seconds and offset, which RFC 3339 asks for. References stay inside the document: nothing
+is ever fetched.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from datetime import date
 from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
@@ -15,6 +18,10 @@ from typing import Any, NamedTuple
 _MOST_WORK = 100_000
 _DEEPEST = 300
 _NOT_APPLIED = frozenset(("$defs", "definitions", "enum", "const", "default", "examples"))
+_DAY_CHARS = 10
+_TIME = re.compile(
+    r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
+)
 _CODED = re.compile("%([0-7][0-9A-Fa-f])")
 
 TOO_MUCH_WORK = f'following each "$ref" gives more than {_MOST_WORK:,} schemas, or more than {_DEEPEST} levels of them'
@@ -59,12 +66,26 @@ def _refuse(uri: str) -> Any:
     raise ValueError(f"references outside the document are not followed: {uri}")
 
 
+def _is_time(text: str) -> bool:
+    return _TIME.fullmatch(text) is not None
+
+
+def _is_moment(text: str) -> bool:
+    day, between, time = text[:_DAY_CHARS], text[_DAY_CHARS : _DAY_CHARS + 1], text[_DAY_CHARS + 1 :]
+    with suppress(ValueError):
+        return between in ("T", "t", " ") and date.fromisoformat(day).isoformat() == day and _is_time(time)
+    return False
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {"time": _is_time, "date-time": _is_moment}
+
+
 def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = None) -> Shape:
     """Compile the schema of one value; `defs` is what `#/$defs/…` in it refers to. Raises ShapeError."""
     engine = _engine()
     document = {"$defs": dict(defs), **schema} if defs else dict(schema)
     try:
-        validator = engine.validator_for(document, validate_formats=True, retriever=_refuse)
+        validator = engine.validator_for(document, validate_formats=True, formats=_FORMATS, retriever=_refuse)
     except engine.ValidationError as error:
         pointer = "".join(f"/{step}" for step in error.instance_path)
         raise ShapeError(str(error.message), pointer) from error

@@ -1,0 +1,47 @@
+"""Schemas of single values: which values fit."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_fsm import events as ev
+from llm_fsm.shapes import compile_shape
+from machines import machine, reply, talk
+
+
+@pytest.mark.parametrize(
+    ("format_", "fitting", "unfit"),
+    [
+        (
+            "time",
+            ["20:00", "09:30:15", "23:59:60", "07:00:00.5", "20:00Z", "20:00:00Z", "20:00:00+09:00"],
+            ["", "24:00", "9:30", "20:60", "8 pm", "20:00 ", "20:00+9", "20", "2026-12-04T20:00"],
+        ),
+        (
+            "date-time",
+            ["2026-12-04T20:00", "2026-12-04 20:00:00", "2026-12-04t20:00:00z", "2026-12-04T20:00:00+09:00"],
+            ["", "2026-12-04", "2026-13-04T20:00", "2026-02-29T20:00", "20261204T20:00", "2026-12-04_20:00", "20:00"],
+        ),
+        ("date", ["2026-12-04", "2028-02-29"], ["2026-12-4", "2026-02-29", "2026-12-04T20:00"]),
+        ("email", ["ada@example.com"], ["ada@", "ada"]),
+    ],
+)
+def test_formats_are_checked_and_times_need_neither_seconds_nor_offset(
+    format_: str, fitting: list[str], unfit: list[str]
+) -> None:
+    shape = compile_shape({"type": "string", "format": format_})
+    assert {value: shape.fault(value) for value in fitting} == dict.fromkeys(fitting)
+    assert {value: shape.fault(value) for value in unfit} == {
+        value: f'"{value}" is not a "{format_}"' for value in unfit
+    }
+
+
+def test_a_time_as_people_say_it_is_kept_in_one_call() -> None:
+    known = [{"requires_context_keys": ["at"]}]
+    states = {
+        "ask": {"required_context_keys": ["at"], "transitions": [{"target_state": "end", "conditions": known}]},
+        "end": {},
+    }
+    keys = {"properties": {"at": {"type": "string", "format": "time"}}}
+    done = talk(machine(states, context_schema=keys), "at eight", reply("end", "See you.", at="20:00"))
+    assert (done.session.context, done.usage.calls, done.of(ev.ContextRefused)) == ({"at": "20:00"}, 1, [])
