@@ -130,6 +130,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "flow_events",
         "folding",
         "forms",
+        "inlining",
         "markup",
         "memory",
         "messages",

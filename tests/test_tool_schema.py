@@ -7,9 +7,10 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, Field
 
+from llm_fsm.inlining import flattened
 from llm_fsm.shapes import compile_shape
 from llm_fsm.tool_calls import ArgumentsFault
-from llm_fsm.tool_schema import CallInfo, flattened, read_parameters
+from llm_fsm.tool_schema import CallInfo, read_parameters
 
 INFO = CallInfo()
 

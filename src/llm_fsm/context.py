@@ -24,6 +24,7 @@ from llm_fsm.conditions import look_up
 from llm_fsm.copies import made
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
+from llm_fsm.inlining import simplified
 from llm_fsm.names import KEY_PATTERN
 from llm_fsm.reply_schema import from_strict, meanings, pairs
 from llm_fsm.secrecy import BLOT, texts_in
@@ -178,13 +179,11 @@ class Keys:
 def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
     """The keys of a definition; `mentioned` are names that its states use, for machines without a schema."""
     declared = definition.context_schema is not None
-    schemas = definition.key_schemas
     defs = (definition.context_schema or {}).get("$defs")
+    schemas = {key: simplified(schema, defs) for key, schema in definition.key_schemas.items()}
     sources = {key: definition.source_of(key) for key in schemas}
-    if declared:
-        offered = {key: schema for key, schema in schemas.items() if sources[key] == "model"}
-    else:
-        offered = {key: {} for key in mentioned if KEY.fullmatch(key)}
+    writable = {key: schema for key, schema in schemas.items() if sources[key] == "model"}
+    offered = writable if declared else {key: {} for key in mentioned if KEY.fullmatch(key)}
     return Keys(
         declared=declared,
         shapes={

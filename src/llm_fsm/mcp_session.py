@@ -14,9 +14,9 @@ from importlib import import_module
 from typing import Any
 
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.inlining import flattened
 from llm_fsm.messages import ToolSpec
 from llm_fsm.tool_batch import CallFault
-from llm_fsm.tool_schema import flattened
 
 CONNECT = 30.0
 """Seconds in which a server must answer when it is connected to."""

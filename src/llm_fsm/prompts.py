@@ -31,7 +31,7 @@ _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.D
 _KEY_WORDS = (
     *("format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
     *("minLength", "maxLength", "minItems", "maxItems"),
-    *("const", "items", "properties", "required"),
+    *("const", "items", "properties", "required", "anyOf", "oneOf", "allOf"),
 )
 _NOW = 8
 """Tokens of <now>, which always has the same form."""

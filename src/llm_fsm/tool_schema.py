@@ -22,14 +22,8 @@ from typing_extensions import TypedDict
 
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.findings import nearest
+from llm_fsm.inlining import flattened, mapped
 from llm_fsm.tool_calls import ArgumentsFault
-
-MAX_NODES = 10_000
-"""Parts of a schema from which on its references are left as they are."""
-
-_MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
-_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
-_SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -236,68 +230,8 @@ def _tidy(schema: Any) -> Any:
     """Without generated titles, and closed: what is not named is not wanted."""
     if not isinstance(schema, dict):
         return schema
-    made = _mapped(schema, _tidy)
+    made = mapped(schema, _tidy)
     made.pop("title", None)
     if "properties" in made:
         made.setdefault("additionalProperties", False)
     return made
-
-
-def _mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
-    """A schema with its direct subschemas changed; values such as defaults and enums stay."""
-    made: dict[str, Any] = {}
-    for key, value in schema.items():
-        if key in _MAPS and isinstance(value, dict):
-            made[key] = {name: change(item) for name, item in value.items()}
-        elif key in _LISTS and isinstance(value, list):
-            made[key] = [change(item) for item in value]
-        elif key in _SINGLE:
-            made[key] = change(value)
-        else:
-            made[key] = value
-    return made
-
-
-def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
-    """A schema with its `#/$defs/…` references replaced by what they refer to.
-
-    Recursive definitions stay under `$defs`; a schema that would grow beyond `MAX_NODES` parts stays as it is.
-    """
-    defs = schema.get("$defs")
-    if not isinstance(defs, dict):
-        return dict(schema)
-    kept: set[str] = set()
-    left = MAX_NODES
-
-    def inline(node: Any, inside: frozenset[str]) -> Any:
-        nonlocal left
-        left -= 1
-        if left < 0:
-            raise _TooLarge
-        if not isinstance(node, dict):
-            return node
-        name = str(node.get("$ref", "")).removeprefix("#/$defs/")
-        if "$ref" not in node or name not in defs:
-            return _mapped(node, lambda part: inline(part, inside))
-        if name in inside:
-            kept.add(name)
-            return dict(node)
-        beside = {key: value for key, value in node.items() if key != "$ref"}
-        target = inline(defs[name], inside | {name})
-        return {**target, **beside} if isinstance(target, dict) else target
-
-    try:
-        made: dict[str, Any] = inline(
-            {key: value for key, value in schema.items() if key != "$defs"}, frozenset()
-        )
-        done: dict[str, Any] = {}
-        while kept - done.keys():
-            for name in sorted(kept - done.keys()):
-                done[name] = inline(defs[name], frozenset({name}))
-    except _TooLarge:
-        return dict(schema)
-    return {**made, "$defs": done} if done else made
-
-
-class _TooLarge(Exception):
-    """Inlining would make a schema that no model reads."""

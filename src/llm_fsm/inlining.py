@@ -1,0 +1,156 @@
+"""JSON Schemas in plain words: references replaced, and unions that mean one type or a list of values said as that.
+
+Programs that make schemas write an enum as a reference, and a value that may be missing as a union with null. A model
+reads the plain form, and strict modes take it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+MAX_NODES = 10_000
+"""Parts of a schema from which on its references are left as they are."""
+_DEEPEST = 100
+_MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
+_LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
+_SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains"})
+_NULL = {"type": "null"}
+_NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
+"""Words of a schema that bind no value."""
+
+
+def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
+    """The schema of a key in plain words; `defs` is what `#/$defs/…` in it refers to.
+
+    It takes the same values, null apart: that is no value of a key. One that is too large or too deep stays as it is.
+    """
+    try:
+        flat = flattened({"$defs": defs, **schema})
+        if flat.get("$defs") is defs:
+            del flat["$defs"]
+        found: dict[str, Any] = _plain(flat)
+    except RecursionError:
+        return dict(schema)
+    kinds = found.get("type")
+    if isinstance(kinds, list) and len(rest := [kind for kind in kinds if kind != "null"]) == 1:
+        found["type"] = rest[0]
+        if isinstance(found.get("enum"), list):
+            found["enum"] = [value for value in found["enum"] if value is not None]
+    return found
+
+
+def _plain(node: Any) -> Any:
+    if not isinstance(node, dict):
+        return node
+    made = mapped(node, _plain)
+    for word in ("allOf", "anyOf", "oneOf"):
+        made = _straight(made, word)
+    members = made.get("properties")
+    if isinstance(members, dict):
+        made["properties"] = {name: _untitled(item, name) for name, item in members.items()}
+    return made
+
+
+def _untitled(schema: Any, name: str) -> Any:
+    """The schema of a member, without a title that only repeats its name."""
+    title = schema.get("title") if isinstance(schema, dict) else None
+    if not isinstance(title, str) or "".join(title.split()).casefold() != name.replace("_", "").casefold():
+        return schema
+    return {word: value for word, value in schema.items() if word != "title"}
+
+
+def _straight(node: dict[str, Any], word: str) -> dict[str, Any]:
+    """A union without its list, where one schema is left beside null, or nothing but single values."""
+    options = node.get(word)
+    if not isinstance(options, list) or not all(isinstance(option, dict) for option in options):
+        return node
+    rest = {key: value for key, value in node.items() if key != word}
+    some = options if word == "allOf" else [option for option in options if option != _NULL]
+    if len(some) == 1 and not (some[0].keys() & rest.keys()) - _NOTES:
+        one = {**some[0], **rest}
+        return one if len(options) == 1 else _or_null(one, node)
+    if word != "allOf" and len(some) > 1 and "enum" not in rest and all(_is_value(option) for option in some):
+        values = [option["const"] for option in some]
+        if len(options) == len(some) and all(value not in values[:place] for place, value in enumerate(values)):
+            return {**rest, **_told(rest, some), "enum": values}
+    return node
+
+
+def _told(rest: Mapping[str, Any], options: list[dict[str, Any]]) -> dict[str, str]:
+    """The description of a list of values that have titles."""
+    named = "; ".join(f"{option['const']}: {option['title']}" for option in options if option.get("title"))
+    words = rest.get("description")
+    return {"description": f"{words} ({named})" if words else named} if named else {}
+
+
+def _is_value(option: Mapping[str, Any]) -> bool:
+    return "const" in option and option.keys() <= _NOTES | {"const", "type"}
+
+
+def _or_null(one: dict[str, Any], node: dict[str, Any]) -> dict[str, Any]:
+    """A schema that takes null, too; `node` where that cannot be said by its type."""
+    if not isinstance(one.get("type"), str) or "const" in one:
+        return node
+    enum = {"enum": [*one["enum"], None]} if isinstance(one.get("enum"), list) else {}
+    return {**one, "type": [one["type"], "null"], **enum}
+
+
+def mapped(schema: Mapping[str, Any], change: Callable[[Any], Any]) -> dict[str, Any]:
+    """A schema with its direct subschemas changed; values such as defaults and enums stay."""
+    made: dict[str, Any] = {}
+    for key, value in schema.items():
+        if key in _MAPS and isinstance(value, dict):
+            made[key] = {name: change(item) for name, item in value.items()}
+        elif key in _LISTS and isinstance(value, list):
+            made[key] = [change(item) for item in value]
+        elif key in _SINGLE:
+            made[key] = change(value)
+        else:
+            made[key] = value
+    return made
+
+
+def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """A schema with its `#/$defs/…` references replaced by what they refer to.
+
+    Recursive definitions stay under `$defs`; a schema that would grow too large or too deep stays as it is.
+    """
+    defs = schema.get("$defs")
+    if not isinstance(defs, dict):
+        return dict(schema)
+    kept: set[str] = set()
+    left = MAX_NODES
+
+    def inline(node: Any, inside: frozenset[str]) -> Any:
+        nonlocal left
+        left -= 1
+        if left < 0 or len(inside) > _DEEPEST:
+            raise _TooLarge
+        if not isinstance(node, dict):
+            return node
+        name = str(node.get("$ref", "")).removeprefix("#/$defs/")
+        if "$ref" not in node or name not in defs:
+            return mapped(node, lambda part: inline(part, inside))
+        if name in inside:
+            kept.add(name)
+            return dict(node)
+        beside = {key: value for key, value in node.items() if key != "$ref"}
+        target = inline(defs[name], inside | {name})
+        return {**target, **beside} if isinstance(target, dict) else target
+
+    try:
+        made: dict[str, Any] = inline(
+            {key: value for key, value in schema.items() if key != "$defs"}, frozenset()
+        )
+        done: dict[str, Any] = {}
+        while kept - done.keys():
+            for name in sorted(kept - done.keys()):
+                done[name] = inline(defs[name], frozenset({name}))
+    except _TooLarge:
+        return dict(schema)
+    return {**made, "$defs": done} if done else made
+
+
+class _TooLarge(Exception):
+    """Inlining would make a schema that no model reads."""
