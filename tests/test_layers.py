@@ -45,6 +45,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "functions",
         "handlers",
         "llm",
+        "loops",
         "mcp",
         "mcp_session",
         "observers",

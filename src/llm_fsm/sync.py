@@ -1,130 +1,33 @@
 """The front door without asyncio: the same words, waiting instead of awaiting.
 
 A facade and nothing more. Each machine keeps one event loop in a thread of its own, so that turns of
-several threads run side by side and connections are reused.
+several threads run side by side and connections are reused; see `llm_fsm.loops`.
 """
 
 from __future__ import annotations
 
-import asyncio
-import threading
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Self
 
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
 from llm_fsm.events import Event, Migrated
 from llm_fsm.handlers import Function, Handler
+from llm_fsm.loops import Loop
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import Message, Paused
 from llm_fsm.observers import Observer
 from llm_fsm.stores.base import Listed
 
-T = TypeVar("T")
-
-_LETTING_GO = 2.0
-"""Seconds that work which is cancelled has when its machine closes."""
-
-
-class _Errand(Generic[T]):
-    """Work that one thread hands to an event loop in another and waits for, at half the price of a `Future`."""
-
-    __slots__ = ("_done", "_task", "_work")
-
-    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
-        self._work = work
-        self._task: asyncio.Task[T] | None = None
-        self._done = threading.Lock()
-        self._done.acquire()
-
-    def begin(self) -> None:
-        """Begin the work, on the loop's thread."""
-        self._task = asyncio.get_running_loop().create_task(self._work)
-        self._task.add_done_callback(lambda _: self._done.release())
-
-    def give_up(self) -> None:
-        """Cancel the work, on the loop's thread."""
-        if self._task is None:
-            self._work.close()
-            self._done.release()
-        else:
-            self._task.cancel()
-
-    def wait(self, seconds: float = -1) -> None:
-        """Wait for the end of the work, at most so long; -1: for ever."""
-        self._done.acquire(timeout=seconds)
-
-    def result(self) -> T:
-        """What came of the work that has ended."""
-        if self._task is None or self._task.cancelled():
-            raise CancelledError
-        return self._task.result()
-
-
-class _Loop:
-    """One event loop in one daemon thread."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._serve, name="llm_fsm loop", daemon=True)
-        self._thread.start()
-
-    def _serve(self) -> None:
-        while True:
-            try:
-                self._loop.run_forever()
-                break
-            except (KeyboardInterrupt, SystemExit):  # raised by a task: whoever waits for that task is given it
-                continue
-        left = asyncio.all_tasks(self._loop)  # turns cut short, and what libraries leave running
-        for task in left:
-            task.cancel()
-        if left:
-            self._loop.run_until_complete(asyncio.wait(left, timeout=_LETTING_GO))
-        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-        self._loop.close()
-
-    def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
-        if self._loop.is_closed():
-            work.close()
-            raise RuntimeError("this machine is closed; make another one")
-        errand = _Errand(work)
-        try:
-            self._loop.call_soon_threadsafe(errand.begin)
-            errand.wait()
-        except BaseException:  # an interrupt too must not leave the work running behind the caller's back
-            if self._loop.is_closed():
-                work.close()
-            else:
-                self._loop.call_soon_threadsafe(errand.give_up)
-                errand.wait(5)
-            raise
-        return errand.result()
-
-    def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last work and end the thread, which closes the loop; from within the loop it goes on by itself."""
-        if threading.current_thread() is self._thread:  # garbage is collected on whatever thread is running
-            self._loop.create_task(last).add_done_callback(lambda _: self._loop.stop())
-            return
-        try:
-            self.run(last)
-        except CancelledError:
-            pass
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join(5)
-
 
 class SyncStream:
     """The events of one turn as they happen; `turn` is set after the last one."""
 
-    def __init__(self, loop: _Loop, stream: TurnStream) -> None:
+    def __init__(self, loop: Loop, stream: TurnStream) -> None:
         self._loop = loop
         self._stream = stream
 
@@ -230,7 +133,7 @@ class Conversation:
         self._loop.run(self._conversation.undo())
 
 
-def _close(machine: AsyncMachine, loop: _Loop) -> None:
+def _close(machine: AsyncMachine, loop: Loop) -> None:
     loop.stop(machine.close())
 
 
@@ -245,7 +148,7 @@ class Machine:
 
     def _open(self, machine: AsyncMachine) -> None:
         self._machine = machine
-        self._loop = _Loop()
+        self._loop = Loop()
         self._closing = weakref.finalize(self, _close, machine, self._loop)
 
     @classmethod

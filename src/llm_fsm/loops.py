@@ -1,0 +1,279 @@
+"""An event loop in a thread of its own, which other threads borrow while it waits.
+
+Waking a thread costs as much as half a turn. So the work of another thread begins in that thread, where the loop's own
+is waiting for input, and what has to wait for something goes on in the loop's. Never do two threads run callbacks of
+one loop at a time: whoever does holds the loop's lock.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import selectors
+import signal
+import sys
+import threading
+from collections import deque
+from collections.abc import Callable, Coroutine
+from concurrent.futures import CancelledError
+from types import FrameType
+from typing import Any, Generic, TypeVar, TypeVarTuple
+
+T = TypeVar("T")
+_Arguments = TypeVarTuple("_Arguments")
+
+_LETTING_GO = 2.0
+"""Seconds that work which is cancelled has when its loop ends."""
+_NOT_TRIED = 15
+"""How often in a row work of a kind that had to wait is not begun in its caller's thread, which costs a little then."""
+_GIVING_UP = 5.0
+"""Seconds for which a caller who is interrupted waits for its work to let go."""
+
+
+class _Errand(Generic[T]):
+    """Work that one thread gives to an event loop of another, and waits for at half the price of a `Future`.
+
+    `interrupted`: whether a signal came while the caller itself worked.
+    """
+
+    __slots__ = ("_context", "_ended", "_work", "here", "interrupted", "task")
+
+    def __init__(self, work: Coroutine[Any, Any, T]) -> None:
+        self._work = work
+        self._context = contextvars.copy_context()
+        self._ended = threading.Lock()
+        self._ended.acquire()
+        self.task: asyncio.Task[T] | None = None
+        self.here = False
+        self.interrupted = False
+
+    def begin(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[T]:
+        """Begin the work, by whoever runs the loop."""
+        self.task = loop.create_task(self._work, context=self._context)
+        return self.task
+
+    def go_on(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Go on with the work on the loop's thread, and let go of the caller at its end."""
+        (self.task or self.begin(loop)).add_done_callback(self.let_go)
+
+    def give_up(self) -> None:
+        """Cancel the work on the loop's thread, and let go of the caller when it has let go."""
+        if self.task is None:
+            self._work.close()
+            self.let_go()
+        else:
+            if not self.task.cancelling():  # a second time would cut short what it clears up
+                self.task.cancel()
+            self.task.add_done_callback(self.let_go)
+
+    def interrupt(self, _: int, __: FrameType | None) -> None:
+        """Answer the first SIGINT while the caller works by cancelling, so that what is begun is cleared up."""
+        if self.interrupted:
+            raise KeyboardInterrupt
+        self.interrupted = True
+        if self.here and self.task is not None:
+            self.task.cancel()
+
+    def let_go(self, _: object = None) -> None:
+        """Let the caller go on, who waits or is going to."""
+        if self._ended.locked():
+            self._ended.release()
+
+    def wait(self, seconds: float = -1) -> None:
+        """Wait for the end of the work, at most so long; -1: for ever."""
+        self._ended.acquire(timeout=seconds)
+
+    def result(self) -> T:
+        """What came of the work that has ended."""
+        if self.task is None:
+            self._work.close()
+        if self.task is None or not self.task.done() or self.task.cancelled():
+            raise CancelledError
+        return self.task.result()
+
+
+class _Letting(selectors.DefaultSelector):
+    """A selector that lets go of a lock while it waits."""
+
+    def __init__(self, lock: threading.Lock) -> None:
+        super().__init__()
+        self._lock = lock
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._lock.release()
+        try:
+            return super().select(timeout)
+        finally:
+            self._lock.acquire()
+
+
+class _LentLoop(asyncio.SelectorEventLoop):
+    """An event loop that another thread may work on while its own waits for input.
+
+    `hooks`: what its own thread does with asynchronous generators, once it runs.
+    """
+
+    def __init__(self) -> None:
+        self.held = threading.Lock()
+        self.hooks: Any = None
+        self._borrowed: deque[asyncio.Handle] | None = None
+        self._timed = False
+        super().__init__(_Letting(self.held))
+
+    def call_soon(
+        self,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        if self._borrowed is None:
+            return super().call_soon(callback, *args, context=context)
+        handle = asyncio.Handle(callback, args, self, context)
+        self._borrowed.append(handle)
+        return handle
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*_Arguments], object],
+        *args: *_Arguments,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        self._timed = True
+        return super().call_at(when, callback, *args, context=context)
+
+    def borrow(self, errand: _Errand[Any]) -> bool:
+        """Work in the calling thread as far as it goes without waiting. True if that was to the end."""
+        if asyncio._get_running_loop() is not None or not self.held.acquire(blocking=False):
+            return False
+        begun: deque[asyncio.Handle] = deque()
+        hooks = sys.get_asyncgen_hooks()
+        done = False
+        try:
+            if self.hooks is None or errand.interrupted or self.get_debug():
+                return False
+            self._borrowed, self._timed, errand.here = begun, False, True
+            asyncio._set_running_loop(self)
+            sys.set_asyncgen_hooks(*self.hooks)
+            task = errand.begin(self)
+            while begun and not task.done():
+                _run(begun.popleft())
+            done = task.done()
+        finally:
+            if errand.here:
+                self._borrowed, errand.here = None, False
+                sys.set_asyncgen_hooks(*hooks)
+                asyncio._set_running_loop(None)
+            self.held.release()
+            for handle in begun:
+                self.call_soon_threadsafe(_run, handle)
+            if done and self._timed:  # its own thread waits until a time that was set before
+                self.call_soon_threadsafe(_look_again)
+        return done
+
+
+def _look_again() -> None:
+    """Have a loop look anew how long it may wait."""
+
+
+def _run(handle: asyncio.Handle) -> None:
+    if not handle.cancelled():
+        try:
+            handle._run()
+        except (KeyboardInterrupt, SystemExit):  # raised by a task: whoever waits for that task is given it
+            pass
+
+
+class Loop:
+    """One event loop in one daemon thread."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        if type(self._loop) is asyncio.SelectorEventLoop and sys.platform != "win32":  # and no other policy's
+            self._loop.close()
+            self._loop = _LentLoop()
+        self._waited: set[_Errand[Any]] = set()
+        self._waiting: dict[object, int] = {}  # of what had to wait, how often it is not begun in its caller's thread
+        self._thread = threading.Thread(target=self._serve, name="llm_fsm loop", daemon=True)
+        self._thread.start()
+
+    def _serve(self) -> None:
+        lent = self._loop if isinstance(self._loop, _LentLoop) else None
+        if lent is not None:
+            lent.held.acquire()
+            lent.call_soon(lambda: setattr(lent, "hooks", sys.get_asyncgen_hooks()))
+        while True:
+            try:
+                self._loop.run_forever()
+                break
+            except (KeyboardInterrupt, SystemExit):  # raised by a task: whoever waits for that task is given it
+                continue
+        if lent is not None:
+            lent.hooks = None
+        for _ in range(2):  # turns cut short, what libraries leave running, and then what came meanwhile
+            left = asyncio.all_tasks(self._loop)
+            for task in left:
+                task.cancel()
+            if left:
+                self._loop.run_until_complete(asyncio.wait(left, timeout=_LETTING_GO))
+        self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._loop.close()
+        for errand in tuple(self._waited):
+            errand.let_go()
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
+        if self._loop.is_closed():
+            work.close()
+            raise RuntimeError("this machine is closed; make another one")
+        errand = _Errand(work)
+        kind = getattr(work, "cr_code", None)
+        waits = self._waiting.get(kind, 0)
+        try:
+            if waits or not self._done_at_once(errand):
+                self._waiting[kind] = waits - 1 if waits else _NOT_TRIED
+                self._waited.add(errand)
+                self._loop.call_soon_threadsafe(errand.go_on, self._loop)
+                errand.wait()
+        except BaseException:  # an interrupt too must not leave the work running behind the caller's back
+            if self._loop.is_closed():
+                work.close()
+            else:
+                self._loop.call_soon_threadsafe(errand.give_up)
+                errand.wait(_GIVING_UP)
+            raise
+        finally:
+            self._waited.discard(errand)
+        return errand.result()
+
+    def _done_at_once(self, errand: _Errand[Any]) -> bool:
+        """Whether the work was done in the caller's thread, without waiting for anything."""
+        if not isinstance(self._loop, _LentLoop):
+            return False
+        catching = (
+            threading.current_thread() is threading.main_thread()
+            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
+        )
+        if not catching:
+            return self._loop.borrow(errand)
+        signal.signal(signal.SIGINT, errand.interrupt)
+        try:
+            done = self._loop.borrow(errand)
+        finally:
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        if errand.interrupted:
+            raise KeyboardInterrupt
+        return done
+
+    def stop(self, last: Coroutine[Any, Any, None]) -> None:
+        """Run the last work and end the thread, which closes the loop; from within the loop it goes on by itself."""
+        if threading.current_thread() is self._thread:  # garbage is collected on whatever thread is running
+            self._loop.create_task(last).add_done_callback(lambda _: self._loop.stop())
+            return
+        try:
+            self.run(last)
+        except CancelledError:
+            pass
+        finally:
+            self._loop.call_soon_threadsafe(self._loop.stop)
+            self._thread.join(5)

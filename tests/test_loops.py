@@ -1,0 +1,312 @@
+"""An event loop in a thread of its own, which other threads borrow while it waits."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import gc
+import signal
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from concurrent.futures import CancelledError, ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from llm_fsm.loops import Loop
+
+NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="nobody")
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    made = Loop()
+    settle(made)
+    yield made
+    made.stop(nothing())
+
+
+async def nothing() -> None:
+    """Work that is done as soon as it is begun."""
+
+
+async def thread() -> int:
+    return threading.get_ident()
+
+
+async def thread_after(seconds: float) -> tuple[int, int]:
+    before = threading.get_ident()
+    await asyncio.sleep(seconds)
+    return before, threading.get_ident()
+
+
+def settle(made: Loop) -> None:
+    """Wait until the loop's thread waits for input."""
+    for _ in range(1000):
+
+        async def probe() -> int:
+            return threading.get_ident()
+
+        if made.run(probe()) == threading.get_ident():
+            return
+        made._waiting.clear()
+        time.sleep(0.001)
+    pytest.fail("the loop never let itself be borrowed")
+
+
+def test_work_that_waits_for_nothing_is_done_in_the_callers_thread(loop: Loop) -> None:
+    assert loop.run(thread()) == threading.get_ident()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(loop.run, thread()).result() == pool.submit(threading.get_ident).result()
+
+
+def test_work_that_waits_goes_on_in_the_loops_thread_and_work_of_its_kind_begins_there(loop: Loop) -> None:
+    begun, ended = loop.run(thread_after(0.001))
+    assert begun == threading.get_ident() != ended
+    assert loop.run(thread_after(0.001)) == (ended, ended)
+    beginnings = [loop.run(thread_after(0.0005))[0] for _ in range(32)]
+    assert beginnings.count(threading.get_ident()) in (1, 2)  # its thread may still be on its way back
+
+
+def test_what_fails_is_raised_where_it_was_asked_for(loop: Loop) -> None:
+    async def failing(seconds: float | None) -> None:
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+        raise ValueError("no")
+
+    for seconds in (None, 0, 0.001):
+        with pytest.raises(ValueError, match="no"):
+            loop.run(failing(seconds))
+
+
+def test_what_is_left_for_later_is_done_by_the_loops_thread(loop: Loop) -> None:
+    """Its thread waits without a limit of time when the work begins in another one."""
+    met: dict[str, Any] = {}
+    done = threading.Event()
+
+    async def later(name: str, seconds: float) -> None:
+        await asyncio.sleep(seconds)
+        met[name] = threading.get_ident()
+        if len(met) == 3:
+            done.set()
+
+    async def leave() -> None:
+        running = asyncio.get_running_loop()
+        met["tasks"] = [asyncio.create_task(later("soon", 0)), asyncio.create_task(later("timed", 0.01))]
+        running.call_soon(int)
+
+    loop.run(leave())
+    assert done.wait(5)
+    assert threading.get_ident() not in (met["soon"], met["timed"])
+
+
+def test_a_callback_that_was_taken_back_is_not_called(loop: Loop) -> None:
+    called: list[str] = []
+
+    async def work() -> None:
+        running = asyncio.get_running_loop()
+        running.call_soon(called.append, "no").cancel()
+        running.call_soon(called.append, "yes")
+        await asyncio.sleep(0)
+
+    loop.run(work())
+    loop.run(nothing())
+    assert called == ["yes"]
+
+
+def test_work_sees_the_context_variables_of_its_caller(loop: Loop) -> None:
+    async def name(seconds: float | None) -> str:
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+        return NAME.get()
+
+    token = NAME.set("Ada")
+    try:
+        assert [loop.run(name(seconds)) for seconds in (None, 0.001, 0.001)] == ["Ada"] * 3
+    finally:
+        NAME.reset(token)
+    assert loop.run(name(None)) == "nobody"
+
+
+def test_where_another_loop_runs_its_thread_is_left_to_it(loop: Loop) -> None:
+    async def main() -> int:
+        return loop.run(thread())
+
+    assert asyncio.run(main()) != threading.get_ident()
+
+
+def test_the_thread_is_given_back_as_it_was(loop: Loop) -> None:
+    loop.run(nothing())
+    with pytest.raises(RuntimeError):
+        asyncio.get_running_loop()
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert asyncio.run(thread()) == threading.get_ident()
+
+
+def test_two_threads_never_run_callbacks_at_the_same_time(loop: Loop) -> None:
+    at_work: set[int] = set()
+    seen: set[int] = set()
+    most = 0
+
+    async def work(pauses: int) -> None:
+        nonlocal most
+        for _ in range(pauses):
+            at_work.add(threading.get_ident())
+            seen.add(threading.get_ident())
+            most = max(most, len(at_work))
+            time.sleep(0.0001)  # lets the other threads try
+            at_work.discard(threading.get_ident())
+            await asyncio.sleep(0)
+
+    def many(number: int) -> None:
+        for turn in range(30):
+            loop._waiting.clear()
+            loop.run(work((number + turn) % 4))
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(many, range(8)))
+    assert most == 1
+    assert len(seen) > 2
+
+
+def interrupted(loop: Loop, work: Callable[[], Any]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        loop.run(work())
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    assert loop.run(thread_after(0.001))
+
+
+def test_an_interrupt_in_the_callers_thread_cancels_work_that_then_clears_up(loop: Loop) -> None:
+    met: list[str] = []
+
+    async def work() -> None:
+        try:
+            signal.raise_signal(signal.SIGINT)
+            met.append("went on to where it waits")
+            await asyncio.sleep(5)
+            met.append("waited")
+        finally:
+            await asyncio.sleep(0.001)
+            met.append("cleared up")
+
+    interrupted(loop, work)
+    assert met == ["went on to where it waits", "cleared up"]
+
+
+def test_an_interrupt_of_work_that_ends_is_not_lost(loop: Loop) -> None:
+    async def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+
+    interrupted(loop, work)
+
+
+def test_a_second_interrupt_does_not_wait_for_the_work(loop: Loop) -> None:
+    met: list[str] = []
+
+    async def work() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+        met.append("went on")
+
+    interrupted(loop, work)
+    assert met == []
+
+
+def test_a_handler_of_the_host_is_left_alone(loop: Loop) -> None:
+    met: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: met.append(number))
+    try:
+
+        async def work() -> str:
+            signal.raise_signal(signal.SIGINT)
+            return "done"
+
+        assert loop.run(work()) == "done"
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert met == [signal.SIGINT]
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+def test_what_stops_an_interpreter_reaches_the_caller_alone(loop: Loop, kind: type[BaseException]) -> None:
+    async def leave(seconds: float | None) -> None:
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+        raise kind
+
+    for seconds in (None, 0.001, 0.001):
+        with pytest.raises(kind):
+            loop.run(leave(seconds))
+    assert loop.run(thread_after(0.001))
+
+
+def test_a_generator_that_is_begun_in_the_callers_thread_is_closed_in_the_loops() -> None:
+    loop = Loop()
+    settle(loop)
+    closed: list[int] = []
+
+    async def numbers() -> AsyncIterator[int]:
+        try:
+            yield 1
+            yield 2
+        finally:
+            await asyncio.sleep(0)
+            closed.append(threading.get_ident())
+
+    async def first(some: AsyncIterator[int]) -> int:
+        return await anext(some)
+
+    kept, dropped = numbers(), numbers()
+    assert [loop.run(first(kept)), loop.run(first(dropped))] == [1, 1]
+    del dropped
+    gc.collect()
+    loop.run(thread_after(0.001))
+    assert len(closed) == 1
+    loop.stop(nothing())
+    assert len(closed) == 2
+    assert threading.get_ident() not in closed
+
+
+def test_a_loop_of_another_policy_is_not_borrowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Other(asyncio.SelectorEventLoop):
+        """As a faster one would be."""
+
+    monkeypatch.setattr(asyncio, "new_event_loop", Other)
+    loop = Loop()
+    try:
+        assert {loop.run(thread()) for _ in range(3)} & {threading.get_ident()} == set()
+    finally:
+        loop.stop(nothing())
+
+
+def test_a_loop_that_is_debugged_is_not_borrowed(loop: Loop) -> None:
+    async def debug() -> None:
+        asyncio.get_running_loop().set_debug(True)
+
+    loop.run(debug())
+    assert loop.run(thread()) != threading.get_ident()
+
+
+def test_work_that_comes_while_the_loop_ends_is_let_go() -> None:
+    loop = Loop()
+    settle(loop)
+    ending = threading.Event()
+
+    async def lasting() -> None:
+        try:
+            await asyncio.sleep(600)
+        finally:
+            ending.set()
+            time.sleep(0.2)  # a cancelled task that holds the loop's thread up, so that more comes meanwhile
+
+    with ThreadPoolExecutor(3) as pool:
+        held = pool.submit(loop.run, lasting())
+        while not loop._waited:
+            time.sleep(0.001)
+        stopped = pool.submit(loop.stop, nothing())
+        assert ending.wait(5)
+        late = pool.submit(loop.run, thread_after(600))
+        assert isinstance(held.exception(5), CancelledError)
+        assert isinstance(late.exception(5), CancelledError)
+        stopped.result(5)
