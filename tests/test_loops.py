@@ -201,6 +201,28 @@ def test_an_interrupt_of_work_that_ends_is_not_lost(loop: Loop) -> None:
     interrupted(loop, work)
 
 
+def test_an_interrupt_that_the_system_gave_to_another_thread_ends_the_wait(loop: Loop) -> None:
+    asked, cancelled = threading.Event(), threading.Event()
+
+    async def hang() -> None:
+        asked.set()
+        try:
+            await asyncio.sleep(600)
+        finally:
+            cancelled.set()
+
+    def meddle() -> None:
+        asked.wait()
+        time.sleep(0.05)
+        signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+
+    meddler = threading.Thread(target=meddle)
+    meddler.start()
+    interrupted(loop, hang)
+    meddler.join()
+    assert cancelled.is_set()
+
+
 def test_a_second_interrupt_does_not_wait_for_the_work(loop: Loop) -> None:
     met: list[str] = []
 

@@ -26,6 +26,8 @@ _LETTING_GO = 2.0
 """Seconds that work which is cancelled has when its loop ends."""
 _NOT_TRIED = 15
 """How often in a row work of a kind that had to wait is not begun in its caller's thread, which costs a little then."""
+_LOOKING_UP = 0.5
+"""Seconds after which the main thread looks whether a signal came while it began to wait."""
 _GIVING_UP = 5.0
 """Seconds for which a caller who is interrupted waits for its work to let go."""
 
@@ -81,7 +83,11 @@ class _Errand(Generic[T]):
 
     def wait(self, seconds: float = -1) -> None:
         """Wait for the end of the work, at most so long; -1: for ever."""
-        self._ended.acquire(timeout=seconds)
+        if seconds >= 0 or threading.current_thread() is not threading.main_thread():
+            self._ended.acquire(timeout=seconds)
+            return
+        while not self._ended.acquire(timeout=_LOOKING_UP):
+            pass  # here Python answers a signal that came just before the lock was waited for
 
     def result(self) -> T:
         """What came of the work that has ended."""
