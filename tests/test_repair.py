@@ -263,6 +263,21 @@ def test_who_skips_a_question_is_asked_the_next_one(message: str, text: str) -> 
     assert (done.session.state, done.text, done.usage.calls) == ("phone", text, 1)
 
 
+def test_a_question_without_a_question_mark_is_asked_once_after_a_skip_without_words() -> None:
+    states = {
+        "borda": {"purpose": "Borda?", "required_context_keys": ["borda"], "transitions": [{"target_state": "suco"}]},
+        "suco": {
+            "purpose": "Oferecer suco de maçã",
+            "required_context_keys": ["suco"],
+            "transitions": [{"target_state": "z"}],
+        },
+        "z": {},
+    }
+    program = machine(states, patterns=["skip"])
+    done = say(program, at("borda", program), "não", reply("skip", ""))
+    assert (done.session.state, done.text) == ("suco", "Oferecer suco de maçã.")
+
+
 def test_what_was_skipped_is_not_asked_for_again_until_it_comes_by_itself() -> None:
     states = {
         "a": {"purpose": "Ask", "required_context_keys": ["x", "y"],

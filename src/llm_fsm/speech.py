@@ -189,8 +189,11 @@ class Speaking(Moving):
 
     def ask_again(self, asked: str) -> None:
         """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
-        if self.plan.fixed is None and not any(asks(words) for words in self.said):
-            self.said.append(self.open_question(asked))
+        if self.plan.fixed is not None or any(asks(words) for words in self.said):
+            return
+        question = self.open_question(asked)
+        if question not in self.said:  # a purpose asks, too, without a question mark
+            self.said.append(question)
 
     def is_answered(self, left: Frame) -> bool:
         """True where all that was asked for in a place is known since it was left."""
