@@ -137,6 +137,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "messages",
         "names",
         "nodes",
+        "numerals",
         "operators",
         "recognition",
         "records",

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm.coercion import joined
 from llm_fsm.errors import ReplyError
+from llm_fsm.numerals import quoted
 from llm_fsm.reply_schema import pairs
 from llm_fsm.thoughts import after_thoughts, unthought
 
@@ -220,7 +221,7 @@ def _repaired(text: str) -> Any:
     from json_repair import loads  # noqa: PLC0415 - only broken replies need it
 
     try:
-        value = loads(_ESCAPE.sub(_unescaped, text[start:]), skip_json_loads=True)
+        value = loads(_ESCAPE.sub(_unescaped, quoted(text[start:])), skip_json_loads=True)
     except (RecursionError, ValueError, IndexError, TypeError, KeyError, AttributeError):
         return None
     if isinstance(value, list):

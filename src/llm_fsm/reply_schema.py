@@ -39,6 +39,8 @@ _DAY = re.compile(
 """A day that begins with its year, which nobody reads in two ways."""
 _EARLY = re.compile(r"[0-9]:[0-5][0-9](?::[0-5][0-9])?")
 """A time before ten o'clock, without the zero."""
+_ZEROS = re.compile(r"[+]?[0-9]{1,15}")
+"""A whole number, with zeros or a plus before it, which JSON does not take."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """What stands between several things in one text."""
 
@@ -191,6 +193,8 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return _YES_NO[text.casefold()]
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
+    if schema.get("type") in ("integer", "number") and _ZEROS.fullmatch(text):
+        return int(text)
     try:
         return json.loads(text.lower() if text in ("True", "False") else plain_digits(text))
     except (ValueError, RecursionError):
