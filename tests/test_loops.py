@@ -290,6 +290,30 @@ def test_a_generator_that_is_begun_in_the_callers_thread_is_closed_in_the_loops(
     assert threading.get_ident() not in closed
 
 
+def test_a_loop_ends_that_is_stopped_by_its_own_work_in_the_callers_thread() -> None:
+    loop = Loop()
+    settle(loop)
+
+    async def stop() -> int:
+        loop.stop(nothing())
+        return threading.get_ident()
+
+    assert loop.run(stop()) == threading.get_ident()
+    loop._thread.join(5)
+    assert not loop._thread.is_alive()
+
+
+@pytest.mark.parametrize("seconds", [None, 0.001])
+def test_work_that_waits_for_its_own_loop_is_told_so(loop: Loop, seconds: float | None) -> None:
+    async def within() -> None:
+        if seconds is not None:
+            await asyncio.sleep(seconds)
+        loop.run(nothing())
+
+    with pytest.raises(RuntimeError, match="waits for the machine that waits for it; await AsyncMachine there"):
+        loop.run(within())
+
+
 def test_a_loop_of_another_policy_is_not_borrowed(monkeypatch: pytest.MonkeyPatch) -> None:
     class Other(asyncio.SelectorEventLoop):
         """As a faster one would be."""

@@ -76,8 +76,10 @@ class _Errand(Generic[T]):
         if self.here and self.task is not None:
             self.task.cancel()
 
-    def let_go(self, _: object = None) -> None:
-        """Let the caller go on, who waits or is going to."""
+    def let_go(self, task: asyncio.Task[T] | None = None) -> None:
+        """Let the caller go on, who waits or is going to; who was interrupted does not ask what came of it."""
+        if task is not None and not task.cancelled():
+            task.exception()
         if self._ended.locked():
             self._ended.release()
 
@@ -170,11 +172,11 @@ class _LentLoop(asyncio.SelectorEventLoop):
                 self._borrowed, errand.here = None, False
                 sys.set_asyncgen_hooks(*hooks)
                 asyncio._set_running_loop(None)
+                for handle in begun:
+                    self.call_soon_threadsafe(_run, handle)
+                if done and self._timed:  # its own thread waits until a time that was set before
+                    self.call_soon_threadsafe(_look_again)
             self.held.release()
-            for handle in begun:
-                self.call_soon_threadsafe(_run, handle)
-            if done and self._timed:  # its own thread waits until a time that was set before
-                self.call_soon_threadsafe(_look_again)
         return done
 
 
@@ -232,6 +234,9 @@ class Loop:
         if self._loop.is_closed():
             work.close()
             raise RuntimeError("this machine is closed; make another one")
+        if asyncio._get_running_loop() is self._loop:
+            work.close()
+            raise RuntimeError("a handler or tool waits for the machine that waits for it; await AsyncMachine there")
         errand = _Errand(work)
         kind = getattr(work, "cr_code", None)
         waits = self._waiting.get(kind, 0)
@@ -272,8 +277,11 @@ class Loop:
         return done
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last work and end the thread, which closes the loop; from within the loop it goes on by itself."""
-        if threading.current_thread() is self._thread:  # garbage is collected on whatever thread is running
+        """Run the last work and end the thread, which closes the loop.
+
+        From within the loop, as garbage is collected on whatever thread is running, it goes on by itself.
+        """
+        if threading.current_thread() is self._thread or asyncio._get_running_loop() is self._loop:
             self._loop.create_task(last).add_done_callback(lambda _: self._loop.stop())
             return
         try:
