@@ -159,7 +159,7 @@ async def test_a_message_with_a_character_in_two_halves_is_the_same_message_when
         talks, model=ScriptedLLM([reply("talk", "Yes.")]), store=f"sqlite:///{tmp_path / 'x.db'}"
     )
     chat = await machine.start(conversation_id="c", greet=False, context={"given": ["\ud83d\ude00", "\ude00\ud83d"]})
-    assert chat.context == {"given": ["\U0001f600", "\ude00\ud83d"]}
+    assert chat.context == {"given": ["\U0001f600", "\ufffd\ufffd"]}
     first = await chat.send("\ud83d\ude00", request_id="r")
     again = await machine.resume("c")
     assert (await again.send("\ud83d\ude00", request_id="r")).number == first.number

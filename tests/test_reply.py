@@ -303,6 +303,13 @@ def test_halves_of_a_character_that_came_apart_are_put_together() -> None:
     assert parse(f'{head},"message":"{message}"}}') == Reply(target="a", update={"who": "😀"}, message="😀 😀")
 
 
+@pytest.mark.parametrize("half", [r"\ud83d", "\ud83d", r"\uDE00"])
+def test_half_a_character_without_its_other_half_is_replaced_in_every_text(half: str) -> None:
+    move = '{"target_state":"a@","context_update":{"k@":["v@",{"x@":"@"}]}}'
+    found = parse(f'{{"reasoning":"r@","transition":{move},"message":"m@ b"}}'.replace("@", half))
+    assert found == Reply("a\ufffd", {"k\ufffd": ["v\ufffd", {"x\ufffd": "\ufffd"}]}, "m\ufffd b", "r\ufffd")
+
+
 @pytest.mark.parametrize("before", ["<think>hm</think>", "So: ", "<think>a</think>\n<think>{}</think>"])
 def test_a_reply_on_one_level_is_read_as_it_stands_whatever_is_before_it(before: str) -> None:
     found = parse(before + r'{"target_state":"a","context_update":{"x":"\\ e"},"message":"„3 \u20ac“ \\ end"}')

@@ -159,9 +159,12 @@ def test_halves_of_a_character_wait_for_each_other(message: str, size: int) -> N
     assert parse(reader.head).update == {"x": "😀"}
 
 
-def test_half_a_character_without_its_other_half_is_kept() -> None:
-    _, words = heard('{"transition":{"target_state":"a"},"message":"A\ud83d"}', 1)
-    assert words[-1] == "A\ud83d"
+@pytest.mark.parametrize("half", ["\ud83d", r"\ud83d", r"\uDE00"])
+@pytest.mark.parametrize("size", [1, 2, 3, 1000])
+def test_half_a_character_without_its_other_half_is_replaced(half: str, size: int) -> None:
+    text = f'{{"transition":{{"target_state":"a"}},"message":"{half}A{half}{half} {half}"}}'
+    _, words = heard(text, size)
+    assert words[-1] == parse(text).message == "\ufffdA\ufffd\ufffd \ufffd"
 
 
 def test_words_stop_at_an_escape_that_is_none() -> None:

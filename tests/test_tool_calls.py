@@ -14,6 +14,9 @@ from llm_fsm.tool_calls import MAX_ARGUMENTS, ArgumentsFault, read_arguments
         ("{}", {}),
         ('{"a": [1, "é"]}', {"a": [1, "é"]}),
         ('"{\\"a\\": 1}"', {"a": 1}),
+        (r'{"a": ["\ud83d", "\ud83d\ude00"]}', {"a": ["\ufffd", "😀"]}),
+        ('{"a": "\ude00 é"}', {"a": "\ufffd é"}),
+        (r'"{\"a\": \"\\ud83d\"}"', {"a": "\ufffd"}),
     ],
 )
 def test_arguments_are_an_object(text, arguments):

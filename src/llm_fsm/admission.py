@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from llm_fsm.coercion import joined
+from llm_fsm.coercion import mended
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.course import MAX_MESSAGE_CHARS
 from llm_fsm.errors import ConversationConflict, ConversationEnded
@@ -49,7 +49,7 @@ def checked_message(text: object) -> str:
         raise ValueError("the message is empty")
     if len(text) > MAX_MESSAGE_CHARS:
         raise ValueError(f"the message is {len(text)} characters long; at most {MAX_MESSAGE_CHARS} are read")
-    return joined(text)
+    return mended(text)
 
 
 def admit(program: Program, session: Session) -> None:

@@ -240,3 +240,30 @@ def joined(text: str) -> str:
     except UnicodeEncodeError:
         return _PAIR.sub(lambda pair: pair[0].encode("utf-16", "surrogatepass").decode("utf-16"), text)
     return str(text)
+
+
+def mended(text: str) -> str:
+    """The text `joined`, with U+FFFD for a half that has no other: no file, terminal or socket takes one."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    return str(text)
+
+
+def may_be_halved(document: str) -> bool:
+    """True where JSON text may hold halves of characters, as they are or as escapes."""
+    try:
+        document.encode()
+    except UnicodeEncodeError:
+        return True
+    return "\\" in document and ("\\ud" in document or "\\uD" in document)
+
+
+def all_mended(value: Any) -> Any:
+    """A JSON value with all of its texts and keys `mended`."""
+    if isinstance(value, str):
+        return mended(value)
+    if isinstance(value, dict):
+        return {mended(key): all_mended(item) for key, item in value.items()}
+    return [all_mended(item) for item in value] if isinstance(value, list) else value

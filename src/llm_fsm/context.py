@@ -19,7 +19,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from llm_fsm.coercion import joined
+from llm_fsm.coercion import mended
 from llm_fsm.conditions import look_up
 from llm_fsm.copies import made
 from llm_fsm.definition import Definition
@@ -60,7 +60,7 @@ def to_json_value(value: object, depth: int = 0) -> Any:
     if isinstance(value, Enum):
         return to_json_value(value.value, depth)
     if isinstance(value, str):
-        return joined(value)
+        return mended(value)
     if isinstance(value, int):
         if abs(value) > _MAX_INT:
             raise ValueFault("whole numbers must fit in 64 bits")
@@ -79,7 +79,7 @@ def _to_json_structure(value: object, depth: int) -> Any:
     if isinstance(value, Mapping):
         if not all(isinstance(key, str) for key in value):
             raise ValueFault("the keys of an object must be text")
-        return {joined(key): to_json_value(item, depth + 1) for key, item in value.items()}
+        return {mended(key): to_json_value(item, depth + 1) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [to_json_value(item, depth + 1) for item in value]
     if isinstance(value, set | frozenset):

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from llm_fsm.coercion import joined
+from llm_fsm.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.errors import ReplyError
 from llm_fsm.numerals import quoted
 from llm_fsm.reply_schema import pairs
@@ -295,7 +295,7 @@ def _without_one_brace(text: str, error: ValueError) -> dict[str, Any] | None:
 
 
 def _text(value: object) -> str:
-    return joined(value.strip()) if isinstance(value, str) else ""
+    return mended(value.strip()) if isinstance(value, str) else ""
 
 
 def _spoken(value: object) -> str:
@@ -339,11 +339,12 @@ def document(text: str) -> dict[str, Any]:
         raise ReplyError(
             "too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
         )
-    stripped = joined(text).strip().lstrip("\ufeff")
+    halved = may_be_halved(text)
+    stripped = (joined(text) if halved else text).strip().lstrip("\ufeff")
     if not stripped:
         raise ReplyError("empty", "the reply is empty")
     try:
-        value = _find(stripped)
+        value = all_mended(_find(stripped)) if halved else _find(stripped)
     except RecursionError:
         raise ReplyError("too-deep", "the reply is nested too deep") from None
     if not isinstance(value, dict):

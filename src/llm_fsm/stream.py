@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 
-from llm_fsm.coercion import joined
+from llm_fsm.coercion import mended
 from llm_fsm.thoughts import ANY_END, ENDS, LONGEST_TAG, OPENING, may_begin
 
 _MAX_PROSE = 2000
@@ -78,7 +78,7 @@ class ReplyReader:
             given = self._certain(given)
         self._held = words[len(given) :]
         self._said = self._said or given != ""
-        return joined(given)
+        return mended(given)
 
     def _certain(self, words: str) -> str:
         """The words without what only those that follow can tell the meaning of, while there may be more of them."""

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from llm_fsm.coercion import all_mended, may_be_halved
+
 MAX_ARGUMENTS = 1_000_000
 """Characters of one call's arguments."""
 
@@ -34,7 +36,8 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse)
+        return all_mended(value) if may_be_halved(text) else value
     except RecursionError as error:
         raise ArgumentsFault("the arguments are nested too deep") from error
     except ValueError as error:

@@ -40,8 +40,6 @@ def result_value(value: object) -> Any:
         size = len(_encode(plain).encode("utf-8"))
     except ValueFault as fault:
         raise ResultFault(f"the result is not JSON: {fault}") from fault
-    except UnicodeEncodeError as error:
-        raise ResultFault("the result is not text: it contains half of a surrogate pair") from error
     except RecursionError as error:
         raise ResultFault("the result is not JSON: it is nested too deep, or contains itself") from error
     except Exception as error:

@@ -9,6 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_fsm.coercion import mended
 from llm_fsm.conditions import test
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.errors import ReplyError
@@ -33,7 +34,7 @@ def output_of(text: str) -> Any:
     try:
         return to_json_value(_decode(stripped))
     except (ValueError, ValueFault, RecursionError):
-        return stripped
+        return mended(stripped)
 
 
 def _refuse(constant: str) -> Any:
