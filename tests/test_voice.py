@@ -429,6 +429,22 @@ async def test_handlers_that_ran_before_a_crash_do_not_run_again(streams: bool) 
     assert ran == ["context_update", "pre_transition"]
 
 
+def shown_and_told(happened: Sequence[ev.Event]) -> list[str]:
+    return [type(event).__name__ for event in happened if not isinstance(event, ev.MessageDelta)]
+
+
+@pytest.mark.parametrize("heard", ["", "How old"])
+async def test_what_an_error_handler_says_is_streamed_in_place_of_the_words_so_far(heard: str) -> None:
+    text = reply("ask", "How old are you?")
+    cut = text.index("are") if heard else 5
+    broken = ModelError("the line broke")
+    handler = create_handler("sorry").at("error").do(lambda occasion: "Something broke.")
+    turn, events = await streamed(Pieces([text[:cut], broken]), handlers=[handler])
+    assert turn.text == "Something broke."
+    assert shown(events) == ["", *filter(None, [heard]), "Something broke."]
+    assert shown_and_told(events) == shown_and_told(turn.events) == ["UserSaid", "TurnFailed", "BotSaid"]
+
+
 # -- over HTTP
 
 

@@ -136,9 +136,9 @@ class Engine:
                     await turn.failed()
                     raise
                 after, happened = apologise(session, heard, error, words)
-                first, *rest = happened
                 called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
-                turn.events, usage = [first, *called, *rest], Usage()
+                turn.events, usage = [happened[0], *called], Usage()
+                turn.take(happened[1:])
             outcome = await turn.commit("message", after, held, usage, request_id)
         await _after(edition, outcome)
         return outcome
