@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm import AsyncMachine, Machine, ModelError, Veto, create_handler
+from llm_fsm import AsyncMachine, HandlerError, Machine, ModelError, Veto, create_handler
 from llm_fsm import events as ev
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.llm.chunks import Chunks, EventLines
@@ -443,6 +443,29 @@ async def test_what_an_error_handler_says_is_streamed_in_place_of_the_words_so_f
     assert turn.text == "Something broke."
     assert shown(events) == ["", *filter(None, [heard]), "Something broke."]
     assert shown_and_told(events) == shown_and_told(turn.events) == ["UserSaid", "TurnFailed", "BotSaid"]
+
+
+@pytest.mark.parametrize("point", ["context_update", "pre_transition"])
+@pytest.mark.parametrize("sound", [True, False])
+async def test_a_handler_that_stops_the_turn_stops_it_only_where_the_whole_reply_leads_to_it(
+    point: str, sound: bool
+) -> None:
+    ran: list[str] = []
+
+    def fail(occasion: Any) -> None:
+        ran.append(occasion.target)
+        raise RuntimeError("no")
+
+    handler = create_handler("strict").at(point).as_critical().do(fail)
+    first = reply("adult", "Welcome.", age=30)
+    replies = [first if sound else first + reply("lost", "Or not."), reply("ask", "How old?")]
+    if sound:
+        with pytest.raises(HandlerError, match="RuntimeError: no"):
+            await streamed(ScriptedLLM(replies), handlers=[handler])
+    else:
+        turn, events = await streamed(ScriptedLLM(replies), handlers=[handler])
+        assert turn.text == shown(events)[-1] == "How old?"
+    assert len(ran) == 1
 
 
 # -- over HTTP

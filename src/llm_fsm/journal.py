@@ -15,6 +15,7 @@ from typing import Any
 
 from llm_fsm import event_json
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
+from llm_fsm.errors import HandlerError
 from llm_fsm.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store
 
@@ -35,6 +36,7 @@ class Journal:
         self._used: list[Entry] = []
         self._keyed: dict[str, Entry] = {}
         self._begun: set[str] = set()
+        self._failed: dict[str, HandlerError] = {}
         self._waiting: list[Entry] = []
         self._step = 0
 
@@ -80,6 +82,8 @@ class Journal:
             await self._part_here()
         if acts:
             await self._flush()
+        if key in self._failed:
+            raise self._failed[key]
         entry = {**(await perform() if before is None else before), "kind": kind}
         self._used.append(entry)
         self._waiting.append(entry)
@@ -90,11 +94,17 @@ class Journal:
     @property
     def is_ahead(self) -> bool:
         """True when results are there before their turn."""
-        return bool(self._keyed)
+        return bool(self._keyed or self._failed)
 
     async def ahead(self, key: str, perform: Callable[[], Awaitable[Entry]]) -> Entry:
-        """The result of a step before its turn; `once` with the same key gives it again."""
-        entry = self._keyed[key] = await self.keyed(key, perform)
+        """The result of a step before its turn; `once` with the same key gives it again, or raises its error again."""
+        if key in self._failed:
+            raise self._failed[key]
+        try:
+            entry = self._keyed[key] = await self.keyed(key, perform)
+        except HandlerError as error:
+            self._failed[key] = error
+            raise
         return entry
 
     async def keyed(

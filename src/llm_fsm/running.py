@@ -28,7 +28,7 @@ from llm_fsm.effects import (
     ToolResults,
     Verdicts,
 )
-from llm_fsm.errors import ModelError, StoreError
+from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.functions import Functions
 from llm_fsm.journal import (
     Entry,
@@ -230,7 +230,10 @@ class Running:
             trial = rehearse(step, head)
             while isinstance(trial.effect, RunHandlers):
                 effect = trial.effect
-                found = await self.host.run_handlers(effect, self.left, self.journal, ahead=True)
+                try:
+                    found = await self.host.run_handlers(effect, self.left, self.journal, ahead=True)
+                except HandlerError:
+                    return None  # raised again in its turn, if the reply turns out to lead there
                 trial = advance(trial, found)
             return trial.course.promise
 
