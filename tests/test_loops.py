@@ -356,3 +356,25 @@ def test_work_that_comes_while_the_loop_ends_is_let_go() -> None:
         assert isinstance(held.exception(5), CancelledError)
         assert isinstance(late.exception(5), CancelledError)
         stopped.result(5)
+
+
+def test_a_loop_that_is_stopped_in_the_middle_of_work_in_the_callers_thread_ends() -> None:
+    made = Loop()
+    settle(made)
+    freed = threading.Event()
+
+    async def free() -> None:
+        freed.set()
+
+    async def work() -> int:
+        made.stop(free())
+        return threading.get_ident()
+
+    found: list[int] = []
+    caller = threading.Thread(target=lambda: found.append(made.run(work())), daemon=True)
+    caller.start()
+    caller.join(30)
+    assert found == [caller.ident]
+    assert freed.wait(30)
+    made._thread.join(30)
+    assert not made._thread.is_alive()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
 import subprocess
@@ -239,6 +240,45 @@ def test_closing_lets_go_of_whoever_waits_and_of_streams_without_a_word(caplog: 
     with pytest.raises(RuntimeError, match="this machine is closed; make another one"):
         next(events)
     assert caplog.text == ""
+
+
+def test_a_stream_keeps_its_machine_open() -> None:
+    stream = scripted(reply("hello", "Name?")).start(greet=False).stream("hi")
+    gc.collect()
+    assert [event.text for event in stream if isinstance(event, MessageDelta)] == ["Name?"]
+
+
+def test_a_stream_that_is_left_when_its_machine_is_closed_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[Any] = []
+    monkeypatch.setattr(sys, "unraisablehook", said.append)
+    machine = scripted(reply("hello", "Name?"))
+    for event in machine.start(greet=False).stream("hi"):
+        if isinstance(event, MessageDelta):
+            machine.close()
+            break
+    gc.collect()
+    assert said == []
+
+
+def test_a_stream_that_is_collected_on_the_thread_of_the_loop_does_not_hold_it_up() -> None:
+    def answered(request: Any) -> str:
+        del request
+        gc.collect()
+        return reply("hello", "Name?")
+
+    with Machine.from_dict(GREETER, model=ScriptedLLM([reply("hello", "One"), answered])) as machine:
+        chat = machine.start(greet=False)
+        gc.disable()
+        try:
+            left: list[Any] = [iter(chat.stream("hi"))]
+            next(left[0])
+            left.append(left)
+            del left
+            with ThreadPoolExecutor(1) as pool:
+                sent = pool.submit(lambda: machine.start(greet=False).send("hello").text)
+                assert sent.result(30) == "Name?"
+        finally:
+            gc.enable()
 
 
 def test_what_a_library_leaves_running_ends_with_the_machine(capfd: pytest.CaptureFixture[str]) -> None:

@@ -16,6 +16,7 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
+from contextlib import suppress
 from types import FrameType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
@@ -276,13 +277,25 @@ class Loop:
             raise KeyboardInterrupt
         return done
 
-    def stop(self, last: Coroutine[Any, Any, None]) -> None:
-        """Run the last work and end the thread, which closes the loop.
+    def _is_run_here(self) -> bool:
+        """Whether this thread works on the loop, so that waiting for it would never end.
 
-        From within the loop, as garbage is collected on whatever thread is running, it goes on by itself.
+        It does so where it frees something in the middle of that: garbage is collected on whatever thread is running.
         """
-        if threading.current_thread() is self._thread or asyncio._get_running_loop() is self._loop:
-            self._loop.create_task(last).add_done_callback(lambda _: self._loop.stop())
+        return threading.current_thread() is self._thread or asyncio._get_running_loop() is self._loop
+
+    def let_go(self, freeing: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Free an asynchronous generator; from within the loop that is left to asyncio, which does it in its time."""
+        if self._is_run_here():
+            return
+        with suppress(RuntimeError, CancelledError):  # the machine is closed, or being closed
+            self.run(freeing())
+
+    def stop(self, last: Coroutine[Any, Any, None]) -> None:
+        """Run the last work and end the thread, which closes the loop; from within the loop it goes on by itself."""
+        if self._is_run_here():
+            done = self._loop.create_task(last)
+            done.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))
             return
         try:
             self.run(last)

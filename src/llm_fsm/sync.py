@@ -27,8 +27,9 @@ from llm_fsm.stores.base import Listed
 class SyncStream:
     """The events of one turn as they happen; `turn` is set after the last one."""
 
-    def __init__(self, loop: Loop, stream: TurnStream) -> None:
-        self._loop = loop
+    def __init__(self, machine: Machine, stream: TurnStream) -> None:
+        self._machine = machine  # as of `Conversation`
+        self._loop = machine._loop
         self._stream = stream
 
     @property
@@ -48,7 +49,7 @@ class SyncStream:
         finally:
             close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)
             if close is not None:
-                self._loop.run(close())
+                self._loop.let_go(close)
 
 
 class Conversation:
@@ -114,7 +115,7 @@ class Conversation:
 
     def stream(self, text: str, *, request_id: str | None = None) -> SyncStream:
         """Like `send`, as a stream of events."""
-        return SyncStream(self._loop, self._conversation.stream(text, request_id=request_id))
+        return SyncStream(self._machine, self._conversation.stream(text, request_id=request_id))
 
     def answer(self, value: object, *, request_id: str | None = None) -> Turn:
         """Answer what the run waits for; errors as of AsyncConversation.answer."""
@@ -122,7 +123,7 @@ class Conversation:
 
     def stream_answer(self, value: object, *, request_id: str | None = None) -> SyncStream:
         """Like `answer`, as a stream of events."""
-        return SyncStream(self._loop, self._conversation.stream_answer(value, request_id=request_id))
+        return SyncStream(self._machine, self._conversation.stream_answer(value, request_id=request_id))
 
     def end(self) -> None:
         """Close the conversation for good."""
@@ -208,7 +209,7 @@ class Machine:
         background: Mapping[str, Any] | None = None,
     ) -> SyncStream:
         """Like `run`, as a stream of events."""
-        return SyncStream(self._loop, self._machine.run_stream(input, context, conversation_id, background))
+        return SyncStream(self, self._machine.run_stream(input, context, conversation_id, background))
 
     def answer(
         self, conversation_id: str, value: object, *, pause: str | None = None, request_id: str | None = None
