@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
 from collections.abc import AsyncIterator, Sequence
 from typing import Any
@@ -396,6 +397,19 @@ async def test_leaving_a_stream_early_cancels_the_turn() -> None:
             if isinstance(event, ev.MessageDelta):
                 break
         assert (await chat.send("m")).number == 1
+
+
+async def test_a_stream_that_is_left_forgets_how_its_turn_failed() -> None:
+    said: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, context: said.append(context))
+    async with AsyncMachine.from_dict(DESK, model=Pieces(["", BROKEN], [BROKEN]), store="memory") as machine:
+        events = aiter((await machine.start(greet=False)).stream("m"))
+        assert isinstance(await anext(events), ev.UserSaid)
+        for _ in range(20):
+            await asyncio.sleep(0)
+        await events.aclose()
+        gc.collect()
+    assert said == []
 
 
 @pytest.mark.parametrize("streams", [True, False])

@@ -144,6 +144,8 @@ class TurnStream:
             if not task.done():
                 task.cancel()
                 await asyncio.wait([task])
+            if not task.cancelled():
+                task.exception()  # whoever left the loop has no use for it, and asyncio would log it as forgotten
 
 
 class AsyncConversation:
