@@ -339,8 +339,7 @@ def document(text: str) -> dict[str, Any]:
         raise ReplyError(
             "too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
         )
-    halved = may_be_halved(text)
-    stripped = (joined(text) if halved else text).strip().lstrip("\ufeff")
+    stripped = (joined(text) if (halved := may_be_halved(text)) else text).strip().lstrip("\ufeff")
     if not stripped:
         raise ReplyError("empty", "the reply is empty")
     try:
