@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import FrozenInstanceError, replace
 
 import pytest
 
-from llm_fsm.copies import changed, made
+from llm_fsm.copies import changed, kept, made
 from llm_fsm.events import UserSaid
 from llm_fsm.messages import Usage
 from llm_fsm.session import Session
@@ -29,3 +30,19 @@ def test_a_value_is_made_as_its_constructor_makes_it() -> None:
 def test_what_was_made_stays_frozen() -> None:
     with pytest.raises(FrozenInstanceError):
         made(UserSaid, text="Hi", time=3.0).text = "Ho"  # type: ignore[misc]
+
+
+def test_what_is_kept_is_the_same_in_less_memory_and_can_be_changed_again() -> None:
+    session = changed(Session(conversation_id="c", context={"k": 1}), turn=3)
+    small = kept(session)
+    assert small == session
+    assert small.context is session.context
+    assert sys.getsizeof(vars(small)) < sys.getsizeof(vars(session))
+    after = changed(small, turn=4)
+    assert (after, small.turn) == (changed(session, turn=4), 3)
+    assert list(vars(small)) == list(vars(after)) == list(vars(session))
+
+
+def test_two_that_are_kept_share_no_values() -> None:
+    first, second = (kept(Session(conversation_id=name)) for name in "ab")
+    assert (first.conversation_id, second.conversation_id) == ("a", "b")

@@ -35,6 +35,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "inbox",
         "journal",
         "points",
+        "recent",
         "recovery",
         "running",
         "shipped",

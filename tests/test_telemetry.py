@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llm_fsm import enable_logging
-from llm_fsm.observers import publish
+from llm_fsm.observers import is_observed, observe, publish
 from llm_fsm.sinks import SinkFailed
 from llm_fsm.testing import play
 from machines import GREETER, reply
@@ -59,3 +59,14 @@ def test_sink_that_fails_is_a_warning_with_its_name_the_reason_and_when_it_is_tr
         stop()
         logger.remove(heard)
     assert lines == ["WARNING c SinkFailed sink=hook error=RefusedError: answered 500 again=0.5 failures=1"]
+
+
+def test_nobody_is_told_before_somebody_observes_nor_after() -> None:
+    told: list[str] = []
+    assert not is_observed()
+    stop = observe(lambda conversation_id, _: told.append(conversation_id))
+    assert is_observed()
+    publish("c", SinkFailed(sink="hook", error="refused", again=0.5, failures=1))
+    stop()
+    publish("d", SinkFailed(sink="hook", error="refused", again=0.5, failures=1))
+    assert (is_observed(), told) == (False, ["c"])

@@ -15,8 +15,10 @@ from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import Ahead, ahead
 from llm_fsm.messages import Message, Paused, Usage
 from llm_fsm.names import Kind
+from llm_fsm.recent import Seen
 from llm_fsm.records import transcript
-from llm_fsm.running import Outcome, Seen, due_rows
+from llm_fsm.running import Outcome, due_rows
+from llm_fsm.session import Session
 
 E = TypeVar("E", bound=Event)
 
@@ -151,15 +153,21 @@ class TurnStream:
 class AsyncConversation:
     """One conversation. `state`, `context`, `ended` are as of the last turn made here, or of `refresh`."""
 
+    __slots__ = ("__weakref__", "_engine", "_seen", "greeting")
+
     def __init__(self, engine: Engine, seen: Seen, greeting: str) -> None:
         self._engine = engine
-        self._session, self._text = seen
+        self._seen = seen
         self.greeting = greeting
 
     @property
     def id(self) -> str:
         """The id under which the conversation can be resumed; it never changes."""
-        return self._session.conversation_id
+        return self._seen.session.conversation_id
+
+    @property
+    def _session(self) -> Session:
+        return self._seen.session
 
     @property
     def state(self) -> str:
@@ -174,8 +182,9 @@ class AsyncConversation:
     @property
     def kind(self) -> Kind | None:
         """The kind of the current state; None where this machine does not have it."""
-        program = self._engine.program.at(self._session)
-        plan = None if program is None else program.states.get(self._session.state)
+        session = self._session
+        program = self._engine.program.at(session)
+        plan = None if program is None else program.states.get(session.state)
         return None if plan is None else plan.kind
 
     @property
@@ -213,14 +222,12 @@ class AsyncConversation:
 
     async def turns(self) -> tuple[Turn, ...]:
         """Every turn on record, taken back or not, with its events; contexts are those of now."""
-        return tuple(
-            turn_of(Outcome(record=record, session=self._session))
-            for record in await self._engine.records(self.id)
-        )
+        records, session = await self._engine.records(self.id), self._session
+        return tuple(turn_of(Outcome(record=record, session=session)) for record in records)
 
     async def refresh(self) -> None:
         """Read what other processes may have done."""
-        self._session, self._text = await self._engine.load(self.id), ""
+        self._engine.recent.see(self._seen, await self._engine.load(self.id), "")
 
     async def send(self, text: str, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it.
@@ -233,10 +240,10 @@ class AsyncConversation:
     def _send(
         self, text: str, request_id: str | None, sink: Callable[[str, Event], None] | None
     ) -> Coroutine[Any, Any, Outcome]:
-        return self._engine.send(self.id, text, request_id, sink, Seen(self._session, self._text))
+        return self._engine.send(self.id, text, request_id, sink, self._seen)
 
     def _saw(self, outcome: Outcome) -> None:
-        self._session, self._text = outcome.session, outcome.text
+        self._engine.recent.see(self._seen, outcome.session, outcome.text)
 
     async def _taken(self, outcome: Outcome) -> Turn:
         if outcome.again:  # an old turn tells nothing of where the conversation is now
@@ -268,7 +275,8 @@ class AsyncConversation:
     async def _answer(
         self, value: object, request_id: str | None, sink: Callable[[str, Event], None] | None
     ) -> Turn:
-        if self._session.pause is None and self._session.settled is None:
+        session = self._session
+        if session.pause is None and session.settled is None:
             await self.refresh()
         pause = self._session.pause
         try:

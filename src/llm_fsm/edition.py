@@ -18,7 +18,6 @@ from llm_fsm.handlers import ErrorMode, Handler
 from llm_fsm.journal import Journal
 from llm_fsm.llm.base import LLM, Listener
 from llm_fsm.messages import ModelReply
-from llm_fsm.observers import Observer
 from llm_fsm.points import run_point
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord
@@ -38,7 +37,6 @@ class Services:
     store: Store
     timeout: float | None
     error_mode: ErrorMode
-    publish: Observer
     toolbox: Toolbox
     functions: Functions
     now: Callable[[], float]
@@ -72,7 +70,7 @@ class Edition:
         self.toolbox = services.toolbox
         self.functions = services.functions
         self.now = services.now
-        self.publish = services.publish
+        self.timeout = services.timeout
         self._services = services
         self._means = Means(summaries=services.summaries)
         machines = (program, *program.flows.values())
@@ -93,11 +91,6 @@ class Edition:
         if self._means.points is not self._services.points:
             self._means = replace(self._means, points=self._services.points)
         return self._means
-
-    @property
-    def timeout(self) -> float | None:
-        """Seconds for a turn, or for one effect of a run."""
-        return self._services.timeout
 
     @property
     def journals(self) -> bool:
@@ -144,7 +137,7 @@ class Edition:
     def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
         """What is to be told of a turn once it is on record, as rows of the outbox."""
         found = outgoing(self._services.courier.sinks, self.program, record, session, number)
-        if Point.END_CONVERSATION not in self.means.points:
+        if Point.END_CONVERSATION not in self._services.points:
             return found
         if not any(isinstance(event, ev.Ended) for event in record.events):
             return found

@@ -33,9 +33,10 @@ from llm_fsm.inbox import answer_again, message_again
 from llm_fsm.messages import Usage
 from llm_fsm.observers import Observer
 from llm_fsm.program import Program
+from llm_fsm.recent import Recent, Seen
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
-from llm_fsm.running import Held, Outcome, Running, Seen, is_due
+from llm_fsm.running import Held, Outcome, Running, is_due
 from llm_fsm.session import Session, to_dict
 from llm_fsm.stores.base import Loaded
 from llm_fsm.turn import apologise, begin, begin_answer, begin_due, begin_run, begin_start
@@ -49,6 +50,7 @@ class Engine:
         self.store = services.store
         self.now = services.now
         self.editions = Editions(services, program, policy)
+        self.recent = Recent()
         self._looked = False
 
     @property
@@ -102,12 +104,7 @@ class Engine:
         return outcome
 
     async def send(
-        self,
-        conversation_id: str,
-        text: str,
-        request_id: str | None,
-        sink: Observer | None,
-        seen: Seen | None = None,
+        self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None, seen: Seen | None = None
     ) -> Outcome:
         """Take one message. The same request id gives the recorded turn. `seen` is not read again if it still holds."""
         heard = made(Heard, text=checked_message(text), time=self.now(), request_id=request_id)

@@ -33,9 +33,9 @@ from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.resolve import resolve as resolve_model
 from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
-from llm_fsm.observers import Observer, publish
+from llm_fsm.observers import Observer
+from llm_fsm.recent import Seen
 from llm_fsm.records import parse
-from llm_fsm.running import Seen
 from llm_fsm.shipped import pattern_piece, shipped_prompts
 from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
@@ -112,7 +112,6 @@ class AsyncMachine:
             store=self.store,
             timeout=timeout,
             error_mode=error_mode,
-            publish=publish,
             toolbox=self._toolbox,
             functions=self.functions,
             summaries=summaries,

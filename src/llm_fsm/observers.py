@@ -26,6 +26,11 @@ def observe(observer: Observer) -> Callable[[], None]:
     return stop
 
 
+def is_observed() -> bool:
+    """True when somebody is told."""
+    return bool(_observers)
+
+
 def publish(conversation_id: str, event: Event) -> None:
     """Tell all observers."""
     if _observers:

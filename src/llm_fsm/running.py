@@ -42,7 +42,7 @@ from llm_fsm.journal import (
     without_kind,
 )
 from llm_fsm.messages import ModelReply, Usage
-from llm_fsm.observers import Observer
+from llm_fsm.observers import Observer, is_observed, publish
 from llm_fsm.progress import TICK
 from llm_fsm.records import Kind, TurnRecord, dump, dump_session
 from llm_fsm.session import Session, is_closed
@@ -77,19 +77,14 @@ class Held(NamedTuple):
     pinned: str | None = None
 
 
-class Seen(NamedTuple):
-    """A session as a caller had it last, and what was stored of it then; "" where that is not known."""
-
-    session: Session
-    text: str = ""
-
-
 class Host(Protocol):
     """What a turn needs of the definition's edition."""
 
     store: Store
     toolbox: Toolbox
     functions: Functions
+    timeout: float | None
+    """Seconds for a turn, or for one effect of a run."""
 
     @property
     def means(self) -> Means:
@@ -112,11 +107,6 @@ class Host(Protocol):
         ...
 
     @property
-    def timeout(self) -> float | None:
-        """Seconds for a turn, or for one effect of a run."""
-        ...
-
-    @property
     def journals(self) -> bool:
         """True when turns may act."""
         ...
@@ -131,10 +121,6 @@ class Host(Protocol):
 
     def committed(self, conversation_id: str) -> None:
         """A turn is on record, with rows of the outbox."""
-        ...
-
-    def publish(self, conversation_id: str, event: ev.Event) -> None:
-        """Tell whoever observes."""
         ...
 
     async def ask(self, effect: AskModel, left: float | None, listener: Listening | None) -> ModelReply:
@@ -165,7 +151,8 @@ class Running:
         self._sink = sink
         self._voice = None if sink is None else Voice(lambda delta: sink(conversation_id, delta))
         self._alone = alone
-        self._deadline = None if host.timeout is None else time.monotonic() + host.timeout
+        timeout = host.timeout
+        self._deadline = None if timeout is None else time.monotonic() + timeout
 
     def left(self) -> float | None:
         """Seconds left for the next effect; None: no limit."""
@@ -185,12 +172,14 @@ class Running:
 
     def take(self, happened: Sequence[ev.Event]) -> None:
         self.events.extend(happened)
+        if self._sink is None and not is_observed():
+            return
         for event in happened:
             if not isinstance(event, ev.Progressed):  # told already, when it was reported
                 self.tell(event)
 
     def tell(self, event: ev.Event) -> None:
-        self.host.publish(self.id, event)
+        publish(self.id, event)
         if self._sink is not None:
             if isinstance(event, ev.BotSaid) and self._voice is not None:
                 self._voice.up_to(event.text)
@@ -220,10 +209,10 @@ class Running:
             with suppress(StoreError):  # what failed says more
                 await self.journal.fail()
 
-    def _listening(self, step: Step) -> Listening | None:
+    def _listening(self, step: Step, voice: Voice) -> Listening | None:
         """Whoever hears the reply that the step asks for; None where nobody may before it is whole."""
         asks = isinstance(step.effect, AskModel) and step.effect.asked_for in _TALK
-        if self._voice is None or not asks or Point.POST_PROCESSING in self.host.means.points:
+        if not asks or Point.POST_PROCESSING in self.host.means.points:
             return None
 
         async def judge(head: str) -> str | None:
@@ -237,14 +226,17 @@ class Running:
                 trial = advance(trial, found)
             return trial.course.promise
 
-        return Listening(self._voice, judge)
+        return Listening(voice, judge)
 
     # -- effects
 
     async def perform(self, effect: Effect, step: Step) -> Result:
         """What the effect of a step brings back, journalled where it acts."""
         if isinstance(effect, AskModel):
-            return await self._model(effect, self._listening(step))
+            listener = None if self._voice is None else self._listening(step, self._voice)
+            if self.journal is None:
+                return await self.asked(effect, listener)
+            return await self._model(self.journal, effect, listener)
         if isinstance(effect, RunHandlers):
             return await self.host.run_handlers(effect, self.left, self.journal)
         if isinstance(effect, CallTools):
@@ -253,15 +245,14 @@ class Running:
             return await self._checks(effect)
         return await self._function(effect)
 
-    async def _model(self, effect: AskModel, listener: Listening | None) -> ModelReply | OutOfTime:
-        if self.journal is None:
-            return await self.asked(effect, listener)
-
+    async def _model(
+        self, journal: Journal, effect: AskModel, listener: Listening | None
+    ) -> ModelReply | OutOfTime:
         async def fetch() -> Mapping[str, Any]:
             return reply_entry(await self.asked(effect, listener))
 
         acts = bool(self.host.means.points) or effect.asked_for not in _TALK
-        return entry_reply(await self.journal.once("model", fetch, acts=acts))
+        return entry_reply(await journal.once("model", fetch, acts=acts))
 
     async def asked(self, effect: AskModel, listener: Listening | None = None) -> ModelReply | OutOfTime:
         """What the model replies, within what is left of the turn's time and of the run's limit."""

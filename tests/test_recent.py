@@ -1,0 +1,41 @@
+"""Sessions as their callers had them last."""
+
+from __future__ import annotations
+
+import sys
+
+from llm_fsm.copies import changed
+from llm_fsm.recent import MOST, Recent, Seen
+from llm_fsm.session import Session
+
+
+def _session(number: int, turn: int = 1) -> Session:
+    return changed(Session(conversation_id=f"c{number}"), turn=turn)
+
+
+def _size(seen: Seen) -> int:
+    return sys.getsizeof(vars(seen.session))
+
+
+def test_a_turn_puts_down_its_session_and_what_was_stored_of_it() -> None:
+    recent, seen = Recent(), Seen(_session(0))
+    recent.see(seen, _session(0, turn=2), "{}")
+    assert (seen.session.turn, seen.text) == (2, "{}")
+
+
+def test_what_waits_longer_than_the_last_turns_takes_less_memory_and_is_the_same() -> None:
+    recent, all_seen = Recent(), [Seen(_session(number)) for number in range(MOST + 2)]
+    for number, seen in enumerate(all_seen):
+        recent.see(seen, _session(number), "")
+    assert len(recent) == MOST
+    assert [_size(seen) < _size(all_seen[-1]) for seen in all_seen] == [True, True] + [False] * MOST
+    assert [seen.session for seen in all_seen] == [_session(number) for number in range(MOST + 2)]
+
+
+def test_one_that_takes_many_turns_pushes_no_other_out() -> None:
+    recent, first, busy = Recent(), Seen(_session(0)), Seen(_session(1))
+    recent.see(first, _session(0), "")
+    for turn in range(MOST + 1):
+        recent.see(busy, _session(1, turn), "")
+    assert len(recent) == 2
+    assert _size(first) == _size(busy)
