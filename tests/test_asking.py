@@ -50,6 +50,16 @@ async def test_a_reply_comes_back_and_the_model_knows_its_time() -> None:
     assert model.timeouts == [2.0, None]
 
 
+async def test_a_model_may_give_a_task_for_its_reply_and_has_no_more_time_for_that() -> None:
+    class Tasks(Own):
+        def complete(self, asked: Any) -> Any:
+            return asyncio.ensure_future(super().complete(asked))
+
+    assert (await question(Tasks(ModelReply(text="hi")), 2.0)).text == "hi"
+    with pytest.raises(ModelError, match=r"did not answer within 0\.05 seconds"):
+        await question(Tasks(30.0), 0.05)
+
+
 @pytest.mark.parametrize(
     ("does", "says", "retryable"),
     [

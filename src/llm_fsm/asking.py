@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from llm_fsm.copies import changed
@@ -15,7 +16,7 @@ from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError
 from llm_fsm.functions import called
 from llm_fsm.llm.base import LLM, Listener, listened
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.messages import ModelReply
 from llm_fsm.patience import OutOfPatience, in_time
 from llm_fsm.tool_results import result_value
 
@@ -37,12 +38,11 @@ async def ask(
     if getattr(llm, "reads_view", False):
         request = changed(request, view=effect.view())
     try:
-        if listener is None and (left is None or getattr(llm, "keeps_time", False)):
-            reply = _checked(llm, await llm.complete(request))
-        elif left is None:
-            reply = await _asked(llm, request, listener)
+        work = llm.complete(request) if listener is None else listened(llm, request, listener)
+        if left is None or (listener is None and getattr(llm, "keeps_time", False)):
+            reply = await work
         else:
-            reply = await in_time(_asked(llm, request, listener), left)
+            reply = await in_time(work if isinstance(work, CoroutineType) else _awaited(work), left)
     except OutOfPatience as error:
         seconds = left if whole is None else whole
         raise ModelError(f"the model did not answer within {seconds:g} seconds", retryable=True) from error
@@ -52,7 +52,7 @@ async def ask(
         raise
     except Exception as error:
         raise _fault(llm, error) from error
-    return reply
+    return _checked(llm, reply)
 
 
 async def summarised(function: Callable[..., Any], effect: AskModel, left: float | None) -> ModelReply:
@@ -86,8 +86,8 @@ def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
     return f"{names} cannot stop a run: model {reply.model!r:.100} reports no {what}; limits.llm_calls counts always"
 
 
-async def _asked(llm: LLM, request: LLMRequest, listener: Listener | None) -> ModelReply:
-    return _checked(llm, await (llm.complete(request) if listener is None else listened(llm, request, listener)))
+async def _awaited(work: Awaitable[object]) -> object:
+    return await work
 
 
 def _checked(llm: LLM, reply: object) -> ModelReply:

@@ -260,7 +260,7 @@ class Moving(Nested):
             self.stopped = "limit"
             self.note(ev.LimitReached(limit="no_progress", value=1))
             return True
-        self.seen.add(digest)
+        self.seen |= {digest}
         return False
 
     def wait(self) -> None:

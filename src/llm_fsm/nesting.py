@@ -122,4 +122,4 @@ class Nested(Working):
 
     def conceal(self) -> None:
         """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
-        self.hidden.update(self.program.keys.secret_values(self.session.context))
+        self.hidden |= {*self.program.keys.secret_values(self.session.context)}

@@ -41,6 +41,7 @@ from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000
 _NOTHING = Usage()
+_NONE: frozenset[str] = frozenset()
 TICK = 0.001
 """Seconds: less than that is no time, so that what is cut off at a limit has reached it, however clocks round."""
 
@@ -105,8 +106,8 @@ class Progress:
         self.elapsed = 0.0
         self.tool_calls = 0
         self.steps = 0
-        self.seen: set[str] = set()
-        self.hidden: set[str] = set()
+        self.seen: frozenset[str] = _NONE
+        self.hidden: frozenset[str] = _NONE
         self.reopened: Frame | None = None
         self.turned_back = False
         self.fallback = False
@@ -119,8 +120,7 @@ class Progress:
     def fork(self) -> Self:
         """The same course beside itself: what it notes from now on is its own."""
         other = copy(self)
-        other.events, other.said, other.seen = list(self.events), list(self.said), set(self.seen)
-        other.hidden = set(self.hidden)
+        other.events, other.said = list(self.events), list(self.said)
         return other
 
     def stand(self, session: Session) -> None:
