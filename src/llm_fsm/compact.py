@@ -25,4 +25,6 @@ def in_unicode(value: object) -> str:
 def in_ascii(value: object) -> str:
     """A JSON value as compact JSON, everything beyond ASCII as escapes. One that circles is a RecursionError."""
     text = in_unicode(value)
-    return text.replace("\x7f", "\\u007f") if text.isascii() else _ASCII.encode(value)
+    if not text.isascii():
+        return _ASCII.encode(value)
+    return text.replace("\x7f", "\\u007f") if "\x7f" in text else text  # to look is much quicker than to replace

@@ -48,7 +48,7 @@ def to_dict(event: Event) -> dict[str, Any]:
     document: dict[str, Any] = {"type": cls.__name__}
     for name, default in _FIELDS[cls]:
         value = getattr(event, name)
-        if value != default:
+        if value is not default and value != default:
             document[name] = value
     return document
 

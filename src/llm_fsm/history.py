@@ -25,8 +25,10 @@ def _tokens(exchange: Exchange) -> int:
 def surplus(window: Sequence[Exchange], settings: HistorySettings) -> int:
     """How many of the oldest exchanges to drop now."""
     most = settings.max_exchanges
-    chars = sum(len(user or "") + len(system) for user, system in window)
-    if len(window) <= 2 * most and chars + _FRAME * len(window) <= settings.max_tokens:
+    chars = _FRAME * len(window)
+    for user, system in window:
+        chars += len(system) if user is None else len(user) + len(system)
+    if len(window) <= 2 * most and chars <= settings.max_tokens:
         return 0  # no text has more tokens than characters, as they are estimated
     sizes = [_tokens(exchange) for exchange in window]
     dropped = 0

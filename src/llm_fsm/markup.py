@@ -11,7 +11,9 @@ _HALF = re.compile("[\ud800-\udfff]")
 
 def escaped(value: object) -> str:
     """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
-    text = in_unicode(value).replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    text = in_unicode(value)
+    if "<" in text or ">" in text or "&" in text:  # to look is much quicker than to replace
+        text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     if text.isascii():
         return text
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any, Literal
 
 from llm_fsm.copies import changed
@@ -34,6 +35,7 @@ _OF_WORK: Mapping[str, Any] = {
     "silence": None,
 }
 """Fields that stand in the JSON form only where they differ from these."""
+_work_of, _NO_WORK = attrgetter(*_OF_WORK), tuple(_OF_WORK.values())
 _TEXT, _TEXT_OR_NULL, _WHOLE, _OBJECT = (str,), (str, type(None)), (int,), (dict,)
 _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("conversation_id", "definition", "state", "summary", "flow"), _TEXT),
@@ -279,10 +281,11 @@ def to_dict(session: Session) -> dict[str, Any]:
         "ended": session.ended,
         "outcome": session.outcome,
     }
-    for name, default in _OF_WORK.items():
-        value = getattr(session, name)
-        if value is not default and value != default:
-            document[name] = _plain(name, value)
+    work = _work_of(session)
+    if work != _NO_WORK:
+        for value, (name, default) in zip(work, _OF_WORK.items(), strict=True):
+            if value is not default and value != default:
+                document[name] = _plain(name, value)
     return document
 
 
