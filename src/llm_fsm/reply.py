@@ -90,8 +90,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number, 
 def _decode(text: str) -> Any:
     """Strict JSON; raises ValueError where it is not, ReplyError where it is but cannot count."""
     try:
-        value, end = _DECODER.raw_decode(text)  # `decode` looks twice for spaces that are hardly ever there
-        return value if end == len(text) else _DECODER.decode(text)
+        return _DECODER.decode(text)
     except _Duplicate as error:
         raise ReplyError(
             "duplicate-key", f"the key {json.dumps(error.args[0])} stands twice with two values"
