@@ -5,16 +5,20 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import gc
+import os
+import selectors
 import signal
 import threading
 import time
+import types
 from collections.abc import AsyncIterator, Callable, Iterator
 from concurrent.futures import CancelledError, ThreadPoolExecutor
 from typing import Any
 
 import pytest
 
-from llm_fsm.loops import Loop
+from llm_fsm.loops import Loop, _Letting
+from llm_fsm.threads import at_home
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="nobody")
 
@@ -99,6 +103,50 @@ def test_what_is_left_for_later_is_done_by_the_loops_thread(loop: Loop) -> None:
     loop.run(leave())
     assert done.wait(5)
     assert threading.get_ident() not in (met["soon"], met["timed"])
+
+
+def test_work_that_turns_in_a_circle_meets_what_the_loops_thread_does(loop: Loop) -> None:
+    async def circle() -> int:
+        other = asyncio.create_task(asyncio.to_thread(threading.get_ident))
+        until = time.monotonic() + 20
+        while not other.done() and time.monotonic() < until:
+            await asyncio.sleep(0)
+        assert other.done()
+        return other.result()
+
+    assert loop.run(circle()) != threading.get_ident()
+
+
+def test_work_that_keeps_to_one_thread_goes_on_in_the_loops(loop: Loop) -> None:
+    async def work() -> list[int]:
+        threads = [threading.get_ident()]
+        await at_home()
+        threads.append(threading.get_ident())
+        await asyncio.sleep(0.001)
+        return [*threads, threading.get_ident()]
+
+    begun, held, ended = loop.run(work())
+    assert begun == threading.get_ident() != held == ended
+
+
+def test_an_event_of_a_file_that_was_closed_meanwhile_is_not_taken_for_its_successors() -> None:
+    reading, writing = os.pipe()
+
+    class Lock:
+        def release(self) -> None:
+            """Where the loop may be borrowed."""
+
+        def acquire(self) -> None:
+            if selector.get_key(reading).data == "first":
+                selector.unregister(reading)
+                selector.register(reading, selectors.EVENT_READ, "second")
+
+    with _Letting(Lock()) as selector:  # type: ignore[arg-type]
+        selector.register(reading, selectors.EVENT_READ, "first")
+        os.write(writing, b"x")
+        assert [selector.select(0), [key.data for key, _ in selector.select(0)]] == [[], ["second"]]
+    os.close(reading)
+    os.close(writing)
 
 
 def test_a_callback_that_was_taken_back_is_not_called(loop: Loop) -> None:
@@ -248,6 +296,56 @@ def test_a_handler_of_the_host_is_left_alone(loop: Loop) -> None:
     finally:
         signal.signal(signal.SIGINT, before)
     assert met == [signal.SIGINT]
+
+
+def test_a_second_interrupt_does_not_come_between_callbacks(loop: Loop) -> None:
+    """There it would lose one that was taken up and not yet run."""
+    met: list[str] = []
+
+    def twice() -> None:
+        signal.raise_signal(signal.SIGINT)
+        signal.raise_signal(signal.SIGINT)
+
+    async def work() -> None:
+        try:
+            types.FunctionType(twice.__code__, {"__name__": "asyncio.events", "signal": signal})()
+            met.append("went on")
+            await asyncio.sleep(5)
+        finally:
+            await asyncio.sleep(0.001)
+            met.append("cleared up")
+
+    interrupted(loop, work)
+    assert met == ["went on", "cleared up"]
+
+
+def test_what_a_handler_of_the_host_raises_is_no_fault_of_the_work(loop: Loop) -> None:
+    class Late(Exception):
+        pass
+
+    met: list[str] = []
+
+    def late(*_: object) -> None:
+        raise Late
+
+    async def work() -> None:
+        try:
+            os.kill(os.getpid(), signal.SIGUSR1)
+            await asyncio.sleep(5)
+        except Exception:
+            met.append("took it for its own")
+        finally:
+            await asyncio.sleep(0.001)
+            met.append("cleared up")
+
+    before = signal.signal(signal.SIGUSR1, late)
+    try:
+        with pytest.raises(Late):
+            loop.run(work())
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert met == ["cleared up"]
+    assert loop.run(thread_after(0.001))
 
 
 @pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])

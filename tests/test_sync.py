@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import ConversationEnded, Machine, ModelError
+from llm_fsm import ConversationEnded, Machine, ModelError, StoreError
 from llm_fsm.events import MessageDelta
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.stores.memory import MemoryStore
 from machines import GREETER, reply
 
 
@@ -299,3 +300,47 @@ def test_what_a_library_leaves_running_ends_with_the_machine(capfd: pytest.Captu
         machine.start()
     assert ends == ["ended"]
     assert capfd.readouterr().err == ""
+
+
+def test_what_hosts_write_keeps_to_one_thread() -> None:
+    """A lock or a connection that is held over an await may belong to the thread that took it."""
+    seen: set[str] = set()
+    held = threading.RLock()
+
+    async def hold() -> None:
+        with held:
+            seen.add(threading.current_thread().name)
+            await asyncio.sleep(0.001)
+            seen.add(threading.current_thread().name)
+
+    class Holding(MemoryStore):
+        async def load(self, conversation_id: str, request_id: str | None = None) -> Any:
+            await hold()
+            return await super().load(conversation_id, request_id)
+
+    for store in (None, Holding()):
+        with scripted(*[reply("hello", "ok")] * 20, store=store, error_mode="raise") as machine:
+
+            @machine.on("post_processing")
+            async def look(_: Any) -> None:
+                await hold()
+
+            chat = machine.start(greet=False)
+            for _ in range(17):
+                machine._loop._waiting.clear()
+                assert chat.send("m").text == "ok"
+    assert seen == {"llm_fsm loop"}
+
+
+def test_a_handler_may_close_the_machine() -> None:
+    machine = scripted(reply("hello", "ok"))
+
+    @machine.on("post_processing")
+    async def leave(_: Any) -> None:
+        machine.close()
+
+    chat = machine.start(greet=False)
+    with ThreadPoolExecutor(1) as pool, pytest.raises((StoreError, CancelledError)):
+        pool.submit(chat.send, "m").result(10)
+    machine._loop._thread.join(5)
+    assert not machine._loop._thread.is_alive()

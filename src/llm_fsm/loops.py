@@ -13,6 +13,7 @@ import selectors
 import signal
 import sys
 import threading
+from _signal import getsignal  # type: ignore[import-not-found]  # without the enums of `signal`, which cost more
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
@@ -31,6 +32,10 @@ _LOOKING_UP = 0.5
 """Seconds after which the main thread looks whether a signal came while it began to wait."""
 _GIVING_UP = 5.0
 """Seconds for which a caller who is interrupted waits for its work to let go."""
+_AT_A_STRETCH = 100
+"""Callbacks that are run in a caller's thread: work that turns in a circle may wait for what the loop's thread does."""
+_SIGNALS = range(1, 32)
+"""All but those of real time."""
 
 
 class _Errand(Generic[T]):
@@ -69,10 +74,15 @@ class _Errand(Generic[T]):
                 self.task.cancel()
             self.task.add_done_callback(self.let_go)
 
-    def interrupt(self, _: int, __: FrameType | None) -> None:
-        """Answer the first SIGINT while the caller works by cancelling, so that what is begun is cleared up."""
-        if self.interrupted:
-            raise KeyboardInterrupt
+    def interrupt(self, _: int, frame: FrameType | None) -> None:
+        """Answer the first SIGINT while the caller works by cancelling, so that what is begun is cleared up.
+
+        A second one breaks in, but only into what a task does: between callbacks one of them would be lost.
+        """
+        if self.interrupted and self.here and frame is not None:
+            name = frame.f_globals.get("__name__", "")
+            if name != __name__ and name.partition(".")[0] != "asyncio":
+                raise KeyboardInterrupt
         self.interrupted = True
         if self.here and self.task is not None:
             self.task.cancel()
@@ -111,9 +121,11 @@ class _Letting(selectors.DefaultSelector):
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         self._lock.release()
         try:
-            return super().select(timeout)
+            found = super().select(timeout)
         finally:
             self._lock.acquire()
+        known = self.get_map()  # whoever borrowed the loop may have closed a file, and its number be another's now
+        return [(key, mask) for key, mask in found if known.get(key.fd) is key]
 
 
 class _LentLoop(asyncio.SelectorEventLoop):
@@ -127,6 +139,7 @@ class _LentLoop(asyncio.SelectorEventLoop):
         self.hooks: Any = None
         self._borrowed: deque[asyncio.Handle] | None = None
         self._timed = False
+        self._left = 0
         super().__init__(_Letting(self.held))
 
     def call_soon(
@@ -153,24 +166,29 @@ class _LentLoop(asyncio.SelectorEventLoop):
 
     def borrow(self, errand: _Errand[Any]) -> bool:
         """Work in the calling thread as far as it goes without waiting. True if that was to the end."""
-        if asyncio._get_running_loop() is not None or not self.held.acquire(blocking=False):
-            return False
         begun: deque[asyncio.Handle] = deque()
         hooks = sys.get_asyncgen_hooks()
         done = False
+        if asyncio._get_running_loop() is not None or not self.held.acquire(blocking=False):
+            return False
         try:
             if self.hooks is None or errand.interrupted or self.get_debug():
                 return False
-            self._borrowed, self._timed, errand.here = begun, False, True
+            self._borrowed = begun
+            self._timed = False
+            self._left = _AT_A_STRETCH
             asyncio._set_running_loop(self)
             sys.set_asyncgen_hooks(*self.hooks)
+            errand.here = True
             task = errand.begin(self)
-            while begun and not task.done():
+            while begun and self._left > 0 and not task.done():
+                self._left -= 1
                 _run(begun.popleft())
             done = task.done()
         finally:
-            if errand.here:
-                self._borrowed, errand.here = None, False
+            errand.here = False
+            if self._borrowed is not None:
+                self._borrowed = None
                 sys.set_asyncgen_hooks(*hooks)
                 asyncio._set_running_loop(None)
                 for handle in begun:
@@ -179,6 +197,11 @@ class _LentLoop(asyncio.SelectorEventLoop):
                     self.call_soon_threadsafe(_look_again)
             self.held.release()
         return done
+
+    def take_back(self) -> bool:
+        """Leave what comes next to the loop's own thread. False if this is it."""
+        self._left = 0
+        return self._borrowed is not None
 
 
 def _look_again() -> None:
@@ -194,11 +217,14 @@ def _run(handle: asyncio.Handle) -> None:
 
 
 class Loop:
-    """One event loop in one daemon thread."""
+    """One event loop in one daemon thread.
 
-    def __init__(self) -> None:
+    `lent`: whether callers' threads may borrow it: not where work that is awaited keeps to one thread.
+    """
+
+    def __init__(self, *, lent: bool = True) -> None:
         self._loop = asyncio.new_event_loop()
-        if type(self._loop) is asyncio.SelectorEventLoop and sys.platform != "win32":  # and no other policy's
+        if lent and type(self._loop) is asyncio.SelectorEventLoop and sys.platform != "win32":  # no other policy's
             self._loop.close()
             self._loop = _LentLoop()
         self._waited: set[_Errand[Any]] = set()
@@ -262,12 +288,13 @@ class Loop:
         """Whether the work was done in the caller's thread, without waiting for anything."""
         if not isinstance(self._loop, _LentLoop):
             return False
-        catching = (
-            threading.current_thread() is threading.main_thread()
-            and signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        )
-        if not catching:
+        if threading.current_thread() is not threading.main_thread():
             return self._loop.borrow(errand)
+        handlers = [handler for handler in map(getsignal, _SIGNALS) if callable(handler)]
+        if not handlers:
+            return self._loop.borrow(errand)
+        if handlers != [signal.default_int_handler]:  # what another raises would be taken for a fault of the work
+            return False
         signal.signal(signal.SIGINT, errand.interrupt)
         try:
             done = self._loop.borrow(errand)

@@ -20,7 +20,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.event_json import NAMES
 from llm_fsm.events import Event
 from llm_fsm.findings import nearest
-from llm_fsm.threads import in_thread
+from llm_fsm.threads import at_home, in_thread
 
 MAX_NAME = 100
 CLOSING = "llm_fsm:end_conversation"
@@ -84,6 +84,7 @@ class Sink:
         """Deliver one event. Raises what the sink raises, TimeoutError when it takes too long."""
         async with asyncio.timeout(self.timeout):
             if inspect.iscoroutinefunction(self.deliver):
+                await at_home()
                 await self.deliver(delivery)
                 return
             value = await in_thread(partial(self.deliver, delivery), f"llm_fsm sink {self.name}")

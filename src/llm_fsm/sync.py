@@ -149,7 +149,8 @@ class Machine:
 
     def _open(self, machine: AsyncMachine) -> None:
         self._machine = machine
-        self._loop = Loop()
+        ours = type(machine.store).__module__.partition(".")[0] == __package__
+        self._loop = Loop(lent=ours)  # a store that somebody else wrote may keep to one thread
         self._closing = weakref.finalize(self, _close, machine, self._loop)
 
     @classmethod

@@ -46,3 +46,13 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
 
     threading.Thread(target=work, name=name, daemon=True).start()
     return await future
+
+
+async def at_home() -> None:
+    """Go on in the thread of the running loop, if another borrows it: see `llm_fsm.loops`.
+
+    For what hosts write: a connection or a lock that it holds while it waits may belong to one thread.
+    """
+    take_back: Callable[[], bool] | None = getattr(asyncio.get_running_loop(), "take_back", None)
+    if take_back is not None and take_back():
+        await asyncio.sleep(0)

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.findings import nearest
+from llm_fsm.threads import at_home
 from llm_fsm.tool_calls import ArgumentsFault
 from llm_fsm.tool_results import ResultFault
 
@@ -174,6 +175,11 @@ async def bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
 
     What it gives in the moment that it has for stopping counts.
     """
+    try:
+        await at_home()
+    except BaseException:
+        waiting.close()
+        raise
     if limit == math.inf:
         return await waiting
     task = asyncio.create_task(_ended(waiting))
