@@ -18,6 +18,7 @@ import os
 import struct
 import threading
 import weakref
+from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +32,8 @@ except ImportError:
 _BUSY = frozenset({errno.EAGAIN, errno.EACCES})
 _FILES = 32
 """Of ten thousand locks some hundreds in each: microseconds a lock; in one file for all it takes 200."""
+_PLACES = 1024
+"""Names whose place is remembered, at most: working it out takes as long as locking it."""
 
 
 class FileLocks(Protocol):
@@ -71,29 +74,29 @@ class RangeLocks:
         self._beside = folder if beside is None else beside
         self._guard = threading.Lock()
         self._handles: dict[int, int] = {}
-        self._held: dict[str, tuple[int, int]] = {}
+        self._held: dict[str, tuple[int, bytes]] = {}
         self._watched = False
 
     def take(self, name: str) -> bool:
         """See `FileLocks.take`."""
-        share, offset = _place(name)
+        share, locked, free = _place(name)
         handle = self._handles.get(share)
         if handle is None:
             handle = self._open(share)
         try:
-            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, _one_byte(fcntl.F_WRLCK, offset))
+            fcntl.fcntl(handle, fcntl.F_OFD_SETLK, locked)
         except OSError as error:
             if error.errno in _BUSY:
                 return False
             raise os_fault(self._path(share), error) from error
-        self._held[name] = handle, offset
+        self._held[name] = handle, free
         return True
 
     def give(self, name: str) -> None:
         """See `FileLocks.give`."""
         held = self._held.pop(name, None)
         if held is not None:
-            fcntl.fcntl(held[0], fcntl.F_OFD_SETLK, _one_byte(fcntl.F_UNLCK, held[1]))
+            fcntl.fcntl(held[0], fcntl.F_OFD_SETLK, held[1])
 
     def close(self) -> None:
         """See `FileLocks.close`."""
@@ -171,10 +174,12 @@ def locks_beside(path: Path) -> FileLocks:
     return RangeLocks(folder, path) if hasattr(fcntl, "F_OFD_SETLK") else FolderLocks(folder, path)
 
 
-def _place(name: str) -> tuple[int, int]:
-    """The file and the byte of `name`, by its SHA-256; 62 bits, so that an off_t holds them."""
+@lru_cache(_PLACES)
+def _place(name: str) -> tuple[int, bytes, bytes]:
+    """The file of `name`, and what locks and frees its byte, by its SHA-256; 62 bits, so that an off_t holds them."""
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).digest()
-    return digest[8] % _FILES, int.from_bytes(digest[:8], "big") >> 2
+    offset = int.from_bytes(digest[:8], "big") >> 2
+    return digest[8] % _FILES, _one_byte(fcntl.F_WRLCK, offset), _one_byte(fcntl.F_UNLCK, offset)
 
 
 def _one_byte(kind: int, offset: int) -> bytes:

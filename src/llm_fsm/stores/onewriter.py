@@ -52,7 +52,8 @@ class OneWriter:
 
     async def __aenter__(self) -> None:
         asked = time.monotonic()
-        await self._turnstile.acquire(self._id, self._timeout)
+        if not self._turnstile.take(self._id):
+            await self._turnstile.acquire(self._id, self._timeout)
         try:
             if not self._locks.take(self._id):
                 await self._poll(asked)
