@@ -14,7 +14,8 @@ from pathlib import Path
 
 ROOM = 32 + 1008 * (24 + 4096)
 """Bytes: a header and 1,008 frames of a page. With 1,000 SQLite checkpoints, and begins again at the start."""
-_PIECE = 1 << 18
+_PIECE = 1 << 16
+"""Bytes written at a time. Linux keeps them together, and goes through all of them for each page overwritten later."""
 
 
 def make_room(db: sqlite3.Connection) -> None:
