@@ -21,9 +21,11 @@ _CREATE = """INSERT INTO conversations
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 _UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
     definition_sha = ?, version = version + 1 WHERE id = ? AND version = ?"""
-_UPDATE_SAME_PIN = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
-    version = version + 1 WHERE definition_sha IS ? AND id = ? AND version = ?
+_UPDATE_SAME_PIN = """UPDATE conversations SET session = ?1, definition = ?2, state = ?3, ended = ?4, updated = ?5,
+    version = version + 1 WHERE definition_sha IS ?6 AND id = ?7 AND version = ?8
     AND (definition_sha IS NULL OR EXISTS (SELECT 1 FROM definitions WHERE sha = definition_sha))"""
+_UPDATE_ALONE = f"""{_UPDATE_SAME_PIN} AND NOT EXISTS (SELECT 1 FROM due WHERE conversation = ?7)
+    AND NOT EXISTS (SELECT 1 FROM journal WHERE conversation = ?7)"""
 _STRAYS = """SELECT EXISTS (SELECT 1 FROM due WHERE conversation = ?1),
     EXISTS (SELECT 1 FROM journal WHERE conversation = ?1)"""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
@@ -52,7 +54,8 @@ def load(conversation_id: str, request_id: str | None, db: sqlite3.Connection) -
 def save(commit: Commit, db: sqlite3.Connection) -> None:
     """See `Store.save`."""
     name = commit.conversation_id
-    _put(commit, db)
+    if not _put(commit, db):
+        _clear(name, db)
     for number, record, request_id in commit.numbered:
         insert = "INSERT INTO records (conversation, number, record) VALUES (?, ?, ?)"
         db.execute(insert, (name, number, record))
@@ -62,9 +65,6 @@ def save(commit: Commit, db: sqlite3.Connection) -> None:
             )
             if db.execute(inbox, (name, request_id, number)).rowcount == 0:
                 raise answered_already(commit)
-    is_due, is_journalled = db.execute(_STRAYS, (name,)).fetchone()
-    if is_due:
-        db.execute("DELETE FROM due WHERE conversation = ?", (name,))
     for at, kind in commit.due:
         db.execute("INSERT OR IGNORE INTO due (conversation, time, kind) VALUES (?, ?, ?)", (name, at, kind))
     for place, event in enumerate(commit.outbox):
@@ -72,12 +72,13 @@ def save(commit: Commit, db: sqlite3.Connection) -> None:
         db.execute(post, (name, commit.number, place, event.sink, event.key, event.text))
     if commit.expected and commit.definition_text is not None:
         drop_unused(db)
-    if is_journalled:
-        forget_journal(name, db)
 
 
-def _put(commit: Commit, db: sqlite3.Connection) -> None:
-    """Write the row of the conversation. Raises ConversationConflict for another version than the expected one."""
+def _put(commit: Commit, db: sqlite3.Connection) -> bool:
+    """Write the row of the conversation. Raises ConversationConflict for another version than the expected one.
+
+    True: it has neither due rows nor a journal. False: there may be some.
+    """
     row = (
         commit.session,
         commit.definition,
@@ -88,9 +89,11 @@ def _put(commit: Commit, db: sqlite3.Connection) -> None:
         commit.conversation_id,
     )
     usual = commit.expected and commit.definition_text is None
+    if usual and db.execute(_UPDATE_ALONE, (*row, commit.expected)).rowcount:
+        return True
     # A pin that stays as it was is one to a definition that is there, and its index needs no writing.
     if usual and db.execute(_UPDATE_SAME_PIN, (*row, commit.expected)).rowcount:
-        return
+        return False
     _keep_definition(commit, db)
     if commit.expected:
         written = db.execute(_UPDATE, (*row, commit.expected)).rowcount
@@ -99,6 +102,16 @@ def _put(commit: Commit, db: sqlite3.Connection) -> None:
     if written == 0:
         found = db.execute("SELECT version FROM conversations WHERE id = ?", (commit.conversation_id,)).fetchone()
         raise wrong_version(commit, found[0] if found else 0)
+    return False
+
+
+def _clear(conversation_id: str, db: sqlite3.Connection) -> None:
+    """Empty what the due table and the journal hold of a conversation."""
+    is_due, is_journalled = db.execute(_STRAYS, (conversation_id,)).fetchone()
+    if is_due:
+        db.execute("DELETE FROM due WHERE conversation = ?", (conversation_id,))
+    if is_journalled:
+        forget_journal(conversation_id, db)
 
 
 def _keep_definition(commit: Commit, db: sqlite3.Connection) -> None:
