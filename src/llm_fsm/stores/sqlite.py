@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
@@ -31,6 +30,7 @@ from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
 from llm_fsm.stores.onewriter import OneWriter, over
 from llm_fsm.stores.sqlite_file import MEMORY
+from llm_fsm.stores.sqlite_lately import Connection
 from llm_fsm.stores.sqlite_worker import Job, Together, Waits, Worker
 from llm_fsm.stores.turnstile import Turnstile
 
@@ -163,7 +163,7 @@ class SQLiteStore:
 
     async def _run(
         self,
-        work: Callable[[sqlite3.Connection], T],
+        work: Callable[[Connection], T],
         *,
         writes: bool,
         together: Together | None = None,
@@ -198,7 +198,7 @@ class SQLiteStore:
         return parts
 
 
-def _nothing(_: sqlite3.Connection) -> None:
+def _nothing(_: Connection) -> None:
     """A job that is done when all before it are."""
 
 

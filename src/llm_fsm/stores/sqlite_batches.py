@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from llm_fsm.stores import sqlite_rows as rows
 from llm_fsm.stores.base import Commit, Loaded
 from llm_fsm.stores.conflict import answered_already, unknown_definition, wrong_version
+from llm_fsm.stores.sqlite_lately import Connection
 
 _MOST = 512 if sqlite3.sqlite_version_info >= (3, 32) else 64
 """Rows in one statement: SQLite takes 32,766 values, older ones 999."""
@@ -47,8 +48,9 @@ def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Seq
     return found
 
 
-def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exception | None]:
+def save(commits: Sequence[Commit], db: Connection) -> Sequence[Exception | None]:
     """See `Store.save`, for each of `commits`; of one conversation they are written one after the other."""
+    db.lately.forget()
     outcomes: list[Exception | None] = [None] * len(commits)
     left = list(range(len(commits)))
     while left:

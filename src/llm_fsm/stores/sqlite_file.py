@@ -14,6 +14,7 @@ from pathlib import Path
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.place import cannot_open, denied, full, make_folder, make_private, read_only
+from llm_fsm.stores.sqlite_lately import Connection
 
 MEMORY = ":memory:"
 SCHEMA_VERSION = 3
@@ -76,7 +77,7 @@ _REOPEN = frozenset(
 )
 
 
-def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
+def open_database(path: str, busy_timeout: float) -> Connection:
     """Open the file, creating folder, file and schema where missing; the caller owns the connection.
 
     Any thread may use it, but one at a time.
@@ -86,9 +87,7 @@ def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     if path != MEMORY:
         make_folder(Path(path))
         make_private(Path(path))
-    db = sqlite3.connect(
-        path, timeout=busy_timeout, isolation_level=None, cached_statements=256, check_same_thread=False
-    )
+    db = Connection(path, timeout=busy_timeout, cached_statements=256)
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
     except BaseException:  # whatever stops the opening, an interrupt too, must not leave a connection behind

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import answered_already, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.sqlite_lately import Connection
 
 _LOAD = "SELECT session, version, NULL, definition_sha FROM conversations WHERE id = ?"
 _LOAD_WITH_REQUEST = """SELECT session, version,
@@ -40,9 +41,12 @@ _UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
 
 
-def load(conversation_id: str, request_id: str | None, db: sqlite3.Connection) -> Loaded | None:
+def load(conversation_id: str, request_id: str | None, db: Connection) -> Loaded | None:
     """See `Store.load`."""
     if request_id is None:
+        found = db.lately.of(conversation_id, db)
+        if found is not None:
+            return found
         row = db.execute(_LOAD, (conversation_id,)).fetchone()
     else:
         row = db.execute(_LOAD_WITH_REQUEST, (request_id, conversation_id)).fetchone()
@@ -51,9 +55,10 @@ def load(conversation_id: str, request_id: str | None, db: sqlite3.Connection) -
     return Loaded(session=row[0], version=row[1], recorded=row[2], definition_sha=row[3])
 
 
-def save(commit: Commit, db: sqlite3.Connection) -> None:
+def save(commit: Commit, db: Connection) -> None:
     """See `Store.save`."""
     name = commit.conversation_id
+    db.lately.write(commit)
     if not _put(commit, db):
         _clear(name, db)
     for number, record, request_id in commit.numbered:
@@ -209,8 +214,9 @@ def drop_unused(db: sqlite3.Connection) -> None:
     db.execute(_UNUSED)
 
 
-def delete(conversation_id: str, db: sqlite3.Connection) -> bool:
+def delete(conversation_id: str, db: Connection) -> bool:
     """See `Store.delete`."""
+    db.lately.forget()
     forget_journal(conversation_id, db)
     gone = db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
     if gone:

@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
+from llm_fsm.stores.sqlite_lately import Connection
 from llm_fsm.stores.sqlite_log import empty, make_room
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Waits:
     """In place of an answer that cannot be had at once."""
 
 
-Together = Callable[[Sequence[Any], sqlite3.Connection], Sequence[Any]]
+Together = Callable[[Sequence[Any], Connection], Sequence[Any]]
 
 
 class Job(NamedTuple):
@@ -54,7 +55,7 @@ class Job(NamedTuple):
     `work`, and gives an outcome for each; an Exception is raised to the one who asked and harms no other.
     """
 
-    work: Callable[[sqlite3.Connection], Any]
+    work: Callable[[Connection], Any]
     writes: bool
     loop: asyncio.AbstractEventLoop
     future: asyncio.Future[Any]
@@ -83,7 +84,7 @@ class Worker:
         """Held by the thread that uses the connection."""
         self._thread: threading.Thread | None = None
         self._stopped = False
-        self._db: sqlite3.Connection | None = None
+        self._db: Connection | None = None
         self._inode: tuple[int, int] | None = None
         self._patience = busy_timeout
         """Seconds that the connection waits for other programs now."""
@@ -113,7 +114,7 @@ class Worker:
             self._gathered[job.loop] = [job]
             job.loop.call_soon(self.hand_in, job.loop)
 
-    def at_once(self, work: Callable[[sqlite3.Connection], T], *, writes: bool = False) -> T | Waits:
+    def at_once(self, work: Callable[[Connection], T], *, writes: bool = False) -> T | Waits:
         """What a job gives, without waking the thread, where nothing is under way and no file has to be opened.
 
         With a write-ahead log the read of an open connection waits for no other program. A write is done so while
@@ -133,7 +134,7 @@ class Worker:
         finally:
             self._using.release()
 
-    def _write_at_once(self, db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T | Waits:
+    def _write_at_once(self, db: Connection, work: Callable[[Connection], T]) -> T | Waits:
         if self._brief < _PROVED or self._is_log_due():
             return Waits()
         try:
@@ -258,11 +259,12 @@ class Worker:
     def _write(self, jobs: Sequence[Job]) -> Sequence[Any]:
         return self._transaction(self._connection(), partial(_perform, jobs))
 
-    def _transaction(self, db: sqlite3.Connection, work: Callable[[sqlite3.Connection], T]) -> T:
+    def _transaction(self, db: Connection, work: Callable[[Connection], T]) -> T:
         began = time.perf_counter()
         db.execute("BEGIN IMMEDIATE")
         value = work(db)
         db.execute("COMMIT")
+        db.lately.committed()
         self._written += 1
         self._brief = self._brief + 1 if time.perf_counter() - began < _BRIEF else 0
         return value
@@ -300,6 +302,7 @@ class Worker:
         """Leave no transaction open, and no connection that would fail for ever."""
         if self._db is None:
             return
+        self._db.lately.forget()
         try:
             if self._db.in_transaction:
                 self._db.execute("ROLLBACK")
@@ -308,7 +311,7 @@ class Worker:
         if is_lasting(error) and self._path != MEMORY:
             self._disconnect()
 
-    def _connection(self) -> sqlite3.Connection:
+    def _connection(self) -> Connection:
         if self._db is not None and self._is_replaced():
             self._disconnect()  # the file was removed or replaced: writing to the old one would lose the turn
         if self._db is None:
@@ -318,7 +321,7 @@ class Worker:
         self._wait_at_most(self._busy_timeout, self._db)
         return self._db
 
-    def _wait_at_most(self, seconds: float, db: sqlite3.Connection) -> None:
+    def _wait_at_most(self, seconds: float, db: Connection) -> None:
         if self._patience != seconds:  # setting it takes as long as the statements of a small transaction
             db.execute(f"PRAGMA busy_timeout = {round(seconds * 1000)}")
             self._patience = seconds
@@ -335,7 +338,7 @@ class Worker:
             db.close()
 
 
-def _perform(jobs: Sequence[Job], db: sqlite3.Connection) -> Sequence[Any]:
+def _perform(jobs: Sequence[Job], db: Connection) -> Sequence[Any]:
     """What each job gives; those that can be served together are."""
     if len(jobs) == 1:
         return [jobs[0].work(db)]
