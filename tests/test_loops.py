@@ -177,11 +177,45 @@ def test_work_sees_the_context_variables_of_its_caller(loop: Loop) -> None:
     assert loop.run(name(None)) == "nobody"
 
 
-def test_where_another_loop_runs_its_thread_is_left_to_it(loop: Loop) -> None:
-    async def main() -> int:
-        return loop.run(thread())
+def test_a_coroutine_that_calls_waits_in_the_middle_of_its_task(loop: Loop) -> None:
+    async def main() -> tuple[int, bool, float]:
+        running, task = asyncio.get_running_loop(), asyncio.current_task()
+        here = loop.run(thread())
+        loop.run(thread_after(0.001))
+        left = asyncio.get_running_loop() is running and asyncio.current_task() is task
+        with pytest.raises(ValueError, match="no"):
+            loop.run(failing())
+        async with asyncio.timeout(5) as limit:
+            await asyncio.sleep(0)
+            loop.run(nothing())
+        return here, left and asyncio.current_task() is task, limit.when() or 0
 
-    assert asyncio.run(main()) != threading.get_ident()
+    async def failing() -> None:
+        assert asyncio.current_task() is not None
+        raise ValueError("no")
+
+    assert asyncio.run(main())[:2] == (threading.get_ident(), True)
+
+
+def test_an_interrupt_of_a_program_of_asyncio_is_answered_by_asyncio(loop: Loop) -> None:
+    """It cancels its own task at its next `await`; what was asked of the machine before is done."""
+    met: list[object] = []
+
+    async def work() -> str:
+        met.append(threading.get_ident())
+        signal.raise_signal(signal.SIGINT)
+        await asyncio.sleep(0.001)
+        return "done"
+
+    async def main() -> None:
+        met.append(loop.run(work()))
+        await asyncio.sleep(5)
+        met.append("went on")
+
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(main())
+    assert met == [threading.get_ident(), "done"]
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_the_thread_is_given_back_as_it_was(loop: Loop) -> None:

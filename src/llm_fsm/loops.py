@@ -7,17 +7,18 @@ one loop at a time: whoever does holds the loop's lock.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found]  # `signal` makes enums of what goes through it, which takes longer
 import asyncio
 import contextvars
 import selectors
 import signal
 import sys
 import threading
-from _signal import getsignal  # type: ignore[import-not-found]  # without the enums of `signal`, which cost more
 from collections import deque
 from collections.abc import Callable, Coroutine
 from concurrent.futures import CancelledError
 from contextlib import suppress
+from functools import partial
 from types import FrameType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
@@ -41,10 +42,11 @@ _SIGNALS = range(1, 32)
 class _Errand(Generic[T]):
     """Work that one thread gives to an event loop of another, and waits for at half the price of a `Future`.
 
-    `interrupted`: whether a signal came while the caller itself worked.
+    `here`: whether the caller itself works; `stops`: whether a SIGINT then cancels the work; `interrupted`: whether one
+    came.
     """
 
-    __slots__ = ("_context", "_ended", "_work", "here", "interrupted", "task")
+    __slots__ = ("_context", "_ended", "_work", "here", "interrupted", "stops", "task")
 
     def __init__(self, work: Coroutine[Any, Any, T]) -> None:
         self._work = work
@@ -53,6 +55,7 @@ class _Errand(Generic[T]):
         self._ended.acquire()
         self.task: asyncio.Task[T] | None = None
         self.here = False
+        self.stops = True
         self.interrupted = False
 
     def begin(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[T]:
@@ -84,7 +87,7 @@ class _Errand(Generic[T]):
             if name != __name__ and name.partition(".")[0] != "asyncio":
                 raise KeyboardInterrupt
         self.interrupted = True
-        if self.here and self.task is not None:
+        if self.here and self.stops and self.task is not None:
             self.task.cancel()
 
     def let_go(self, task: asyncio.Task[T] | None = None) -> None:
@@ -169,7 +172,9 @@ class _LentLoop(asyncio.SelectorEventLoop):
         begun: deque[asyncio.Handle] = deque()
         hooks = sys.get_asyncgen_hooks()
         done = False
-        if asyncio._get_running_loop() is not None or not self.held.acquire(blocking=False):
+        outer = asyncio._get_running_loop()  # whoever calls from a coroutine waits in the middle of a task
+        waiting = None if outer is None else asyncio.current_task(outer)
+        if not self.held.acquire(blocking=False):
             return False
         try:
             if self.hooks is None or errand.interrupted or self.get_debug():
@@ -177,6 +182,8 @@ class _LentLoop(asyncio.SelectorEventLoop):
             self._borrowed = begun
             self._timed = False
             self._left = _AT_A_STRETCH
+            if outer is not None and waiting is not None:
+                asyncio._leave_task(outer, waiting)
             asyncio._set_running_loop(self)
             sys.set_asyncgen_hooks(*self.hooks)
             errand.here = True
@@ -190,7 +197,9 @@ class _LentLoop(asyncio.SelectorEventLoop):
             if self._borrowed is not None:
                 self._borrowed = None
                 sys.set_asyncgen_hooks(*hooks)
-                asyncio._set_running_loop(None)
+                asyncio._set_running_loop(outer)
+                if outer is not None and waiting is not None:
+                    asyncio._enter_task(outer, waiting)
                 for handle in begun:
                     self.call_soon_threadsafe(_run, handle)
                 if done and self._timed:  # its own thread waits until a time that was set before
@@ -214,6 +223,12 @@ def _run(handle: asyncio.Handle) -> None:
             handle._run()
         except (KeyboardInterrupt, SystemExit):  # raised by a task: whoever waits for that task is given it
             pass
+
+
+def _is_of_asyncio(handler: object) -> bool:
+    """Whether it is what `asyncio.run` puts in place, which cancels its own task alone, and whoever waits goes on."""
+    method = handler.func if isinstance(handler, partial) else None
+    return method is not None and getattr(method, "__func__", None) is getattr(asyncio.Runner, "_on_sigint", method)
 
 
 class Loop:
@@ -290,18 +305,20 @@ class Loop:
             return False
         if threading.current_thread() is not threading.main_thread():
             return self._loop.borrow(errand)
-        handlers = [handler for handler in map(getsignal, _SIGNALS) if callable(handler)]
+        handlers = [handler for handler in map(_signal.getsignal, _SIGNALS) if callable(handler)]
         if not handlers:
             return self._loop.borrow(errand)
-        if handlers != [signal.default_int_handler]:  # what another raises would be taken for a fault of the work
-            return False
-        signal.signal(signal.SIGINT, errand.interrupt)
+        handler = _signal.getsignal(signal.SIGINT)
+        errand.stops = handler is signal.default_int_handler
+        if handlers != [handler] or not (errand.stops or _is_of_asyncio(handler)):
+            return False  # what another raises would be taken for a fault of the work
+        _signal.signal(signal.SIGINT, errand.interrupt)
         try:
             done = self._loop.borrow(errand)
         finally:
-            signal.signal(signal.SIGINT, signal.default_int_handler)
+            _signal.signal(signal.SIGINT, handler)
         if errand.interrupted:
-            raise KeyboardInterrupt
+            handler(signal.SIGINT, None)
         return done
 
     def _is_run_here(self) -> bool:
