@@ -177,7 +177,7 @@ async def bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
     """
     try:
         await at_home()
-    except BaseException:
+    except BaseException:  # a call that is cancelled before it began must not leave its coroutine unawaited
         waiting.close()
         raise
     if limit == math.inf:
