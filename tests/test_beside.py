@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
 from benchmarks.beside import __main__ as command
+from benchmarks.beside import sections, server_process, systems
 from benchmarks.beside.report import markdown, not_first, page, plot_data
 from benchmarks.beside.sections import SECTIONS, Bench, Row
 from benchmarks.beside.server_process import Server
@@ -98,3 +106,99 @@ def test_the_run_that_was_disturbed_least_counts_and_a_failure_only_where_all_fa
     monkeypatch.setattr(Bench, "worker", lambda *_, **__: next(found))
     bench = Bench(Server(0), SYSTEMS[:1], runs=len(rows), conversations=1)
     assert bench.repeated(bench.systems, "turns") == {SYSTEMS[0].name: taken}
+
+
+def test_without_the_fake_server_nothing_else_is_installed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    monkeypatch.setattr(command, "install", lambda environment: asked.append(environment) or "no index")
+    with pytest.raises(SystemExit, match="3"):
+        command.main(["stub"])
+    assert asked == ["server"]
+    assert "nothing is measured without it: no index" in capsys.readouterr().err
+
+
+def test_where_no_system_can_be_installed_nothing_is_measured(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "install", lambda environment: None if environment == "server" else "no index")
+    monkeypatch.setattr(command, "serving", lambda: pytest.fail("starts a server"))
+    with pytest.raises(SystemExit, match="3"):
+        command.main(["stub", "--only", "Burr"])
+    assert capsys.readouterr().err.splitlines()[-2:] == [
+        "burr cannot be installed and is left out: no index",
+        "none of the systems can be installed, so nothing is measured",
+    ]
+
+
+def test_an_interrupted_run_says_so_in_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(environment: str) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command, "install", interrupted)
+    with pytest.raises(SystemExit, match="130"):
+        command.main(["stub"])
+    assert capsys.readouterr().err.endswith("\ninterrupted; docs/benchmarks.md stays as it was\n")
+
+
+def test_an_environment_that_was_not_finished_is_made_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systems, "ENVIRONMENTS", tmp_path)
+    monkeypatch.setattr(systems, "PACKAGES", {"some": ("pip",)})
+    broken = tmp_path / "some" / "bin" / "python"
+    broken.parent.mkdir(parents=True)
+    broken.write_text("#!/bin/sh\nexit 1\n")
+    broken.chmod(0o755)
+    assert systems.install("some") is None
+    assert (tmp_path / "some" / "installed").exists()
+
+
+def test_why_no_environment_can_be_made_is_said_in_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(systems, "ENVIRONMENTS", tmp_path / "file")
+    (tmp_path / "file").write_text("")
+    reason = systems.install("burr")
+    assert reason is not None
+    assert "file" in reason
+    assert "\n" not in reason
+
+
+def test_a_server_that_does_not_start_ends_the_run_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server_process, "python", lambda environment: "false")
+    with pytest.raises(SystemExit, match="ended with exit code 1 before it answered"), server_process.serving():
+        pytest.fail("measures without a server")
+
+
+def test_what_a_worker_says_that_fails_is_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    says = tmp_path / "says"
+    says.write_text("#!/bin/sh\necho one >&2; echo 'two | three' >&2; exit 1\n")
+    says.chmod(0o755)
+    monkeypatch.setattr(sections, "python", lambda environment: str(says))
+    bench = Bench(Server(0), SYSTEMS[:1], runs=1, conversations=1)
+    found = {"raw": bench.worker(SYSTEMS[0], "turns")}
+    assert found == {"raw": {"failed": "two | three"}}
+    assert "| raw | failed: two / three |" in markdown(SECTIONS["stub"], found)
+
+
+def test_a_store_of_a_worker_that_is_killed_lies_where_its_caller_removes_it(tmp_path: Path) -> None:
+    for name in ("work", "temporary", "modules"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "modules" / "psutil.py").write_text("class Process: ...\n")
+    paths = [str(tmp_path / "modules"), str(systems.ROOT / "src")]
+    environment = {**os.environ, "TMPDIR": str(tmp_path / "temporary"), "PYTHONPATH": os.pathsep.join(paths)}
+    options = {"base_url": "http://127.0.0.1:9/v1", "stub": True, "store": True, "turns": 10**9, "seconds": 60}
+    command = [sys.executable, str(systems.HERE / "worker.py"), "ours:Async", "long", json.dumps(options)]
+    with subprocess.Popen(command, cwd=tmp_path / "work", env=environment, stderr=subprocess.PIPE) as worker:
+        try:
+            while not list(tmp_path.glob("*/beside-*/form.db")):
+                assert worker.poll() is None, worker.stderr and worker.stderr.read()
+                time.sleep(0.05)
+        finally:
+            worker.kill()
+    assert not list((tmp_path / "temporary").iterdir())
+
+
+def test_a_processor_that_linux_does_not_name_is_named_by_its_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command, "CPUINFO", "/nosuch/cpuinfo")
+    assert command._processor()

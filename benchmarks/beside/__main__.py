@@ -17,10 +17,16 @@ from benchmarks.beside.sections import SECTIONS, Bench
 from benchmarks.beside.server_process import serving
 from benchmarks.beside.systems import HERE, PACKAGES, ROOT, SYSTEMS, install, python, version
 
+CPUINFO = "/proc/cpuinfo"
+
 
 def _processor() -> str:
-    with open("/proc/cpuinfo", encoding="utf-8") as lines:
-        return next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+    try:
+        with open(CPUINFO, encoding="utf-8") as lines:
+            named = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "")
+    except OSError:  # another system than Linux
+        named = ""
+    return named or platform.processor() or platform.machine()
 
 
 def _count(text: str) -> int:
@@ -32,6 +38,14 @@ def _count(text: str) -> int:
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Install, measure, print, write."""
+    try:
+        _run(_options(arguments))
+    except KeyboardInterrupt:
+        print("\ninterrupted; docs/benchmarks.md stays as it was", file=sys.stderr)
+        sys.exit(130)
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="benchmarks.beside", description=__doc__)
     parser.add_argument("sections", nargs="*", help=f"any of {', '.join(SECTIONS)}; all without")
     names = [system.name for system in SYSTEMS]
@@ -44,19 +58,27 @@ def main(arguments: Sequence[str] | None = None) -> None:
         unknown = [name for name in given if name not in known]
         if unknown:
             parser.error(f"unknown {what} {unknown[0]!r}; there are {'; '.join(known)}")
+    return options
+
+
+def _run(options: argparse.Namespace) -> None:
     chosen = [system for system in SYSTEMS if not options.only or system.name in options.only]
-    missing: dict[str, str] = {}
+    missing: set[str] = set()
     for environment in PACKAGES:
         if environment not in ("server", *(system.environment for system in chosen)):
             continue
         print(f"installing {environment}", file=sys.stderr, flush=True)
         reason = install(environment)
+        if reason is not None and environment == "server":
+            print(f"the fake server cannot be installed, and nothing is measured without it: {reason}", file=sys.stderr)
+            sys.exit(3)
         if reason is not None:
-            missing[environment] = reason
+            missing.add(environment)
             print(f"{environment} cannot be installed and is left out: {reason}", file=sys.stderr)
-    if "server" in missing:
-        sys.exit(3)
     systems = [system for system in chosen if system.environment not in missing]
+    if not systems:
+        print("none of the systems can be installed, so nothing is measured", file=sys.stderr)
+        sys.exit(3)
     results = {}
     with serving() as server:
         bench = Bench(server, systems, options.runs, options.conversations)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.beside.server_process import Server
-from benchmarks.beside.systems import HERE, System, python
+from benchmarks.beside.systems import HERE, System, python, why
 
 Row = dict[str, Any]
 EXPECTED = {"name": "Maria Gonzalez", "email": "m.gonzalez@example.org", "date": "12 May 2027"}
@@ -56,7 +56,7 @@ class Bench:
         except subprocess.TimeoutExpired:
             return {"failed": f"no end after {timeout:g} s"}
         except (IndexError, ValueError):
-            return {"failed": made.stderr.strip()[-300:]}
+            return {"failed": why(made)}
 
     def repeated(
         self, systems: Sequence[System], mode: str, *, runs: int | None = None, **options: Any

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import socket
 import subprocess
+import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -41,22 +43,30 @@ class Server:
 
 @contextmanager
 def serving() -> Iterator[Server]:
-    """A fake server while the block runs."""
+    """A fake server while the block runs; where there is none the run is over."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    pinned = ["taskset", "-c", "1"] if shutil.which("taskset") else []
+    pinned = ["taskset", "-c", "1"] if shutil.which("taskset") and 1 in os.sched_getaffinity(0) else []
     command = [*pinned, python("server"), "fake_llm.py", "--port", str(port), "--record", "off"]
     process = subprocess.Popen(command, cwd=HERE, stdout=subprocess.DEVNULL)
     server = Server(port)
     try:
-        for _ in range(200):
-            try:
-                server.ask("/v1/models")
-                break
-            except OSError:
-                time.sleep(0.1)
+        _wait(server, process)
         yield server
     finally:
         process.terminate()
         process.wait()
+
+
+def _wait(server: Server, process: subprocess.Popen[bytes]) -> None:
+    for _ in range(200):
+        try:
+            server.ask("/v1/models")
+        except OSError:
+            if process.poll() is not None:
+                sys.exit(f"the fake server ended with exit code {process.returncode} before it answered")
+            time.sleep(0.1)
+        else:
+            return
+    sys.exit(f"the fake server gave no answer at {server.base_url} within 20 s")

@@ -70,19 +70,28 @@ def _pip(environment: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+def why(made: subprocess.CompletedProcess[str]) -> str:
+    """Why a program failed: the last line that it said, else its exit code."""
+    said = (made.stderr.strip() or made.stdout.strip()).splitlines()
+    return said[-1] if said else f"exit {made.returncode} without a word"
+
+
 def install(environment: str) -> str | None:
-    """Make an environment; the reason when that fails. One that is there stays, but for ours, which is made anew."""
+    """Make an environment; the reason when that fails. One that is whole stays, but for ours, which is made anew."""
     done = ENVIRONMENTS / environment / "installed"
     if done.exists() and environment != "ours":
         return None
-    if not Path(python(environment)).exists():
-        subprocess.run([sys.executable, "-m", "venv", str(ENVIRONMENTS / environment)], check=True)
+    if not done.exists():
+        command = [sys.executable, "-m", "venv", "--clear", str(ENVIRONMENTS / environment)]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        if made.returncode:
+            return why(made)
     packages = PACKAGES[environment]
     if environment == "ours" and done.exists():
         packages = ("--no-deps", "--force-reinstall", str(ROOT))
     made = _pip(environment, "install", "--quiet", *packages)
     if made.returncode:
-        return made.stderr.strip().splitlines()[-1] if made.stderr.strip() else "pip failed"
+        return why(made)
     done.touch()
     return None
 

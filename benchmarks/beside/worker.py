@@ -313,7 +313,8 @@ def main() -> None:
         os.sched_setaffinity(0, {0})
     answer = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what systems print is not the answer
-    store = tempfile.mkdtemp(prefix="beside-") if options.get("store") else None
+    # Where it runs, which whoever called it removes: a process that is ended early removes nothing.
+    store = tempfile.mkdtemp(prefix="beside-", dir=os.getcwd()) if options.get("store") else None
     try:
         found = asyncio.run(measured(peer, mode, options, store))
     except Exception as error:
