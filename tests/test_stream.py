@@ -189,3 +189,19 @@ def test_what_was_gone_past_is_not_looked_at_again(text: str) -> None:
         kept = max(kept, len(reader._text))
     assert reader.head is not None
     assert kept < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("{" + "\n" * 1_000_000, 1_000_000),
+        ("</think>" * 120_000 + "{", 1_000_000),
+        ('{"transition":{"target_state":"a"},"message":"```' + "\n" * 1_000_000, 8),
+        ('{"transition":{"target_state":"a"},"message":"Hi' + " " * 3_000_000, 8),
+    ],
+    ids=["before-a-key", "ends-of-thoughts", "after-a-fence", "after-words"],
+)
+def test_a_model_that_repeats_itself_without_end_holds_nothing_up(text: str, size: int) -> None:
+    """What took the square of this length would outlast the time that a test has."""
+    _, told = heard(text, size)
+    assert told[-1] in ("", "Hi")

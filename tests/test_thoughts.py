@@ -56,3 +56,8 @@ def test_a_thought_before_the_words_is_not_said(message: str, said: str) -> None
 
 def test_a_text_without_thoughts_stays_as_it_is() -> None:
     assert (unthought("a </think> b"), after_thoughts("a <b> {c}")) == ("a </think> b", "a <b> {c}")
+
+
+def test_any_number_of_ends_of_thoughts_is_gone_past() -> None:
+    """What took the square of this length would outlast the time that a test has."""
+    assert after_thoughts("</think>" * 1_500_000 + DRAFT) == DRAFT

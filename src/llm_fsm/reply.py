@@ -173,7 +173,7 @@ def _several() -> ReplyError:
 def _endings(text: str) -> list[tuple[str, str]]:
     """A JSON text that stops too early, closed in each way that may be right, and what each of them leaves out.
 
-    Empty where nothing is open. What ends in the middle of an escape loses that.
+    Empty where nothing is open. What ends in the middle of an escape loses that. Raises ReplyError.
     """
     closers, ended = "", True
     places: deque[tuple[int, str]] = deque(maxlen=_MAX_ENDINGS)
@@ -183,7 +183,7 @@ def _endings(text: str) -> list[tuple[str, str]]:
             closers = _CLOSERS[mark] + closers
             places.append((token.end(), closers))
             if len(closers) > _MAX_DEPTH:
-                break
+                raise ReplyError("too-deep", "the reply is nested too deep")
         elif mark == ",":
             places.append((token.start(), closers))
         elif mark in "}]":

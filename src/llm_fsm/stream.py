@@ -18,7 +18,8 @@ _MAX_PROSE = 2000
 _MAX_KEY = 200
 _MAX_SCALAR = 400
 _THOUGHT = re.compile(OPENING, re.IGNORECASE | re.ASCII)
-_KEY = re.compile(r'\s*,?\s*"((?:[^"\\]|\\.)*)"\s*:\s*(?=\S)')
+_SPACE = re.compile(r"\s*")
+_KEY = re.compile(r'\s*+,?\s*+"((?:[^"\\]|\\.)*)"\s*:\s*(?=\S)')
 _PLAIN = re.compile(r'[^"\\]*')
 _OUTSIDE = re.compile(r'["{}\[\]]')
 _SCALAR = re.compile(r"[^,}\]\s]*(?=[,}\]\s])")
@@ -49,7 +50,7 @@ class ReplyReader:
         self._text = ""
         self._at = 0
         self._depth = 0
-        self._held = ""
+        self._held: list[str] = []
         self._closing = ANY_END
         self._kept: list[str] | None = None
         self._new: list[str] = []
@@ -65,18 +66,22 @@ class ReplyReader:
             pass
         if not (self._new or self._held):
             return ""
-        words = self._held + "".join(self._new)
+        new = "".join(self._new)
         self._new.clear()
+        if self._step != self._over and (not new or new.isspace()):  # which says nothing of what is held
+            self._held.append(new)
+            return ""
+        words = "".join((*self._held, new))
         if not self._said:
             words = words.lstrip()
             if words.startswith(_ODD) and _NO_WORDS.match(words) is not None:
                 self._give_up()
-                self._held = ""
+                self._held.clear()
                 return ""
         given = words.rstrip()
         if "\ud800" <= given[-1:] <= "\udbff" or (not self._said and given.startswith(_ODD)):
             given = self._certain(given)
-        self._held = words[len(given) :]
+        self._held = [words[len(given) :]]
         self._said = self._said or given != ""
         return mended(given)
 
@@ -104,17 +109,18 @@ class ReplyReader:
 
     def _opening(self) -> bool:
         """What may stand before the object: a thought, then words without another bracket or tag."""
-        rest = self._text = self._text[self._at :].lstrip()
-        self._at = 0
-        if rest.startswith(_MARKS):
-            thought = _THOUGHT.match(rest)
+        text = self._text
+        space = _SPACE.match(text, self._at)
+        at = self._at = self._at if space is None else space.end()
+        if text.startswith(_MARKS, at):
+            thought = _THOUGHT.match(text, at)
             if thought is not None:
                 self._closing, self._step = ENDS[thought.group(1).lower()], self._thinking
                 return True
-            if may_begin(rest):
+            if may_begin(text[at : at + LONGEST_TAG]):
                 return False
-        place = rest.find("{")
-        prose = rest if place < 0 else rest[:place]
+        place = text.find("{", at, at + _MAX_PROSE + 1)
+        prose = text[at : at + _MAX_PROSE + 1 if place < 0 else place]
         if "<" in prose or len(prose) > _MAX_PROSE:
             self._closing, self._step = ANY_END, self._thinking  # where a prompt begins the thought, only its end comes
             return True

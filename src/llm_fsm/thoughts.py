@@ -35,12 +35,13 @@ def unthought(text: str) -> str:
 def after_thoughts(text: str) -> str:
     """What follows a model's thoughts, those too that its prompt had begun: only their end stands in the text."""
     text = unthought(text)
-    while (end := ANY_END.search(text)) is not None and "{" in text[end.end() :]:
-        opening = _OPENING.search(text, 0, end.start())
-        if opening is not None and "{" in text[: opening.start()]:
+    at, last = 0, text.rfind("{")
+    while (end := ANY_END.search(text, at)) is not None and end.end() <= last:
+        opening = _OPENING.search(text, at, end.start())
+        if opening is not None and "{" in text[at : opening.start()]:
             break  # a thought about what stands before it
-        text = text[end.end() :]
-    return text
+        at = end.end()
+    return text[at:]
 
 
 def may_begin(text: str) -> bool:
