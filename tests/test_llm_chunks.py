@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.chunks import BEGINNING, Chunks, gathered, is_events
+from llm_fsm.llm.chunks import BEGINNING, Chunks, EventLines, gathered, is_events
 from llm_fsm.llm.completion import read_completion
 
 
@@ -88,3 +88,21 @@ def test_what_is_no_completion_is_none(body: str) -> None:
 
 def test_blanks_of_any_length_take_no_time_to_look_through() -> None:
     assert not is_events(b" " * 10_000_000 + b"x")
+
+
+def test_a_line_of_any_length_is_not_looked_at_again_with_each_piece() -> None:
+    """What took the square of this length would outlast the time that a test has."""
+    events, told = EventLines(), list[str]()
+    line = b"data: " + b"x" * 30_000_000 + b"\n\n"
+    for at in range(0, len(line), 1000):
+        told += events.feed(line[at : at + 1000])
+    assert [len(data) for data in told] == [30_000_000]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 100])
+def test_lines_end_in_any_way_wherever_they_are_cut(size: int) -> None:
+    events, told = EventLines(), list[str]()
+    stream = b"data: a\r\rdata: b\r\n\r\ndata: c\ndata: d\n\n: e\r\n\r\ndata: f\r"
+    for at in range(0, len(stream), size):
+        told += events.feed(stream[at : at + size])
+    assert [*told, *events.end()] == ["a", "b", "c\nd", "f"]

@@ -38,19 +38,23 @@ class EventLines:
     __slots__ = ("_data", "_rest")
 
     def __init__(self) -> None:
-        self._rest = b""
+        self._rest: list[bytes] = []
         self._data: list[str] = []
 
     def feed(self, received: bytes) -> Iterator[str]:
         """The data of each event that is complete now."""
-        received = self._rest + received
-        *lines, self._rest = received.split(b"\n") if b"\r" not in received else _LINE_END.split(received)
+        self._rest.append(received)
+        if b"\n" not in received and b"\r" not in b"".join(self._rest[-2:]):
+            return
+        received = b"".join(self._rest)
+        *lines, rest = received.split(b"\n") if b"\r" not in received else _LINE_END.split(received)
+        self._rest = [rest]
         for line in lines:
             yield from self._take(line)
 
     def end(self) -> Iterator[str]:
         """The data of a last event that no empty line closed."""
-        yield from self._take(self._rest.rstrip(b"\r"))
+        yield from self._take(b"".join(self._rest).rstrip(b"\r"))
         yield from self._take(b"")
 
     def _take(self, line: bytes) -> Iterator[str]:
