@@ -17,11 +17,11 @@ import hashlib
 import os
 import struct
 import threading
-import weakref
 from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from llm_fsm.stores.children import leave_in_children
 from llm_fsm.stores.place import make_folder, os_fault
 
 try:
@@ -75,7 +75,6 @@ class RangeLocks:
         self._guard = threading.Lock()
         self._handles: dict[int, int] = {}
         self._held: dict[str, tuple[int, bytes]] = {}
-        self._watched = False
 
     def take(self, name: str) -> bool:
         """See `FileLocks.take`."""
@@ -109,9 +108,7 @@ class RangeLocks:
 
     def _open(self, share: int) -> int:
         with self._guard:
-            if not self._watched:
-                _close_in_children(self)
-                self._watched = True
+            leave_in_children(self, RangeLocks.close)
             if share not in self._handles:
                 self._handles[share] = _open_lock_file(self._path(share), self._beside)
             return self._handles[share]
@@ -124,13 +121,10 @@ class FolderLocks:
         self._folder = folder
         self._beside = folder if beside is None else beside
         self._handles: dict[str, int] = {}
-        self._watched = False
 
     def take(self, name: str) -> bool:
         """See `FileLocks.take`."""
-        if not self._watched:
-            _close_in_children(self)
-            self._watched = True
+        leave_in_children(self, FolderLocks.close)
         path = self._path(name)
         handle = _open_lock_file(path, self._beside)
         try:
@@ -203,14 +197,3 @@ def _mode(beside: Path) -> int:
         return beside.stat().st_mode & 0o666
     except OSError:
         return 0o600
-
-
-def _close_in_children(locks: FileLocks) -> None:
-    """Have a forked child close its copies of the handles: they would keep the locks of a dead parent."""
-    reference = weakref.ref(locks)
-
-    def close() -> None:
-        if (still := reference()) is not None:
-            still.close()
-
-    os.register_at_fork(after_in_child=close)

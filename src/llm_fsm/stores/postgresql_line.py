@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import os
 import socket
-import weakref
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -18,6 +17,7 @@ import psycopg
 from psycopg import AsyncConnection
 
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.children import leave_in_children
 from llm_fsm.stores.postgresql_faults import fault, silent, unreachable
 
 Connection = AsyncConnection[Any]
@@ -59,7 +59,7 @@ class Line:
         self._seconds = seconds
         self._welcome = welcome
         self._db: Connection | None = None
-        _close_in_children(self)
+        leave_in_children(self, Line.leave_to_parent)
 
     async def call(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         """What `work` gives. It is begun again, once, when the connection broke, and a few times when it was undone.
@@ -160,14 +160,3 @@ def _sever(db: Connection) -> None:
         return
     with suppress(OSError), socket.socket(fileno=os.dup(db.pgconn.socket)) as copy:
         copy.shutdown(socket.SHUT_RDWR)
-
-
-def _close_in_children(line: Line) -> None:
-    """A child's copy of a socket would keep the locks of a dead parent alive."""
-    reference = weakref.ref(line)
-
-    def leave() -> None:
-        if (still := reference()) is not None:
-            still.leave_to_parent()
-
-    os.register_at_fork(after_in_child=leave)
