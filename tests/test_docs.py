@@ -234,6 +234,11 @@ def test_the_readme_names_every_command() -> None:
     assert sorted(set(shown)) == sorted(COMMANDS)
 
 
+def test_the_readme_leads_to_every_document() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"](docs/{path.name}" not in text] == []
+
+
 def test_the_readme_names_every_shipped_definition() -> None:
     headers = ("| definition | a conversation about |", "| definition | works on |")
     shown = [row[0] for header in headers for row in rows("README.md", header)]
