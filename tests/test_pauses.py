@@ -408,7 +408,7 @@ def test_history_that_is_trimmed_is_summarised_and_shown_before_the_rest() -> No
     assert '"conversation":[["m0","r0"],["m1","r1"]]' in third.requests[1].messages[1].content
     fourth = host.say(third.session, "m3", reply("talk"))
     assert fourth.prompt.startswith(
-        '<history_summary>\n"They \\u003cmet\\u003e"\n</history_summary>\n<conversation_history>'
+        '<history_summary>\n"They \\u003cmet>"\n</history_summary>\n<conversation_history>'
     )
     quiet = worker(
         {"talk": {"transitions": [{"target_state": "talk"}]}},
