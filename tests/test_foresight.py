@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import Any
 
@@ -71,3 +72,26 @@ def test_a_state_that_was_left_open_is_on_the_menu_only_while_it_is() -> None:
     assert "hello" not in outlook(made, plain).valid
     assert "hello" in outlook(made, replace(plain, stack=(frame,))).valid
     assert "hello" not in outlook(made, plain).valid
+
+
+@pytest.mark.parametrize(
+    ("vip", "shown"), [(True, ["lounge"]), (False, ["desk", "hall"]), (None, ["desk", "hall"])]
+)
+def test_nothing_is_foreseen_behind_a_branch_that_is_taken_whatever_is_replied(
+    vip: bool | None, shown: list[str]
+) -> None:
+    branches = [
+        {"target_state": "lounge", "conditions": [{"logic": {"==": [{"var": "vip"}, True]}}]},
+        {"target_state": "desk", "priority": 200, "conditions": [{"requires_context_keys": ["name"]}]},
+        {"target_state": "hall", "priority": 300},
+        {"target_state": "yard", "priority": 400},
+    ]
+    ends = {state: {"purpose": state} for state in ("lounge", "desk", "hall", "yard")}
+    ask = {"purpose": "Who?", "transitions": [{"target_state": "sort"}]}
+    schema = {"properties": {"name": {"type": "string"}, "vip": {"type": "boolean", "x-source": "host"}}}
+    made = machine({"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends}, context_schema=schema)
+    context = {"name": "Ada"} if vip is None else {"name": "Ada", "vip": vip}
+    look = outlook(made, Session(conversation_id="c", state="ask", context=context))
+    assert look.arrivals["sort"] == frozenset(shown)
+    (item,) = (json.loads(item) for item in look.items)
+    assert [branch["to"] for branch in item["there"]["leads_on_to"]] == shown

@@ -21,7 +21,7 @@ from llm_fsm.prompts import transition_item
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Session
 from llm_fsm.tokens import estimate
-from llm_fsm.transition import Move, is_free, may_hold
+from llm_fsm.transition import Move, is_free, may_hold, surely_holds
 from llm_fsm.vicinity import REGION_TOKENS
 from llm_fsm.wording import WordingError
 
@@ -30,13 +30,19 @@ _NOT_YET = frozenset({"_current_state", "_previous_state", "_turns_in_state"})
 
 
 def _following(program: Program, plan: StatePlan, data: Mapping[str, Any]) -> tuple[Move, ...]:
-    """The moves that may be taken on arrival, without anyone being asked."""
+    """The moves that may be taken on arrival, without anyone being asked: none after one that is taken in any case."""
     moves = plan.moves if plan.kind == "decide" else plan.autos
 
     def is_free(name: str) -> bool:
         return name in _NOT_YET or program.keys.is_free(name)
 
-    return tuple(move for move in moves if may_hold(move, data, is_free))
+    found: list[Move] = []
+    for move in moves:
+        if may_hold(move, data, is_free):
+            found.append(move)
+            if surely_holds(move, data, is_free):
+                break
+    return tuple(found)
 
 
 def _arrivals(

@@ -96,6 +96,15 @@ def is_free(move: Move, free: IsFree) -> bool:
     return all(guard.rule is None and all(free(key) for key in guard.keys) for guard in move.guards)
 
 
+def surely_holds(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
+    """True when a move's conditions hold whatever a reply writes. Conditions for the model to judge hold."""
+    return all(
+        all(has(data, key) and not is_free(key) for key in guard.keys)
+        and (guard.rule is None or could_hold(guard.rule, data, is_free) is True)
+        for guard in move.guards
+    )
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Refusal:
     """A pick that does not stand. `by`: unknown or closed."""
