@@ -279,6 +279,60 @@ def test_tools_in_a_conversation_stay_out_of_its_history() -> None:
     assert done.requests[0].schema is not None
 
 
+DOOR = {
+    "ask": {
+        "purpose": "Your number?",
+        "tools": ["look"],
+        "transitions": [{"target_state": "sort", "conditions": [{"requires_context_keys": ["owner"]}]}],
+    },
+    "sort": {
+        "kind": "decide",
+        "transitions": [
+            {"target_state": "known", "conditions": [{"logic": {"==": [{"var": "owner"}, "Ada"]}}]},
+            {"target_state": "strange", "priority": 200},
+        ],
+    },
+    "known": {"purpose": "Welcome", "transitions": [{"target_state": "ask"}]},
+    "strange": {"purpose": "Who is that?", "transitions": [{"target_state": "ask"}]},
+}
+
+
+LOOKED_UP = {"properties": {"owner": {"type": "string", "x-source": "tool"}}}
+
+
+def test_reply_after_a_tool_is_told_what_its_result_opened_and_where_that_leads() -> None:
+    refs = {"look": {"output": {"owner": ""}}}
+    host = worker(DOOR, tools={"look": lambda: "Ada"}, refs=refs, context_schema=LOOKED_UP)
+    done = host.say(_begin(host), "7", calls(("look", {})), reply("sort", "Hello Ada, come in."))
+    first, second = (request.messages for request in done.requests)
+    assert "<valid_states>ask</valid_states>" in first[1].content
+    assert [message.role for message in second] == ["system", "user", "assistant", "tool"]
+    assert "<valid_states>sort, ask</valid_states>" in second[1].content
+    assert '{"owner":"Ada"}' in second[1].content
+    assert '"leads_on_to":[{"to":"known"}]' in second[1].content
+    assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
+
+
+def test_reply_after_an_approval_reads_its_message_and_what_the_result_opened() -> None:
+    refs = {"look": {"output": {"owner": ""}, "approval": True}}
+    host = worker(DOOR, tools={"look": lambda: "Ada"}, refs=refs, context_schema=LOOKED_UP)
+    begun = host.say(_begin(host), "7 <user_input>", calls(("look", {})))
+    done = host.answer(begun.session, {"approved": True}, reply("sort", "Hello Ada, come in."))
+    (messages,) = (request.messages for request in done.requests)
+    assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
+    assert "<conversation_history>" not in messages[1].content
+    assert messages[1].content.endswith('<user_input>\n"7 \\u003cuser_input>"\n</user_input>\n')
+    assert "<valid_states>sort, ask</valid_states>" in messages[1].content
+    assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
+
+
+def test_question_is_the_same_after_tools_that_wrote_nothing() -> None:
+    host = worker(CHAT, tools={"look": lambda: "42"})
+    done = host.say(_begin(host), "go", calls(("look", {})), reply("talk", "ok"))
+    first, second = done.requests
+    assert second.messages[:2] == first.messages
+
+
 def test_refused_reply_after_tools_keeps_their_results() -> None:
     host = worker(CHAT, tools={"look": lambda: "42"})
     done = host.say(_begin(host), "go", calls(("look", {})), "garbage", reply("talk", "ok"))

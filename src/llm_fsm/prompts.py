@@ -238,6 +238,12 @@ def turn_prompt(
     return text, {"current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS, **sizes}
 
 
+def moved_on(asked: str, later: str) -> str:
+    """The user message of a call with the state, context and menu of a later one, whatever that one answers."""
+    place, said = "<current_state>\n", "<user_input>\n"
+    return asked[: asked.index(place)] + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
+
+
 def retry_line(prompts: Prompts, reason: str, valid: Sequence[str] | None) -> str:
     """The line that follows a refused reply; `valid` are the states that may be named, where that matters."""
     return prompts.retry.render(

@@ -21,6 +21,7 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolS
 from llm_fsm.outputs import accept_output, masked
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Progress
+from llm_fsm.prompts import moved_on
 from llm_fsm.session import cut
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.tool_results import shortened
@@ -97,6 +98,13 @@ class Loop:
         self.done = dict(document["done"])
         return self
 
+    def reopen(self, request: LLMRequest, look: Outlook) -> None:
+        """Ask for what `request` does about the message of this loop, with all that was called and answered since."""
+        *system, user = request.messages
+        asked, *since = self.request.messages[len(system) :]
+        place = replace(asked, content=moved_on(asked.content, user.content))
+        self.request, self.look = replace(request, messages=(*system, place, *since)), look
+
     def begin(self, reply: ModelReply) -> None:
         """Take the calls of a reply; ids that are empty or stand twice are replaced."""
         calls: dict[str, ToolCall] = {}
@@ -146,12 +154,16 @@ class Rounds(Progress):
                 if not (yield from self.batch(loop)):
                     return None
                 loop.close()
+                self.renew(loop)
             reply = yield from self.call(loop.asked_for, loop.request, loop.look, loop.refused)
             if reply is None or not reply.tool_calls:
                 return reply
             if self.too_many(len(reply.tool_calls)):
                 return None
             loop.begin(reply)
+
+    def renew(self, loop: Loop) -> None:
+        """Say the question of a loop again as things stand after a batch, where it depends on them."""
 
     def too_many(self, calls: int) -> bool:
         """True, and noted, when the limit of tool calls does not allow so many more; else they are counted."""

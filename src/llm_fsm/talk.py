@@ -64,18 +64,24 @@ class Talking(Repairing):
             reply = yield from self.rounds(loop)
             if reply is None:
                 break
-            reason = yield from self.take(reply, look)
+            reason = yield from self.take(reply, loop.look)
             if reason is None:
                 return
             loop.tries += 1
             loop.refused = (*loop.refused, reason)
-            loop.request = self.again(loop.request, reply.text, reason, look.valid)
+            loop.request = self.again(loop.request, reply.text, reason, loop.look.valid)
         if self.paused:
             return
         if self.has("cannot_handle"):
             yield from self.miss(fallback=True)
         else:
             self.last_resort()
+
+    def renew(self, loop: Loop) -> None:
+        """What tools wrote may open a move, and is known to the reply that follows."""
+        if loop.asked_for == "turn":
+            look = self.look()
+            loop.reopen(self.request(look, words_only=False), look)
 
     def look(self) -> Outlook:
         """What a reply may do here."""
