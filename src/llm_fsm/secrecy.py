@@ -13,7 +13,10 @@ MIN_SECRET_CHARS = 3
 BLOT = "•••"
 _MIN_SPELLED = 6
 """Letters and digits of a secret that is known however it is written: of fewer, other words may consist."""
-_BETWEEN = r"[\s./_-]{0,3}"
+_PIECE = re.compile(r"[^\W_]|[\s./_-]{4,}|[^\w\s./-]")
+"""A letter or digit, or what is too much between two of them: up to three spaces or such marks are not."""
+_END = "\0"
+_MARKS = bytes(place for place in range(128) if not chr(place).isalnum())
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -45,22 +48,42 @@ def without(secrets: Iterable[str], text: str) -> str | None:
     blotted = text
     for secret in secrets:
         blotted = blotted.replace(secret, BLOT)
-        if (spelled := _spelled(secret)) is not None:
-            blotted = _blotted_where(spelled, blotted)
+        for start, end in reversed(_spelled(secret, blotted)):
+            blotted = blotted[:start] + BLOT + blotted[end:]
     return None if blotted == text else blotted
 
 
-def _spelled(secret: str) -> re.Pattern[str] | None:
-    """How people may write a secret: in groups, with other marks between, in capitals or not. None for a short one."""
-    letters = [letter for letter in plain_digits(secret) if letter.isalnum()]
-    return re.compile(_BETWEEN.join(letters), re.IGNORECASE) if len(letters) >= _MIN_SPELLED else None
+def _spelled(secret: str, text: str) -> list[tuple[int, int]]:
+    """Where a secret stands as people may write it: in groups, with other marks between, in capitals or not.
+
+    A short one is not looked for. In time that grows with the length of both alone.
+    """
+    letters = _letters(secret)
+    if len(letters) < _MIN_SPELLED or letters not in _letters(text):
+        return []
+    pieces = list(_PIECE.finditer(plain_digits(text)))
+    line = _folded("".join(piece[0] if piece[0].isalnum() else _END for piece in pieces))
+    found: list[tuple[int, int]] = []
+    at = line.find(letters)
+    while at >= 0:
+        end = at + len(letters)
+        found.append((pieces[at].start(), pieces[end - 1].end()))
+        at = line.find(letters, end)
+    return found
 
 
-def _blotted_where(spelled: re.Pattern[str], text: str) -> str:
-    found = [match.span() for match in spelled.finditer(plain_digits(text))]
-    for start, end in reversed(found):
-        text = text[:start] + BLOT + text[end:]
-    return text
+def _letters(text: str) -> str:
+    if text.isascii():  # in bytes that takes a twentieth of the time
+        return text.encode().translate(None, _MARKS).lower().decode()
+    return _folded("".join(filter(str.isalnum, plain_digits(text))))
+
+
+def _folded(text: str) -> str:
+    """The text, as long as it is, with small letters for capitals."""
+    folded = text.casefold()
+    if len(folded) == len(text):
+        return folded
+    return "".join(small if len(small := letter.casefold()) == 1 else letter for letter in text)
 
 
 def blotted(secrets: Iterable[str], value: Any) -> Any:

@@ -1,0 +1,57 @@
+"""Secrets in somebody's words, however they are written."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.secrecy import BLOT, without
+
+SEPARATORS = " \n./_-"
+
+
+@pytest.mark.parametrize(
+    ("secret", "text", "left"),
+    [
+        ("12345678", "My card: 1234-5678.", f"My card: {BLOT}."),
+        ("1234 5678", "12345678 and 12.34 / 56.78", f"{BLOT} and {BLOT}"),
+        ("Maria Gonzalez", "it is MARIA_GONZALEZ", f"it is {BLOT}"),
+        ("123456", "١٢٣ ٤٥٦", BLOT),
+        ("ΟΔΟΣΑΒ", "οδος αβ", BLOT),
+        ("İİİabc", "İİİ ABC", BLOT),
+        ("abcabc", "abcabcabcabcabc", f"{BLOT}{BLOT}abc"),
+        ("a-b-c", "a-b-c or abc", f"{BLOT} or abc"),
+    ],
+)
+def test_a_secret_is_known_in_groups_and_in_capitals(secret: str, text: str, left: str) -> None:
+    assert without([secret], text) == left
+
+
+@pytest.mark.parametrize("text", ["123, 456", "123    456", "12345", "", "12345\u06466", "1 2 3 4 5 or 6"])
+def test_what_says_something_else_between_its_parts_is_no_secret(text: str) -> None:
+    assert without(["123456"], text) is None
+
+
+@given(
+    st.text(st.sampled_from("abAB1é"), min_size=6, max_size=9),
+    st.text(st.sampled_from("abAB1é ,.-_"), max_size=8),
+    st.data(),
+)
+def test_wherever_a_secret_stands_it_is_blotted_out(secret: str, around: str, data: st.DataObject) -> None:
+    between = st.text(st.sampled_from(SEPARATORS), max_size=3)
+    cases = [st.sampled_from([letter, letter.swapcase()]) for letter in secret[1:]]
+    written = secret[0] + "".join(data.draw(between) + data.draw(letter) for letter in cases)
+    text = f"{around}, {written}, {around}"
+    found = without([secret], text)
+    expected = re.sub(r"[\s./_-]{0,3}".join(secret), BLOT, text.replace(secret, BLOT), flags=re.IGNORECASE)
+    assert found == expected
+
+
+def test_a_long_secret_holds_nothing_up_that_is_much_like_it() -> None:
+    """What took the product of these lengths would outlast the time that a test has."""
+    assert without(["a" * 10_000 + "b"], "a" * 500_000) is None
+    assert without(["ab" * 5_000], "ab, " * 100_000) is None
+    assert without(["a" * 100], "a" * 100_000) == BLOT * 1_000
