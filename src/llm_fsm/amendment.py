@@ -114,7 +114,7 @@ class Amending(Speaking):
         if self.plan.id == found.state:
             self.say_fixed()
         if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":
-            yield from self.complete_words(frozenset())
+            yield from self.complete_words()
         elif named:
             self.ask_again("")
         elif self.plan.fixed is None and not (reply.target == self.plan.id and reply.message):

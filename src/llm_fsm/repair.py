@@ -68,7 +68,7 @@ class Repairing(Amending):
         if not untrue:
             self.say_first(first, name, message)
         if self.session.flow != flow or self.stopped or self.paused or self.plan.kind == "final":
-            yield from self.complete_words(frozenset())
+            yield from self.complete_words()
         else:
             self.ask_again("")
 
@@ -123,7 +123,7 @@ class Repairing(Amending):
         self.said.append(message)
         yield from self.enter(_move_to("handover"), "handover")
         yield from self.settle()
-        yield from self.complete_words(frozenset((self.here,) if message else ()))
+        yield from self.complete_words(spoken_for=bool(message))
 
     def cancel(self, message: str) -> Run:
         """End what is going on: a digression, a subflow, or the conversation."""
@@ -145,13 +145,13 @@ class Repairing(Amending):
                 self.say_fixed()
             if going:
                 yield from self.settle()
-                yield from self.complete_words(frozenset())
+                yield from self.complete_words()
                 return
             self.stopped = ""
         if "cancelled" in self.program.states:
             yield from self.enter(_move_to("cancelled"), "cancel")
             yield from self.settle()
-            yield from self.complete_words(frozenset((self.here,)))
+            yield from self.complete_words(spoken_for=True)
         else:
             self.stopped = "cancelled"
 
@@ -166,7 +166,7 @@ class Repairing(Amending):
         """What is said where a digression was left."""
         if self.turned_back:
             yield from self.settle()
-            yield from self.complete_words(frozenset())
+            yield from self.complete_words()
         else:
             self.ask_again(frame.asked)
 
@@ -196,7 +196,7 @@ class Repairing(Amending):
         if self.here == ("", initial) and flow == "":
             self.ask_again("")
         else:
-            yield from self.complete_words(frozenset())
+            yield from self.complete_words()
 
     # -- keys that are not given
 
@@ -238,9 +238,9 @@ class Repairing(Amending):
         self.say("skip", words=message)
         yield from self.enter(move, "skip")
         yield from self.settle()
-        foreseen = frozenset((flow, state) for state in look.arrivals.get(targets[0], frozenset()))
-        yield from self.complete_words(foreseen)
-        if self.here in foreseen and self.plan.kind == "converse" and not self.stopped:
+        foreseen = self.session.flow == flow and self.session.state in look.arrivals.get(targets[0], ())
+        yield from self.complete_words(spoken_for=foreseen)
+        if foreseen and self.plan.kind == "converse" and not self.stopped:
             self.ask_again("")
 
     # -- misses
@@ -282,7 +282,7 @@ class Repairing(Amending):
             return
         yield from self.enter(move, pattern)
         yield from self.settle()
-        yield from self.complete_words(frozenset())
+        yield from self.complete_words()
 
     def choices(self) -> str:
         """What is possible here, in the words of the definition; without words around them, each a point of a list."""

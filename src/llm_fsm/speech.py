@@ -132,8 +132,8 @@ class Speaking(Moving):
         else:
             self.said.append("Before I can go on, somebody has to answer a question about this.")
 
-    def complete_words(self, spoken_for: frozenset[tuple[str, str]]) -> Run:
-        """Add what is still to be said; `spoken_for` are the arrivals that the message was written for."""
+    def complete_words(self, *, spoken_for: bool = False) -> Run:
+        """Add what is still to be said. `spoken_for`: the message was written for where the run has arrived."""
         if self.stopped:
             self.say_stopped()
         elif self.paused:
@@ -144,7 +144,7 @@ class Speaking(Moving):
         elif self.turned_back and self.plan.kind == "converse":
             if self.plan.fixed is None:
                 self.said.append(self.own_question(sorry=False))
-        elif self.here not in spoken_for and self.plan.fixed is None:
+        elif not spoken_for and self.plan.fixed is None:
             yield from self.words("words")
         elif not any(self.said):
             self.said.append(self.own_question(sorry=False))

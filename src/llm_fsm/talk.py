@@ -104,7 +104,7 @@ class Talking(Repairing):
                 return False
         yield from self.enter(move, by)
         yield from self.settle()
-        yield from self.complete_words(frozenset())
+        yield from self.complete_words()
         return True
 
     def take(self, raw: ModelReply, look: Outlook) -> Generator[Effect, Result, str | None]:
@@ -141,8 +141,8 @@ class Talking(Repairing):
             arrival = yield from self.arrive(move, decision.by, theirs if move.target == reply.target else None)
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
-        foreseen = look.arrivals.get(reply.target, frozenset())
-        yield from self.complete_words(frozenset({(flow, state) for state in foreseen for flow in flows}))
+        foreseen = self.session.state in look.arrivals.get(reply.target, ()) and self.session.flow in flows
+        yield from self.complete_words(spoken_for=foreseen)
         return None
 
     def led_to(self, move: Move) -> StatePlan:
