@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
@@ -230,20 +230,20 @@ class Running:
 
     # -- effects
 
-    async def perform(self, effect: Effect, step: Step) -> Result:
-        """What the effect of a step brings back, journalled where it acts."""
+    def perform(self, effect: Effect, step: Step) -> Awaitable[Result]:
+        """What the effect of a step brings back, journalled where it acts. To be awaited at once."""
         if isinstance(effect, AskModel):
             listener = None if self._voice is None else self._listening(step, self._voice)
             if self.journal is None:
-                return await self.asked(effect, listener)
-            return await self._model(self.journal, effect, listener)
+                return self.asked(effect, listener)
+            return self._model(self.journal, effect, listener)
         if isinstance(effect, RunHandlers):
-            return await self.host.run_handlers(effect, self.left, self.journal)
+            return self.host.run_handlers(effect, self.left, self.journal)
         if isinstance(effect, CallTools):
-            return await self.tools(effect)
+            return self.tools(effect)
         if isinstance(effect, CheckKeyResults):
-            return await self._checks(effect)
-        return await self._function(effect)
+            return self._checks(effect)
+        return self._function(effect)
 
     async def _model(
         self, journal: Journal, effect: AskModel, listener: Listening | None
@@ -254,18 +254,24 @@ class Running:
         acts = bool(self.host.means.points) or effect.asked_for not in _TALK
         return entry_reply(await journal.once("model", fetch, acts=acts))
 
-    async def asked(self, effect: AskModel, listener: Listening | None = None) -> ModelReply | OutOfTime:
-        """What the model replies, within what is left of the turn's time and of the run's limit."""
+    def asked(
+        self, effect: AskModel, listener: Listening | None = None
+    ) -> Awaitable[ModelReply] | Awaitable[ModelReply | OutOfTime]:
+        """What the model replies, within what is left now of the turn's time and of the run's limit."""
         left = self.left()
         if effect.left is None:
-            return await self.host.ask(effect, left, listener)
+            return self.host.ask(effect, left, listener)
+        return self._asked_in_time(effect, effect.left, left, listener)
+
+    async def _asked_in_time(
+        self, effect: AskModel, limit: float, left: float | None, listener: Listening | None
+    ) -> ModelReply | OutOfTime:
         began = time.monotonic()
         try:
-            most = effect.left if left is None else min(left, effect.left)
-            reply = await self.host.ask(effect, most, listener)
+            reply = await self.host.ask(effect, limit if left is None else min(left, limit), listener)
         except ModelError:
             waited = time.monotonic() - began
-            if waited < effect.left - TICK:
+            if waited < limit - TICK:
                 raise
             return OutOfTime(seconds=waited)
         return replace(reply, seconds=max(reply.seconds, time.monotonic() - began))

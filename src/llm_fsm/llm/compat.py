@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -71,13 +71,13 @@ class CompatLLM:
         self._modes = ReplyModes(both=self._url.host == "api.openai.com")
         self._posts: WeakKeyDictionary[asyncio.AbstractEventLoop, Post] = WeakKeyDictionary()
 
-    async def complete(self, request: LLMRequest) -> ModelReply:
+    def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
         """Ask the server: again where that may help, in a plainer form where it rejects the form."""
         model = (request.model or self._model).removeprefix("openai/")
         tools = bool(request.tools)
         retries = Retries(self._retry, request.timeout, self._pacing)
         ask = partial(self._reply, request, retries, model)
-        return await self._modes.settle(model, request.schema, ask, tools=tools)
+        return self._modes.settle(model, request.schema, ask, tools=tools)
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
         """One form's reply. What waits for the server holds little: of that, many conversations have much."""
