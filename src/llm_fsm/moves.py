@@ -35,8 +35,9 @@ class Moving(Nested):
 
     def settle(self) -> Run:
         """Go on to the first state that waits, for the user or for an answer."""
-        while (yield from self.onward()):
-            pass
+        while self.plan.autos or self.plan.kind != "converse":
+            if not (yield from self.onward()):
+                return
 
     def onward(self) -> Generator[Effect, Result, bool]:
         """Go one step on without the user; False where the run waits or goes no further."""

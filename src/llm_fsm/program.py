@@ -133,7 +133,7 @@ class Program:
 
     def of(self, session: Session) -> Program:
         """As `at`, for a conversation of this machine."""
-        return self.named(session.flow)
+        return self.flows[session.flow] if session.flow else self
 
     def named(self, flow: str) -> Program:
         """The definition of this name among those that are called; "" is this one."""

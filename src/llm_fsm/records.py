@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from llm_fsm import event_json
@@ -20,7 +20,6 @@ from llm_fsm.messages import Message, Usage
 from llm_fsm.session import Session
 
 FORMAT = 1
-_USAGE = tuple(field.name for field in fields(Usage))
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
 Kind = Literal["start", "message", "run", "answer", "due", "end", "undo", "migrate"]
 
@@ -51,7 +50,7 @@ def dump(record: TurnRecord) -> str:
         "format": FORMAT,
         "kind": record.kind,
         "turn": record.turn,
-        "usage": {name: getattr(record.usage, name) for name in _USAGE},
+        "usage": record.usage.__dict__,
         "events": [event_json.to_dict(event) for event in record.events],
     }
     return in_ascii(document)

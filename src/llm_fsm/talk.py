@@ -158,7 +158,7 @@ class Talking(Repairing):
     def decided(self, reply: Reply) -> Generator[Effect, Result, Decision | str]:
         """What follows from a pick, now that its values are kept; or why it does not stand."""
         here = self.plan
-        move = yield from self.first(here.autos)
+        move = (yield from self.first(here.autos)) if here.autos else None
         if move is not None:
             return Decision(move, "auto", reply.target in (here.id, move.target))
         if reply.target in self.program.patterns:
@@ -265,7 +265,8 @@ class Talking(Repairing):
         if reply.update_fault is not None:
             self.note(ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True))
         mine = self.divided(reply)[0]
-        yield from self.keep(self.change_answers(mine) if self.session.flow and self.has("correct") else mine)
+        if mine:
+            yield from self.keep(self.change_answers(mine) if self.session.flow and self.has("correct") else mine)
 
     def divided(self, reply: Reply) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """What a reply says about the definition at work, and about another one that its pick leads into."""

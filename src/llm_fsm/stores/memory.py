@@ -99,6 +99,8 @@ class MemoryStore:
 
     def _pin(self, old: str | None, new: str | None, text: str | None = None) -> None:
         """Keep the definition `new`, whose `text` is given where it may be new, and drop `old` with its last pin."""
+        if new == old:
+            return
         if new is not None:
             self._pins[new] += 1
             if text is not None:
