@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from benchmarks import __main__ as command
 from benchmarks import claim
 from benchmarks.figures import Figure, table
 from benchmarks.form import MESSAGES, definition, long_definition, replies
@@ -86,3 +87,16 @@ def test_one_command_measures_everything() -> None:
     command = (sys.executable, "-m", "benchmarks", "--quick")
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
     assert len([line for line in done.stdout.splitlines() if line.endswith(("pass", "OVER"))]) == 9
+
+
+def test_an_interrupted_run_says_so_in_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(runs: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.startup, "measure", interrupted)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick"])
+    with pytest.raises(SystemExit, match="130"):
+        command.main()
+    assert capsys.readouterr() == ("", "\ninterrupted before all was measured\n")
