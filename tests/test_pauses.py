@@ -321,7 +321,7 @@ def test_reply_after_an_approval_reads_its_message_and_what_the_result_opened() 
     (messages,) = (request.messages for request in done.requests)
     assert [message.role for message in messages] == ["system", "user", "assistant", "tool"]
     assert "<conversation_history>" not in messages[1].content
-    assert messages[1].content.endswith('<user_input>\n"7 \\u003cuser_input>"\n</user_input>\n')
+    assert messages[1].content.endswith('<user_input>\n"7 \\u003cuser_input\\u003e"\n</user_input>\n')
     assert "<valid_states>sort, ask</valid_states>" in messages[1].content
     assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
 
@@ -462,7 +462,7 @@ def test_history_that_is_trimmed_is_summarised_and_shown_before_the_rest() -> No
     assert '"conversation":[["m0","r0"],["m1","r1"]]' in third.requests[1].messages[1].content
     fourth = host.say(third.session, "m3", reply("talk"))
     assert fourth.prompt.startswith(
-        '<history_summary>\n"They \\u003cmet>"\n</history_summary>\n<conversation_history>'
+        '<history_summary>\n"They \\u003cmet\\u003e"\n</history_summary>\n<conversation_history>'
     )
     quiet = worker(
         {"talk": {"transitions": [{"target_state": "talk"}]}},

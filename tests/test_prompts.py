@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import json
-import re
 from itertools import pairwise
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.markup import escaped
@@ -277,20 +276,11 @@ def test_long_messages_are_cut_in_the_history_and_not_in_the_input() -> None:
 
 
 @given(st.text())
-@example("<")
-@example('<"</user_input>')
 def test_escaped_json_holds_nothing_that_markup_or_transport_could_trip_over(text: str) -> None:
     shown = escaped({"k": text})
-    assert not set("\u2028\u2029") & set(shown)
-    assert not re.search('<[^="]', shown)
+    assert not set("<>&\u2028\u2029") & set(shown)
     shown.encode()
     assert json.loads(shown) == {"k": text}
-
-
-def test_arrows_comparisons_and_ampersands_stand_in_prompts_as_they_are() -> None:
-    rule = {"and": [{"<=": [1, {"var": "n"}]}, {"<": [{"var": "n"}, 9]}, {">=": [{"var": "n"}, 2]}]}
-    assert escaped(rule) == '{"and":[{"<=":[1,{"var":"n"}]},{"<":[{"var":"n"},9]},{">=":[{"var":"n"},2]}]}'
-    assert escaped("Q&A: a -> b => c") == '"Q&A: a -> b => c"'
 
 
 @pytest.mark.parametrize("reasoning", ["first", "last", "none"])

@@ -7,18 +7,13 @@ import re
 from llm_fsm.compact import in_unicode
 
 _HALF = re.compile("[\ud800-\udfff]")
-_TAG = re.compile(r'<(?![="])')
-"""What a tag could begin with: in a rule, `<` and `<=` are words of their own."""
 
 
 def escaped(value: object) -> str:
-    """Compact JSON in which each `<` of a tag, line separators and lone surrogates are \\u escapes.
-
-    A tag needs its `<`, so that `>` and `&` stand as they are: models read `->` and `>=`, and pay for no escapes.
-    """
+    """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
     text = in_unicode(value)
-    if "<" in text:  # to look is much quicker than to replace
-        text = _TAG.sub(r"\\u003c", text)
+    if "<" in text or ">" in text or "&" in text:  # to look is much quicker than to replace
+        text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
     if text.isascii():
         return text
     text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")

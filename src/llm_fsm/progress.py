@@ -31,9 +31,10 @@ from llm_fsm.effects import (
 from llm_fsm.folding import apply
 from llm_fsm.foresight import turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
+from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
 from llm_fsm.program import Outlook, Program, StatePlan
-from llm_fsm.secrecy import blotted, in_json
+from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session, cut
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
@@ -168,7 +169,7 @@ class Progress:
         secrets = self.secrets()
         if not secrets:
             return tuple(messages)
-        forms = [form for secret in secrets for form in (secret, *in_json(secret))]
+        forms = [form for secret in secrets for form in (secret, escaped(secret)[1:-1])]
         return tuple(replace(message, content=blotted(forms, message.content)) for message in messages)
 
     # -- limits

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from llm_fsm.coercion import plain_digits
-from llm_fsm.markup import escaped
 
 MIN_SECRET_CHARS = 3
 BLOT = "•••"
@@ -35,12 +34,6 @@ def texts_in(values: Iterable[object]) -> tuple[str, ...]:
     """What of secret values could stand in somebody's words, longest first; the shortest texts stand everywhere."""
     found = {text for value in values for text in _texts(value) if len(text) >= MIN_SECRET_CHARS}
     return tuple(sorted(found, key=len, reverse=True))
-
-
-def in_json(secret: str) -> tuple[str, ...]:
-    """A secret as it may stand in JSON text: as prompts write it, and as writers do that think of web pages."""
-    shown = escaped(secret)[1:-1]
-    return shown, shown.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
 
 def without(secrets: Iterable[str], text: str) -> str | None:
