@@ -35,7 +35,8 @@ WHOLE = json.dumps({"choices": [{"message": {"content": "Hello you"}, "finish_re
 
 
 def sent(body: str, kind: str | None = "text/event-stream", **options: Any) -> HttpReply:
-    return HttpReply(body=body, headers={} if kind is None else {"Content-Type": kind}, **options)
+    headers = {} if kind is None else {"Content-Type": kind}
+    return HttpReply(body=body, headers=headers | options.pop("headers", {}), **options)
 
 
 def cut(body: str) -> HttpReply:
@@ -86,6 +87,14 @@ async def test_a_stream_that_stays_open_after_the_whole_reply_takes_nothing_of_i
 async def test_a_connection_that_breaks_before_the_end_of_the_reply_is_an_error() -> None:
     with pytest.raises(ModelError, match="broke"):
         await replied(cut(WORDS), streams=True)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_how_a_connection_broke_is_told_in_one_line(streams: bool) -> None:
+    answer = sent("not gzip", headers={"Content-Encoding": "gzip"})
+    with pytest.raises(ModelError, match=r"broke: .*gzip") as caught:
+        await replied(answer, streams=streams)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])

@@ -236,6 +236,7 @@ def test_any_bytes_are_a_reply_or_a_model_error(body):
     [
         ('{"error": {"message": "no\\nsuch model"}}', "no such model"),
         ('{"error": "short"}', "short"),
+        ('[{"error": {"code": 429, "message": "no quota left"}}]', "no quota left"),
         ('{"message": "top"}', "top"),
         ('{"detail": [{"msg": "bad"}]}', '[{"msg": "bad"}]'),
         ("plain words", "plain words"),

@@ -221,7 +221,7 @@ class CompatLLM:
     def _broken(self, error: Exception) -> str:
         if isinstance(error, aiohttp.ClientConnectorError):
             return f"cannot connect to {self._where}: {error.strerror or error}; is the server running?"
-        reason = self._hide(str(error)) or type(error).__name__
+        reason = " ".join(self._hide(str(error)).split()) or type(error).__name__
         return f"the connection to {self._where} broke: {reason}"
 
     def _hide(self, text: str) -> str:

@@ -115,6 +115,8 @@ def error_line(body: str, limit: int = 300) -> str:
         payload = json.loads(body)
     except (ValueError, RecursionError):
         payload = body
+    if isinstance(payload, list) and len(payload) == 1:  # as Google answers
+        payload = payload[0]
     for key in ("error", "message", "detail", "msg"):
         if isinstance(payload, dict) and payload.get(key):
             payload = payload[key]
