@@ -365,6 +365,20 @@ async def test_a_stream_that_breaks_before_its_words_is_asked_for_again() -> Non
     assert shown(events) == ["", "How old?"]
 
 
+async def test_requests_of_a_stream_that_broke_count_for_the_turn() -> None:
+    busy = HttpReply(status=503, headers={"Retry-After": "0.001"})
+    with serve_scripted([busy, sse(delta(ODD[:9])), ODD]) as server:
+        turn, _ = await streamed("any", base_url=server.base_url)
+        assert (turn.text, turn.usage.calls, turn.usage.attempts) == ("How old?", 1, len(server.requests))
+        assert len(server.requests) == 3
+
+
+async def test_a_stream_of_any_model_that_broke_counts_as_one_request() -> None:
+    text = reply("ask", "How old?")
+    turn, _ = await streamed(Pieces([text[:10], BROKEN], [text]))
+    assert turn.usage.attempts == 2
+
+
 async def test_a_stream_that_breaks_in_its_words_fails_and_leaves_nothing() -> None:
     text = reply("ask", "How old are you?")
     model = Pieces([text[: text.index("are")], BROKEN, text], [text])

@@ -52,7 +52,11 @@ class ModelError(LLMFSMError):
     `retryable`: the same call may succeed later. `status`: HTTP status, if there was one.
     `retry_after`: seconds that the provider asked to wait, if it did.
     `format_rejected`: the provider refused the request because of its reply format.
+    `attempts`, `seconds`: requests and time that it took, where the adapter tells; set once it is raised.
     """
+
+    attempts = 0
+    seconds = 0.0
 
     def __init__(
         self,

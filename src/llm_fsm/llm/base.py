@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Iterator
 from contextlib import aclosing
+from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from llm_fsm.errors import ModelError
@@ -65,7 +66,8 @@ async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
         if not error.retryable or last is None or listener.shown:
             raise
         listener.give_up()
-        return await llm.complete(request)
+        reply: ModelReply = await llm.complete(request)
+        return replace(reply, attempts=reply.attempts + (error.attempts or 1), seconds=reply.seconds + error.seconds)
     return last
 
 

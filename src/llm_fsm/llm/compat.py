@@ -110,16 +110,17 @@ class CompatLLM:
             return await retries.run(lambda seconds: self._open(plainer, asked, seconds))
 
         arriving = await self._modes.settle(model, request.schema, ask, tools=tools)
-        try:
-            async for piece in arriving.pieces(self._retry.attempt_timeout):
-                yield piece
-            reply = arriving.reply(attempts=retries.sent, seconds=retries.seconds)
-        except TimeoutError as error:
-            raise ModelError(f"{self._where} stopped in the middle of its reply", retryable=True) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ModelError(self._broken(error), retryable=True) from error
-        finally:
-            arriving.close()
+        with retries:
+            try:
+                async for piece in arriving.pieces(self._retry.attempt_timeout):
+                    yield piece
+                reply = arriving.reply(attempts=retries.sent, seconds=retries.seconds)
+            except TimeoutError as error:
+                raise ModelError(f"{self._where} stopped in the middle of its reply", retryable=True) from error
+            except (aiohttp.ClientError, OSError, ValueError) as error:
+                raise ModelError(self._broken(error), retryable=True) from error
+            finally:
+                arriving.close()
         yield reply
 
     async def _open(self, body: bytes, asked: Asked, seconds: float) -> Arrival:

@@ -80,6 +80,13 @@ class Retries:
         self._started = pacing.now()
         self._deadline = math.inf if timeout is None else self._started + timeout
 
+    def __enter__(self) -> None:
+        """Tell the ModelError with which this ends what it took."""
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, ModelError):
+            error.attempts, error.seconds = self.sent, self.seconds
+
     @property
     def seconds(self) -> float:
         """Time since the call began."""
