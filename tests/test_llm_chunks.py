@@ -68,6 +68,58 @@ def test_an_error_after_the_first_words_is_an_error(text: str) -> None:
     assert (caught.value.status, caught.value.retryable) == (502, True)
 
 
+@pytest.mark.parametrize("text", ['{"a"', ""])
+def test_an_error_in_the_place_of_a_chunk_is_an_error(text: str) -> None:
+    chunks = Chunks("prompt", tools=False)
+    chunks.take({"choices": [{"delta": {"content": text}}]})
+    with pytest.raises(ModelError, match="reports an error: gone") as caught:
+        chunks.take({"object": "error", "message": "gone", "type": "InternalServerError", "code": 502})
+    assert caught.value.status == 502
+
+
+def test_an_error_after_the_whole_reply_takes_nothing_of_it() -> None:
+    chunks = Chunks("prompt", tools=False)
+    chunks.take({"choices": [{"delta": {"content": "Hi"}, "finish_reason": "stop"}]})
+    chunks.take({"error": {"message": "too late"}})
+    assert chunks.completion()["choices"][0]["message"]["content"] == "Hi"
+
+
+@pytest.mark.parametrize("mode", ["prompt", "tool"])
+@pytest.mark.parametrize(
+    ("text", "whole"), [('{"a": 1}\n', True), ('{"a": {"b": 1}', True), ('{"a": "b', False), ("Hi", True), ("", True)]
+)
+def test_a_stream_that_never_says_why_it_ended_is_as_whole_as_its_object(mode: Any, text: str, whole: bool) -> None:
+    chunks = Chunks(mode, tools=False)
+    chunks.take({"choices": [{"delta": called(text) if mode == "tool" else {"content": text}}]})
+    assert chunks.read("[DONE]") == ""
+    if whole:
+        assert chunks.completion()["choices"][0]["finish_reason"] is None
+    else:
+        with pytest.raises(ModelError, match="a stream that breaks off"):
+            chunks.completion()
+
+
+USAGE = {"prompt_tokens": 11, "completion_tokens": 7}
+OTHER = {"prompt_tokens": 1, "completion_tokens": 1}
+
+
+@pytest.mark.parametrize(
+    ("last", "counts"),
+    [
+        ({"x_groq": {"id": "r", "usage": USAGE}}, USAGE),
+        ({"x_groq": {"id": "r"}}, None),
+        ({"usage": USAGE, "x_groq": {"usage": OTHER}}, USAGE),
+        ({"choices": [{"delta": {}, "finish_reason": "stop", "usage": USAGE}]}, USAGE),
+    ],
+    ids=["groq", "groq-without", "both", "moonshot"],
+)
+def test_tokens_are_counted_where_servers_tell_them(last: dict[str, Any], counts: dict[str, int] | None) -> None:
+    chunks = Chunks("prompt", tools=False)
+    chunks.take({"choices": [{"delta": {"content": "Hi"}}], "x_groq": {"id": "r"}})
+    chunks.take({"choices": [{"delta": {}, "finish_reason": "stop"}], **last})
+    assert chunks.completion()["usage"] == counts
+
+
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}
 EVENT = f"data: {json.dumps(CHUNK)}"
 

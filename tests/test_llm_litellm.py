@@ -258,6 +258,51 @@ async def test_a_stream_is_asked_for_again_before_its_first_piece():
         await streamed([HttpReply(status=401, body={"error": "no"})])
 
 
+def sent(*chunks, done=True, **options):
+    """Chunks of a stream as they stand."""
+    body = "".join(f"data: {json.dumps(chunk)}\n\n" for chunk in chunks) + "data: [DONE]\n\n" * done
+    headers = {"content-type": "text/event-stream", **options.pop("headers", {})}
+    return HttpReply(body=body, headers=headers, **options)
+
+
+def words(text, finish=None):
+    return {"choices": [{"index": 0, "delta": {"content": text}, "finish_reason": finish}]}
+
+
+@LITELLM_WARNS
+@pytest.mark.parametrize("done", [False, True])
+async def test_a_reply_that_ends_in_the_middle_and_nobody_says_why_is_broken_off(done):
+    with pytest.raises(ModelError, match="a stream that breaks off") as caught:
+        await streamed([sent(words(REPLY[:20]), done=done)])
+    assert (caught.value.retryable, caught.value.attempts) == (True, 1)
+    for whole in (words(REPLY), words(REPLY[:20], "length")):
+        (*pieces, reply), _ = await streamed([sent(whole, done=done)])
+        assert "".join(pieces) == reply.text
+
+
+@LITELLM_WARNS
+@pytest.mark.parametrize("answer", [REPLY.encode(), b"", b"<html>no</html>"], ids=["whole", "nothing", "page"])
+async def test_an_answer_that_is_no_stream_is_asked_for_as_a_whole(answer):
+    chunk = {"choices": [{"message": {"content": REPLY}, "finish_reason": "stop"}]}
+    body = chunk if answer == REPLY.encode() else answer
+    (*pieces, reply), server = await streamed([HttpReply(body=body), REPLY])
+    assert (pieces, reply.text, reply.attempts) == ([], REPLY, 2)
+    assert [seen.body.get("stream", False) for seen in server.requests] == [True, False]
+
+
+@LITELLM_WARNS
+async def test_what_comes_after_the_whole_reply_or_does_not_takes_nothing_of_it():
+    late = {"error": {"message": "too late", "code": 500}}
+    (*_, reply), _ = await streamed([sent(words(REPLY), words("", "stop"), late)])
+    assert (reply.text, reply.finish_reason) == (REPLY, "stop")
+    policy = RetryPolicy(attempts=1, attempt_timeout=0.5)
+    open_end = sent(words(REPLY), words("", "stop"), done=False, headers={"content-length": "9999"})
+    with serve_scripted([open_end]) as server:
+        llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", retry=policy)
+        *_, reply = [item async for item in llm.stream(request())]
+    assert reply.text == REPLY
+
+
 CACHED = {
     "prompt_tokens": 1000,
     "completion_tokens": 20,

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from llm_fsm.llm.chunks import BEGINNING, Chunks, EventLines, is_events
+from llm_fsm.llm.chunks import BEGINNING, LAST, Chunks, EventLines, is_events
 from llm_fsm.llm.completion import no_completion, parse_payload, read_completion
 from llm_fsm.llm.modes import Mode
 from llm_fsm.llm.post import Answer
@@ -21,8 +21,6 @@ MAX_ANSWER = 2 * 2**20
 MAX_STREAM = 32 * 2**20
 """Bytes that are read of an answer in chunks, each of which repeats names and ids."""
 
-_LAST = 5.0
-"""Seconds that what follows a complete reply may take: its end, and what it cost."""
 _DOCUMENTS = (b"{", b"<")
 """What JSON and HTML begin with, and no line of an event."""
 _PARTING = 0.05
@@ -80,7 +78,7 @@ class Arrival:
             if self._over or self._whole is not None:
                 return
             try:
-                async with asyncio.timeout(min(patience, _LAST) if self._chunks.whole else patience):
+                async with asyncio.timeout(min(patience, LAST) if self._chunks.whole else patience):
                     pieces = await self._more()
             except TimeoutError:
                 if not self._chunks.whole:

@@ -31,6 +31,9 @@ _EVENTS = re.compile(rb"(?:data|event|id|retry)?:")
 BEGINNING = 4096
 """Bytes that tell what an answer is."""
 
+LAST = 5.0
+"""Seconds that what follows a complete reply may take: its end, and what it cost."""
+
 
 class EventLines:
     """The data of server-sent events, from bytes in pieces of any size."""
@@ -104,10 +107,11 @@ class Chunks:
         """Take one chunk: the piece of the reply's text in it. Raises ModelError."""
         if not isinstance(payload, dict):
             raise no_completion("a chunk that is no object")
-        fault = payload.get("error")
         choices = payload.get("choices")
-        if fault and not choices:
-            raise provider_fault(fault)
+        if not choices and self._finish is None:
+            fault = payload.get("error") or (payload.get("object") == "error" and payload)
+            if fault:
+                raise provider_fault(fault)
         if isinstance(payload.get("model"), str):
             self._model = payload["model"]
         if isinstance(payload.get("usage"), dict):
@@ -119,8 +123,15 @@ class Chunks:
             self._finish = choice["finish_reason"]
             if self._finish == "error":
                 raise choice_fault(payload, choice)
+            self._count(payload.get("x_groq"), choice)
         delta = choice.get("delta", choice.get("message"))  # a server that does not stream may send a whole one
         return self._delta(delta) if isinstance(delta, dict) else ""
+
+    def _count(self, *places: Any) -> None:
+        """Take the token counts of servers that have them elsewhere: Groq beside the choices, Moonshot in one."""
+        for place in places:
+            if self._usage is None and isinstance(place, dict) and isinstance(place.get("usage"), dict):
+                self._usage = place["usage"]
 
     def _delta(self, delta: Mapping[str, Any]) -> str:
         piece = content_text(delta.get("content"))
@@ -175,6 +186,17 @@ class Chunks:
                     self._thinks = True
                 return
 
+    def end(self, reason: str | None) -> str:
+        """Nothing comes any more; None: nobody said why, whatever stood in the chunks. There is no text in that."""
+        self.done = True
+        self._finish = reason
+        return ""
+
+    @property
+    def empty(self) -> bool:
+        """True where nothing was said, not even why."""
+        return not (self._content or self._calls or self._refusal or self._thought or self._finish)
+
     @property
     def whole(self) -> bool:
         """True once the reply is complete, whatever else may come."""
@@ -182,7 +204,7 @@ class Chunks:
 
     def completion(self) -> dict[str, Any]:
         """What came, as a completion that was not streamed. Raises ModelError for one that never ended."""
-        if not self.whole:
+        if not self.whole or (self._finish is None and self._is_cut()):
             raise no_completion("a stream that breaks off")
         message: dict[str, Any] = {"role": "assistant", "content": joined("".join(self._content))}
         if self._refusal:
@@ -198,6 +220,13 @@ class Chunks:
             "choices": [{"message": message, "finish_reason": self._finish}],
             "usage": self._usage,
         }
+
+
+    def _is_cut(self) -> bool:
+        """Whether the reply is an object without its end: then a stream that never said why it ended broke off."""
+        called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
+        text = ("".join(self._content) or called).strip()
+        return text.startswith("{") and not text.endswith("}")
 
 
 def _is_whole(text: str) -> bool:

@@ -21,7 +21,7 @@ from importlib import import_module
 from typing import Any
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.chunks import Chunks
+from llm_fsm.llm.chunks import LAST, Chunks
 from llm_fsm.llm.completion import error_line, read_completion
 from llm_fsm.llm.modes import NO_TOOLS, Mode, ReplyModes, form_fields, rejects_form, rejects_tools
 from llm_fsm.llm.providers import (
@@ -53,7 +53,10 @@ _STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage"
 
 
 class _Arriving:
-    """An answer that arrives in chunks."""
+    """An answer that arrives in chunks.
+
+    litellm keeps the reason for its end back until then, and makes one up for a stream that had none.
+    """
 
     def __init__(self, answer: AsyncIterator[Any], mode: Mode, *, tools: bool) -> None:
         self.mode = mode
@@ -74,15 +77,28 @@ class _Arriving:
                 yield piece
             if self.chunks.done:
                 return
-            async with asyncio.timeout(patience):
-                piece = await self._next()
+            try:
+                async with asyncio.timeout(patience if self._reason is None else min(patience, LAST)):
+                    piece = await self._next()
+            except ModelError:
+                raise
+            except Exception:
+                if self._reason is None:
+                    raise
+                piece = self.chunks.end(self._reason)
 
     async def _next(self) -> str:
         try:
             return self.chunks.take((await anext(self._answer)).model_dump())
         except StopAsyncIteration:
-            self.chunks.done = True
-            return ""
+            return self.chunks.end(self._reason)
+
+    @property
+    def _reason(self) -> str | None:
+        """Why the reply is over; None: the provider has not said so."""
+        return getattr(self._answer, "received_finish_reason", None) or getattr(
+            self._answer, "intermittent_finish_reason", None
+        )
 
 
 class LiteLLM:
@@ -139,16 +155,21 @@ class LiteLLM:
             return await retries.run(lambda seconds: self._open(litellm, fields, mode, tools, seconds))
 
         arriving = await modes.settle(model, request.schema, ask, tools=tools)
-        try:
-            async for piece in arriving.pieces(self._retry.attempt_timeout):
-                yield piece
-        except TimeoutError as error:
-            raise ModelError(f"{model} stopped in the middle of its reply", retryable=True) from error
-        except ModelError:
-            raise
-        except Exception as error:
-            raise self._failure(error, model, arriving.mode, tools) from error
-        whole = arriving.chunks.completion()
+        with retries:
+            try:
+                async for piece in arriving.pieces(self._retry.attempt_timeout):
+                    yield piece
+            except TimeoutError as error:
+                raise ModelError(f"{model} stopped in the middle of its reply", retryable=True) from error
+            except ModelError:
+                raise
+            except Exception as error:
+                raise self._failure(error, model, arriving.mode, tools) from error
+            if arriving.chunks.empty:  # which litellm makes of an answer that is no stream
+                reply = await self.complete(request)
+                yield replace(reply, attempts=retries.sent + reply.attempts, seconds=retries.seconds)
+                return
+            whole = arriving.chunks.completion()
         reply = read_completion(
             whole,
             model=model,
