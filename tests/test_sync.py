@@ -160,6 +160,63 @@ print("done")
     assert (done.stdout, done.stderr) == ("done\n", "")
 
 
+FORKS = """
+import os, sys
+from llm_fsm import Machine
+from llm_fsm.testing import reply, serve_scripted
+definition = {"name": "d", "initial_state": "a", "states": {"a": {"transitions": [{"target_state": "a"}]}}}
+
+def forked(work):
+    child = os.fork()
+    if child == 0:
+        try:
+            print(work(), flush=True)
+        except RuntimeError as error:
+            print(error, flush=True)
+        finally:
+            os._exit(0)
+    os.waitpid(child, 0)
+
+with serve_scripted([reply("a", "Hi")], loop=True) as server:
+    options = {"model": "m", "base_url": server.base_url, "store": "sqlite:///x.db", "timeout": 10}
+    machine = Machine.from_dict(definition, **options)
+    chat = machine.start(greet=False)
+    print(chat.send("m").text, flush=True)
+    WORK
+    print(chat.send("m").text, len(chat.history), flush=True)
+    machine.close()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize(
+    ("work", "said"),
+    [
+        ("forked(lambda: chat.send('m').text)", "Hi\nHi\nHi 6\n"),
+        ("forked(lambda: type([*chat.stream('m')][-1]).__name__)", "Hi\nBotSaid\nHi 6\n"),
+        ("forked(machine.close)", "Hi\nNone\nHi 4\n"),
+        ("forked(lambda: machine.close() or chat.send('m'))", "Hi\nthis machine is closed; make another one\nHi 4\n"),
+        (
+            "events = iter(chat.stream('m')); next(events); forked(lambda: list(events)); list(events)",
+            "Hi\nthis stream began before its process was forked, and goes on in the other one\nHi 6\n",
+        ),
+    ],
+    ids=["talks", "streams", "closes", "has closed", "goes on"],
+)
+def test_a_forked_child_has_its_own_loop_and_takes_nothing_from_its_parents(
+    work: str, said: str, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FORKS.replace("WORK", work)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+        cwd=tmp_path,
+    )
+    assert (done.stdout, done.stderr) == (said, "")
+
+
 def test_a_machine_of_something_else_than_a_definition_says_what_takes_it() -> None:
     with pytest.raises(TypeError, match="from_dict takes a dict, from_file a path"):
         Machine({"name": "x"}, model="offline")  # type: ignore[arg-type]

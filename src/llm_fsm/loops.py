@@ -22,6 +22,8 @@ from functools import partial
 from types import FrameType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
+from llm_fsm import forks
+
 T = TypeVar("T")
 _Arguments = TypeVarTuple("_Arguments")
 
@@ -238,14 +240,39 @@ class Loop:
     """
 
     def __init__(self, *, lent: bool = True) -> None:
+        self._lent = lent
+        self.forks = 0
+        """How often the process was forked since, so that this is a child."""
+        self._inherited: threading.Lock | None = None
+        self._begin()
+        forks.tell(self)
+
+    def _begin(self) -> None:
         self._loop = asyncio.new_event_loop()
-        if lent and type(self._loop) is asyncio.SelectorEventLoop and sys.platform != "win32":  # no other policy's
+        selects = type(self._loop) is asyncio.SelectorEventLoop and sys.platform != "win32"  # no other policy's
+        if self._lent and selects:
             self._loop.close()
             self._loop = _LentLoop()
         self._waited: set[_Errand[Any]] = set()
         self._waiting: dict[object, int] = {}  # of what had to wait, how often it is not begun in its caller's thread
         self._thread = threading.Thread(target=self._serve, name="llm_fsm loop", daemon=True)
         self._thread.start()
+
+    def inherit(self) -> None:
+        """In a forked child: the loop and its thread are the parent's; the first work begins others."""
+        self.forks += 1
+        if not self._loop.is_closed():
+            self._inherited = threading.Lock()
+            self._loop = forks.left(self._loop)
+
+    def _begun_anew(self) -> bool:
+        lock = self._inherited
+        if lock is None:
+            return False
+        with lock:
+            if self._loop.is_closed():
+                self._begin()
+        return True
 
     def _serve(self) -> None:
         lent = self._loop if isinstance(self._loop, _LentLoop) else None
@@ -273,7 +300,7 @@ class Loop:
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
-        if self._loop.is_closed():
+        if self._loop.is_closed() and not self._begun_anew():
             work.close()
             raise RuntimeError("this machine is closed; make another one")
         if asyncio._get_running_loop() is self._loop:
@@ -330,13 +357,18 @@ class Loop:
 
     def let_go(self, freeing: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """Free an asynchronous generator; from within the loop that is left to asyncio, which does it in its time."""
-        if self._is_run_here():
+        if self._loop.is_closed() or self._is_run_here():
             return
         with suppress(RuntimeError, CancelledError):  # the machine is closed, or being closed
             self.run(freeing())
 
     def stop(self, last: Coroutine[Any, Any, None]) -> None:
         """Run the last work and end the thread, which closes the loop; from within the loop it goes on by itself."""
+        if self._inherited is not None and self._loop.is_closed():  # what there is to free is the parent's
+            self._inherited = None
+            last.close()
+            return
+        self._inherited = None
         if self._is_run_here():
             done = self._loop.create_task(last)
             done.add_done_callback(lambda _: self._loop.call_soon_threadsafe(self._loop.stop))

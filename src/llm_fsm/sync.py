@@ -38,7 +38,7 @@ class SyncStream:
         return self._stream.turn
 
     def __iter__(self) -> Iterator[Event]:
-        events = aiter(self._stream)
+        events, forks = aiter(self._stream), self._loop.forks
 
         async def following() -> Event | None:
             return await anext(events, None)
@@ -46,9 +46,11 @@ class SyncStream:
         try:
             while (event := self._loop.run(following())) is not None:
                 yield event
+                if self._loop.forks != forks:
+                    raise RuntimeError("this stream began before its process was forked, and goes on in the other one")
         finally:
             close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)
-            if close is not None:
+            if close is not None and self._loop.forks == forks:
                 self._loop.let_go(close)
 
 
