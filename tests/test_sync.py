@@ -300,6 +300,17 @@ def test_closing_lets_go_of_whoever_waits_and_of_streams_without_a_word(caplog: 
     assert caplog.text == ""
 
 
+def test_a_stream_whose_machine_is_being_closed_does_not_end_as_if_it_were_over() -> None:
+    with Machine.from_dict(GREETER, model=Hanging()) as machine:
+        stream = machine.start(greet=False).stream("hi")
+        events = iter(stream)
+        next(events)
+        machine._loop.run(machine._loop._loop.shutdown_asyncgens())
+        with pytest.raises(CancelledError):
+            next(events)
+        assert stream.turn is None
+
+
 def test_a_stream_keeps_its_machine_open() -> None:
     stream = scripted(reply("hello", "Name?")).start(greet=False).stream("hi")
     gc.collect()

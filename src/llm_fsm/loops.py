@@ -287,16 +287,21 @@ class Loop:
                 continue
         if lent is not None:
             lent.hooks = None
-        for _ in range(2):  # turns cut short, what libraries leave running, and then what came meanwhile
-            left = asyncio.all_tasks(self._loop)
-            for task in left:
-                task.cancel()
-            if left:
-                self._loop.run_until_complete(asyncio.wait(left, timeout=_LETTING_GO))
+        self._cut_short()
+        self._cut_short()  # what came meanwhile
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+        self._cut_short()
         self._loop.close()
         for errand in tuple(self._waited):
             errand.let_go()
+
+    def _cut_short(self) -> None:
+        """Cancel turns, and what libraries leave running."""
+        left = asyncio.all_tasks(self._loop)
+        for task in left:
+            task.cancel()
+        if left:
+            self._loop.run_until_complete(asyncio.wait(left, timeout=_LETTING_GO))
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -41,13 +42,18 @@ class SyncStream:
         events, forks = aiter(self._stream), self._loop.forks
 
         async def following() -> Event | None:
-            return await anext(events, None)
+            try:
+                return await anext(events)  # with a default, Python 3.11 dies where it is cancelled at its beginning
+            except StopAsyncIteration:
+                return None
 
         try:
             while (event := self._loop.run(following())) is not None:
                 yield event
                 if self._loop.forks != forks:
                     raise RuntimeError("this stream began before its process was forked, and goes on in the other one")
+            if self._stream.turn is None:  # closing the machine ended the stream in between two events
+                raise CancelledError
         finally:
             close: Callable[[], Coroutine[Any, Any, None]] | None = getattr(events, "aclose", None)
             if close is not None and self._loop.forks == forks:
