@@ -1,4 +1,4 @@
-"""Event loops that a forked child has from its parent, and who is told of a fork.
+"""Event loops that a forked child has from its parent.
 
 The two share what a loop waits for: closing a connection in the child would take it off the parent's list, and the
 parent would wait for its answer in vain.
@@ -7,28 +7,10 @@ parent would wait for its answer in vain.
 from __future__ import annotations
 
 import asyncio
-import os
 import selectors
-from typing import Protocol
-from weakref import WeakSet
 
-
-class Heir(Protocol):
-    """Who has something that a forked child must not use."""
-
-    def inherit(self) -> None:
-        """Go on without it; called in the child, before anything else happens there."""
-        ...
-
-
-_HEIRS: WeakSet[Heir] = WeakSet()
 _PARENTS: list[object] = []
 """What is never freed in the child: loops, tasks and threads of the parent, which would clear up after themselves."""
-
-
-def tell(heir: Heir) -> None:
-    """Tell this one of every fork, in the child."""
-    _HEIRS.add(heir)
 
 
 def left(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
@@ -43,12 +25,3 @@ def left(loop: asyncio.AbstractEventLoop) -> asyncio.AbstractEventLoop:
         loop._default_executor = loop._thread_id = None  # type: ignore[attr-defined]
     loop.close()
     return loop
-
-
-def _inherit() -> None:
-    for heir in tuple(_HEIRS):
-        heir.inherit()
-
-
-if hasattr(os, "register_at_fork"):  # not on Windows
-    os.register_at_fork(after_in_child=_inherit)

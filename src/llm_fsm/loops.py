@@ -23,6 +23,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from llm_fsm import forks
+from llm_fsm.stores.children import leave_in_children
 
 T = TypeVar("T")
 _Arguments = TypeVarTuple("_Arguments")
@@ -245,7 +246,7 @@ class Loop:
         """How often the process was forked since, so that this is a child."""
         self._inherited: threading.Lock | None = None
         self._begin()
-        forks.tell(self)
+        leave_in_children(self, Loop.inherit)
 
     def _begin(self) -> None:
         self._loop = asyncio.new_event_loop()
