@@ -387,7 +387,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         asides=tuple(asides),
         states=states,
         keys=keys,
-        fast=recognisers(keys, definition.key_schemas),
+        fast=recognisers(keys.offered, keys.fault),
         prompts=prompts,
         key_lines={key: line for key, line in lines.items() if is_bounded(keys.offered[key])},
         questions=questions,

@@ -1,9 +1,9 @@
 """Values that a whole message is for certain, without a model: of keys with `x-fast`.
 
 It is never a guess: a choice of an `enum` by its words, or by its number where the numbered choices were what was
-said last; a text that the key's own pattern or format recognises, where that refuses what people say otherwise; yes,
-no, a number or a very short text only in answer to a state's first question, since a later one may be about
-something else; of these the first three only where nothing else was asked with it.
+said last; a text that the key's own pattern or format recognises, where that refuses what people say otherwise, and
+more words around it; yes, no, a number or a very short text only in answer to a state's first question, since a
+later one may be about something else, and only where nothing else was asked with it.
 """
 
 from __future__ import annotations
@@ -13,26 +13,29 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm.context import Keys
+from llm_fsm.questions import NO, YES, no_agrees, several, takes, times_listed
+from llm_fsm.session import TRUNCATED
 
-_YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是", "نعم", "כן"))
-_NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))
+_WORDS = (
+    *("no", "ok", "hi", "yes", "why", "how", "who", "help", "stop", "back", "what", "wait", "none", "hello", "sorry"),
+    *("again", "cancel", "repeat", "please", "nothing", "restart", "goodbye", "question", "whatever", "something"),
+    *("different", "understand", "information", "conversation", "unfortunately"),
+)
 _OTHERWISE = (
-    *("Hello!", "Hello", "HELLO", "Help", "help", "Stop", "OK", "Ok", "NO", "No", "YES", "Yes"),
-    "What do you mean?",
-    "yes",
-    "cancel",
-    "I do not know",
-    "not now",
-    "Ada Lovelace",
+    *(said for word in _WORDS for said in (word, word.capitalize(), word.upper())),
+    *("Hello!", "What do you mean?", "what do you mean", "I do not know", "not now", "Ada Lovelace"),
 )
 """What people say instead of an answer; a key that takes one of these is for the model."""
+_AROUND = ("not {}", "{} or so")
+"""What people say around a value; where that is taken as well, it is not known what the value is."""
+_ASIDE = YES | NO | {"ok", "okay", "hi", "hello", "help", "stop", "cancel", "back", "again", "thanks", "sorry", "wait"}
+"""What people say to whatever was said last."""
 _SHORT = 3
+_DIGITS = 4
 _WHOLE = re.compile(r"-?\d{1,15}")
 _END = re.compile(r"([^.!])[.!]$")
 _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,2})?")
 """Without a plus: "+1" is also a way to agree, and to bring somebody along."""
-_QUESTIONS = re.compile("[?\uff1f\u061f\u037e\u055e\u1367]+")
 
 
 class Heard(NamedTuple):
@@ -42,58 +45,85 @@ class Heard(NamedTuple):
     first: bool
     asked: str
 
+    @property
+    def to_one_question(self) -> bool:
+        """True for an answer to the state's first question, if that is not one of several."""
+        return self.first and not several(self.asked)
+
 
 Recogniser = Callable[[Heard], Any]
 """The value that a message is; None where it is none for certain."""
 
 
-def recognisers(keys: Keys, schemas: Mapping[str, Mapping[str, Any]]) -> dict[str, Recogniser]:
-    """Key to what recognises its values, for the keys with `x-fast` that a reply may write."""
+def recognisers(
+    schemas: Mapping[str, Mapping[str, Any]], fault: Callable[[str, object], str | None]
+) -> dict[str, Recogniser]:
+    """Key to what recognises its values, for the keys with `x-fast`. `fault`: why a key cannot have a value."""
+    fast = {key: schema for key, schema in schemas.items() if schema.get("x-fast") is True}
+    if not fast:
+        return {}
     found: dict[str, Recogniser] = {}
-    for key, schema in schemas.items():
-        if schema.get("x-fast") is True and keys.writable(key) and (one := _recogniser(schema, keys, key)):
-            found[key] = one
+    agrees = no_agrees(json.dumps([*schemas.values()], ensure_ascii=False, default=str))
+    for key, schema in fast.items():
+
+        def fits(value: object, key: str = key) -> bool:
+            return fault(key, value) is None
+
+        one = recogniser(schema, fits)
+        if one is not None:
+            found[key] = _without_no(one) if agrees else one
     return found
 
 
-def _recogniser(schema: Mapping[str, Any], keys: Keys, key: str) -> Recogniser | None:
+def recogniser(schema: Mapping[str, Any], fits: Callable[[object], bool]) -> Recogniser | None:
+    """What recognises values of a schema; None where no message is certainly one. `fits`: the schema takes a value."""
     choices, kind = schema.get("enum"), schema.get("type")
+    one: Recogniser | None = None
     if isinstance(choices, list):
-        return _of_choices(choices)
-    if kind == "boolean":
-        return _yes_or_no
+        one = _of_choices(choices)
+    elif kind == "boolean":
+        one = _yes_or_no
+    elif kind in ("integer", "number"):
+        one = _of_numbers(_WHOLE if kind == "integer" else _NUMBER)
+    elif kind == "string" and not any(map(fits, _OTHERWISE)):
+        return _of_texts(fits)
+    return None if one is None else _fitting(one, fits)
 
-    def fits(value: object) -> bool:
-        return keys.fault(key, value) is None
 
-    if kind in ("integer", "number"):
-        form = _WHOLE if kind == "integer" else _NUMBER
+def _fitting(one: Recogniser, fits: Callable[[object], bool]) -> Recogniser:
+    def fitting(heard: Heard) -> Any:
+        value = one(heard)
+        return value if value is not None and fits(value) else None
 
-        def number(heard: Heard) -> Any:
-            if not _asked_once(heard) or _listed(heard):
-                return None
-            value = json.loads(heard.text) if _plain(form, heard.text) else None
-            return value if value is not None and fits(value) else None
+    return fitting
 
-        return number
-    if kind != "string" or any(fits(text) for text in _OTHERWISE):
-        return None
 
+def _without_no(one: Recogniser) -> Recogniser:
+    def sure(heard: Heard) -> Any:
+        return None if folded(heard.text) == "no" else one(heard)
+
+    return sure
+
+
+def _of_texts(fits: Callable[[object], bool]) -> Recogniser:
     def text(heard: Heard) -> Any:
-        certain = bool(heard.text) and (heard.first or len(heard.text) > _SHORT)
-        return heard.text if certain and fits(heard.text) else None
+        said = heard.text
+        if len(said) <= _SHORT and (not heard.to_one_question or times_listed(said, heard.asked)):
+            return None
+        if not said or not fits(said):
+            return None
+        return None if any(fits(around.format(said)) for around in _AROUND) else said
 
     return text
 
 
-def _asked_once(heard: Heard) -> bool:
-    """True for an answer to the state's first question, if that is not one of several."""
-    return heard.first and len(_QUESTIONS.findall(heard.asked)) <= 1
+def _of_numbers(form: re.Pattern[str]) -> Recogniser:
+    def number(heard: Heard) -> Any:
+        if not heard.to_one_question or times_listed(heard.text, heard.asked):
+            return None
+        return json.loads(heard.text) if _plain(form, heard.text) else None
 
-
-def _listed(heard: Heard) -> bool:
-    """True when the number may be one of a list that was said last."""
-    return re.search(rf"(?<!\d){re.escape(heard.text)}[.):]\s", heard.asked) is not None
+    return number
 
 
 def _plain(form: re.Pattern[str], text: str) -> bool:
@@ -101,7 +131,7 @@ def _plain(form: re.Pattern[str], text: str) -> bool:
     return form.fullmatch(text) is not None and re.match(r"-?0\d", text) is None and text.isascii()
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """A word as it is compared: "too big" is "too_big"; one full stop is an end, three are a doubt."""
     return _END.sub(r"\1", " ".join(_spaced(text.casefold())))
 
@@ -112,29 +142,48 @@ def _spaced(text: str) -> list[str]:
 
 def _of_choices(choices: list[Any]) -> Recogniser | None:
     labels = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
-    by_words = dict(zip(map(_folded, labels), choices, strict=True))
-    if len(by_words) != len(choices) or None in choices:
+    by_words = dict(zip(map(folded, labels), choices, strict=True))
+    if len(by_words) != len(choices) or None in choices or "" in by_words:
         return None
-    shown = [r"[\s_]+".join(map(re.escape, _spaced(label))) for label in labels]
-    listed = [re.compile(rf"(?<!\d){n}[.):]?\s+{words}", re.IGNORECASE) for n, words in enumerate(shown, 1)]
+    in_place = {label for n, label in enumerate(labels, 1) if label == str(n)}
+    whole = [r"[\s_]+".join(map(re.escape, _spaced(label))) + r"(?!\w)" for label in labels]
+    shown = [re.compile(rf"(?<!\w){words}", re.IGNORECASE) for words in whole]
+    listed = [
+        re.compile(rf"(?:(?<!\w){n}[.):]|^\s*{n})\s+{words}", re.IGNORECASE | re.MULTILINE)
+        for n, words in enumerate(whole, 1)
+    ]
+
+    def by_place(number: str, heard: Heard) -> Any:
+        """The choice at a place of the list that was said last, if nothing else has that number."""
+        place = int(number) if len(number) <= _DIGITS else 0
+        if times_listed(number, heard.asked) > 1 or heard.asked.endswith(TRUNCATED) or not 1 <= place <= len(choices):
+            return None  # a second list, or perhaps one
+        named, found = by_words.get(number), choices[place - 1]
+        return found if named is None or named == found else None
+
+    def by_name(word: str, heard: Heard) -> Any:
+        named = by_words.get(word)
+        if named is None or (word in _ASIDE and not heard.to_one_question):
+            return None
+        if all(one.search(heard.asked) for one in shown):
+            return named
+        return named if heard.first and (word not in YES | NO or takes(word, heard.asked)) else None
 
     def choice(heard: Heard) -> Any:
-        word = _folded(heard.text)
-        named = by_words.get(word)
+        word = folded(heard.text)
         number = word.removesuffix(")")
-        if number.isascii() and number.isdecimal() and all(one.search(heard.asked) for one in listed):
-            place = int(number[:4])
-            if len(re.findall(rf"(?<!\d){place}[.):]\s", heard.asked)) > 1:
-                return None  # a second list
-            counted = choices[place - 1] if 1 <= place <= len(choices) else None
-            return counted if named is None or named == counted else None
-        return named if _asked_once(heard) or word not in _YES | _NO else None
+        if number.isascii() and number.isdecimal():
+            if all(one.search(heard.asked) for one in listed):
+                return by_place(number, heard)
+            if times_listed(number, heard.asked) and number not in in_place:
+                return None  # a list of something else
+        return by_name(word, heard)
 
     return choice
 
 
 def _yes_or_no(heard: Heard) -> Any:
-    word = _folded(heard.text)
-    if not _asked_once(heard) or (word in _YES) == (word in _NO):
+    word = folded(heard.text)
+    if not heard.to_one_question or (word in YES) == (word in NO) or not takes(word, heard.asked):
         return None
-    return word in _YES
+    return word in YES
