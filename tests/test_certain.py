@@ -7,154 +7,9 @@ from typing import Any
 import pytest
 
 from llm_fsm import events as ev
-from llm_fsm.context import compile_keys
-from llm_fsm.definition import Definition
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
-from llm_fsm.recognition import Heard, recognisers
-from machines import machine, reply, say, talk
-
-FAST = {"x-fast": True}
-
-
-def value(schema: dict[str, Any], text: str, *, first: bool = True, asked: str = "") -> Any:
-    definition = Definition.model_validate(
-        {
-            "name": "d",
-            "initial_state": "a",
-            "states": {"a": {}},
-            "context_schema": {"properties": {"k": {**schema, **FAST}}},
-        }
-    )
-    found = recognisers(compile_keys(definition, ()), definition.key_schemas)
-    return found["k"](Heard(text, first, asked)) if "k" in found else "for the model"
-
-
-SIZES = {"enum": ["Small", "Very large"]}
-MENU = "Which size? 1. small 2) Very large"
-ZIP = {"type": "string", "pattern": "^[0-9]{5}$"}
-ANY = "for the model"
-
-
-@pytest.mark.parametrize(
-    ("schema", "text", "found"),
-    [
-        (SIZES, "small", "Small"),
-        (SIZES, "  VERY   large. ".strip(), "Very large"),
-        ({"enum": ["too_small", "too_big"]}, "Too big", "too_big"),
-        ({"enum": ["too_small", "too_big"]}, "too_big", "too_big"),
-        ({"enum": ["too_small", "too_big"]}, "big", None),
-        ({"enum": ["too_big", "too big"]}, "too big", ANY),
-        (SIZES, "small please", None),
-        (SIZES, "smal", None),
-        (SIZES, "1", None),
-        ({"enum": ["a", "A"]}, "a", ANY),
-        ({"enum": [1, 2]}, "2", 2),
-        ({"type": "boolean"}, "Yes", True),
-        ({"type": "boolean"}, "nein", False),
-        ({"type": "boolean"}, "نعم", True),
-        ({"type": "boolean"}, "לא", False),
-        ({"type": "boolean"}, "yes but", None),
-        ({"type": "integer", "minimum": 1}, "7", 7),
-        ({"type": "integer", "minimum": 1}, "0", None),
-        ({"type": "integer"}, "-3", -3),
-        ({"type": "integer"}, "3.0", None),
-        ({"type": "integer"}, "007", None),
-        ({"type": "integer"}, "seven", None),
-        ({"type": "integer"}, "٣", None),
-        ({"type": "integer"}, "+1", None),
-        ({"type": "integer"}, "not 3", None),
-        ({"type": "integer"}, "3?", None),
-        ({"type": "integer"}, "３", None),
-        (SIZES, "not small", None),
-        (SIZES, "small or very large", None),
-        (SIZES, '"small"', None),
-        (SIZES, "ｓｍａｌｌ", None),
-        (SIZES, "no wait, small", None),
-        ({"type": "number"}, "2.5", 2.5),
-        ({"type": "number"}, "1.500", None),
-        ({"type": "number"}, "1,5", None),
-        (ZIP, "24103", "24103"),
-        (ZIP, "24103 Kiel", None),
-        (ZIP, "", None),
-        ({"type": "string", "format": "email"}, "ada@example.org", "ada@example.org"),
-        ({"type": "string", "format": "email"}, "it is ada@example.org", None),
-        ({"type": "string", "format": "date"}, "2030-02-30", None),
-        (SIZES, "small...", None),
-        (SIZES, "small!?", None),
-        ({"type": "boolean"}, "no...", None),
-        ({"type": "boolean"}, "no, thanks", None),
-        ({"enum": ["yes", "no", "maybe"]}, "No.", "no"),
-        ({"type": "string", "pattern": "^[A-Z][a-z]+$"}, "Stop", ANY),
-        ({"type": "string", "pattern": "^[A-Z]{2}$"}, "OK", ANY),
-        ({"type": "string"}, "Ada", ANY),
-        ({"type": "string", "pattern": "^[A-Z][a-z ]+"}, "Ada", ANY),
-        ({"type": "string", "minLength": 2}, "Ada", ANY),
-        ({"type": ["string", "null"]}, "Ada", ANY),
-        ({"type": "array"}, "[]", ANY),
-    ],
-)
-def test_a_message_is_a_value_only_as_a_whole(schema: dict[str, Any], text: str, found: Any) -> None:
-    assert value(schema, text) == found
-
-
-@pytest.mark.parametrize(
-    ("text", "asked", "found"),
-    [
-        ("1", MENU, "Small"),
-        ("2.", MENU, "Very large"),
-        ("3", MENU, None),
-        ("0", MENU, None),
-        ("1", "1. small?", None),
-        ("1...", MENU, None),
-    ],
-)
-def test_a_number_means_the_choice_that_was_shown_with_it(text: str, asked: str, found: Any) -> None:
-    assert value(SIZES, text, asked=asked) == found
-
-
-def test_a_number_means_the_choice_that_was_shown_in_words_for_a_person() -> None:
-    sizes = {"enum": ["too_small", "too_big"]}
-    assert value(sizes, "2", asked="Which one?\n1. too small\n2. Too  big") == "too_big"
-    assert value(sizes, "2", asked="1. too_small, 2. too_big?") == "too_big"
-    assert value(sizes, "2", asked="1. small, 2. too big?") is None
-
-
-def test_a_number_that_is_both_a_choice_and_the_place_of_another_is_for_the_model() -> None:
-    assert value({"enum": [2, 1, 3]}, "2", asked="1. 2, 2. 1, 3. 3") is None
-    assert value({"enum": [2, 1, 3]}, "3", asked="1. 2, 2. 1, 3. 3") == 3
-    assert value({"type": "integer"}, "2", asked="1. by day 2. by night. How many?") is None
-    assert value({"type": "integer"}, "2", asked="From 1 to 10: how many?") == 2
-
-
-def test_a_number_of_two_lists_is_for_the_model() -> None:
-    assert value(SIZES, "1", asked=f"{MENU} Which crust? 1. thin 2. thick") is None
-    assert value(SIZES, "small", asked=f"{MENU} Which crust? 1. thin 2. thick") == "Small"
-
-
-@pytest.mark.parametrize(
-    ("schema", "text"),
-    [({"type": "boolean"}, "yes"), ({"type": "integer"}, "3"), ({"enum": ["yes", "no"]}, "yes")],
-)
-def test_an_answer_to_one_of_two_questions_is_for_the_model(schema: dict[str, Any], text: str) -> None:
-    assert value(schema, text, asked="How many nights? And how many guests?") is None
-    assert value(schema, text, asked="You are welcome. How many guests?") is not None
-
-
-@pytest.mark.parametrize(
-    ("schema", "text", "found"),
-    [
-        ({"type": "boolean"}, "yes", None),
-        ({"enum": ["yes", "no", "maybe"]}, "no", None),
-        ({"enum": ["yes", "no", "maybe"]}, "maybe", "maybe"),
-        ({"type": "integer"}, "3", None),
-        ({"type": "string", "pattern": "^[0-9]{1,2}$"}, "3", None),
-        (ZIP, "24103", "24103"),
-    ],
-)
-def test_a_short_answer_is_certain_only_to_the_states_first_question(
-    schema: dict[str, Any], text: str, found: Any
-) -> None:
-    assert value(schema, text, first=False) == found
+from llm_fsm.turn import Means, begin_due
+from machines import machine, play, reply, say, start, talk
 
 
 def shop(*, reply: str | None = "Thank you!", fast: bool = True, **more: Any) -> Any:
@@ -271,3 +126,154 @@ def test_a_value_that_may_correct_an_earlier_answer_is_for_the_model() -> None:
     wrong = say(stay, first.session, "No, the first day is wrong", reply("until", "What is the right one?"))
     right = say(stay, wrong.session, "2030-01-03", reply("until", "I see.", since="2030-01-03"))
     assert (right.usage.calls, right.session.context) == (1, {"since": "2030-01-03"})
+
+
+def form(
+    *moves: dict[str, Any], reply: str = "Which one?", keys: dict[str, Any], wanted: list[str], **more: Any
+) -> Any:
+    """Asks for keys; the moves lead to states with fixed words, named after their targets."""
+    targets = {move["target_state"] for move in moves} | {"done"}
+    ends = {name: {"purpose": "End", "reply": name} for name in sorted(targets - {"ask", *more.get("states", {})})}
+    ask = {"purpose": "Ask", "reply": reply, "required_context_keys": wanted, "transitions": list(moves)}
+    return machine({"ask": ask, **ends, **more.pop("states", {})}, context_schema={"properties": keys}, **more)
+
+
+def to(target: str, *keys: str, **more: Any) -> dict[str, Any]:
+    return {"target_state": target, "conditions": [{"requires_context_keys": list(keys)}], **more}
+
+
+YES_NO = {"type": "boolean", "x-fast": True}
+COUNT = {"type": "integer", "x-fast": True}
+COLOUR = {"enum": ["red", "help"], "x-fast": True}
+
+
+def test_an_answer_to_what_was_asked_before_is_not_taken_for_the_state_that_the_turn_has_moved_on_to() -> None:
+    on = to("late", "open", auto=True)
+    late = {"purpose": "Ask", "reply": "Late?", "required_context_keys": ["b"], "transitions": [to("done", "b")]}
+    made = form(
+        to("done", "a"),
+        on,
+        keys={"a": YES_NO, "b": YES_NO, "open": {"x-source": "host"}},
+        wanted=["a"],
+        states={"late": late},
+    )
+
+    def opens(effect: RunHandlers) -> HandlerResult | None:
+        return HandlerResult(handler="h", changes={"open": 1}) if effect.point is Point.PRE_PROCESSING else None
+
+    done = say(made, start(made, greet=True).session, "yes", reply("late", "So?"), handler=opens)
+    assert (done.session.state, "b" in done.session.context, done.usage.calls) == ("late", False, 1)
+
+
+def test_an_answer_that_a_handler_has_taken_is_not_taken_for_the_key_that_is_left() -> None:
+    made = form(to("done", "a", "b"), keys={"a": COUNT, "b": COUNT}, wanted=["a", "b"], reply="How many adults?")
+
+    def takes(effect: RunHandlers) -> HandlerResult | None:
+        return HandlerResult(handler="h", changes={"a": 3}) if effect.point is Point.PRE_PROCESSING else None
+
+    done = say(made, start(made, greet=True).session, "3", reply("ask", "And children?"), handler=takes)
+    assert (done.session.context, done.usage.calls) == ({"a": 3}, 1)
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (
+            form(
+                to("done", "c"),
+                {"target_state": "vip", "conditions": [{"requires_context_keys": ["c"]}, {"description": "A regular"}]},
+                keys={"c": COLOUR},
+                wanted=["c"],
+            ),
+            "red",
+        ),
+        (
+            form(
+                to("done", "c"),
+                {"target_state": "seen", "conditions": [{"logic": {"in": ["red", {"var": "_user_input"}]}}]},
+                keys={"c": COLOUR},
+                wanted=["c"],
+            ),
+            "red",
+        ),
+        (
+            form(
+                to("done", "c"),
+                {"target_state": "alarm", "description": "The light is red"},
+                keys={"c": COLOUR},
+                wanted=["c"],
+            ),
+            "red",
+        ),
+        (
+            form(to("done", "c"), {"target_state": "other", "description": "No"}, keys={"c": YES_NO}, wanted=["c"]),
+            "yes",
+        ),
+        (
+            form(
+                to("done", "c"),
+                keys={"c": COLOUR},
+                wanted=["c"],
+                states={"help": {"purpose": "Help", "reply": "Help"}},
+                global_transitions=[{"target_state": "help", "description": "Needs a hand", "return": True}],
+            ),
+            "help",
+        ),
+        (
+            form(
+                to("done", "c"),
+                keys={"c": {"enum": ["book", "cancel"], "x-fast": True}},
+                wanted=["c"],
+                patterns=["cancel"],
+            ),
+            "cancel",
+        ),
+        (
+            form(
+                to("done", "c"),
+                keys={"c": COLOUR, "drink": {"enum": ["red", "white"]}},
+                wanted=["c"],
+                reply="Which colour? And which wine?",
+            ),
+            "red",
+        ),
+    ],
+    ids=["judged", "by-its-words", "told-of", "either-answer", "digression", "pattern", "two-keys"],
+)
+def test_words_that_may_ask_for_another_way_are_for_the_model(made: Any, said: str) -> None:
+    done = say(made, start(made, greet=True).session, said, reply("ask", "Hm."))
+    assert (done.session.state, done.session.context, done.usage.calls) == ("ask", {}, 1)
+
+
+def test_other_ways_beside_the_one_that_a_value_opens_do_no_harm() -> None:
+    blue = {"logic": {"==": [{"var": "c"}, "help"]}}
+    made = form(
+        to("done", "c"),
+        {"target_state": "info", "description": "Wants to know more"},
+        {"target_state": "blues", "description": "The red one is sold out", "conditions": [blue]},
+        keys={"c": COLOUR},
+        wanted=["c"],
+    )
+    assert say(made, start(made, greet=True).session, "red").session.state == "done"
+
+
+def test_yes_to_a_reminder_is_for_the_model() -> None:
+    made = form(to("done", "c"), keys={"c": YES_NO}, wanted=["c"], reply="Please confirm.", patterns=["silence"])
+    session = start(made, greet=True).session
+    assert session.silence is not None
+    reminded = play(begin_due(made, session, session.silence.reminders[0], Means()), []).session
+    assert say(made, reminded, "yes", reply("ask", "Yes what?")).usage.calls == 1
+    assert say(made, session, "yes").session.state == "done"
+
+
+def test_a_refusal_is_forgotten_when_the_value_is_recognised() -> None:
+    made = form(
+        to("more", "c"),
+        keys={"c": COLOUR, "n": COUNT},
+        wanted=["c"],
+        states={"more": {"purpose": "Ask", "reply": "Red or help?", "transitions": [{"target_state": "done"}]}},
+        reply="Red or help?",
+    )
+    refused = say(made, start(made, greet=True).session, "pink", reply("ask", "", c="pink", n="x")).session
+    assert [key for key, _ in refused.notes] == ["c", "n"]
+    assert [key for key, _ in say(made, refused, "red").session.notes] == ["n"]

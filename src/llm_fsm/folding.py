@@ -50,6 +50,12 @@ def _model_replied(session: Session, event: ev.ModelReplied) -> Session:
     return changed(session, notes=()) if session.notes and event.asked_for == "turn" else session
 
 
+def _recognised(session: Session, event: ev.Recognised) -> Session:
+    """What was refused for this key before is no news any more."""
+    notes = tuple(note for note in session.notes if note[0] != event.key)
+    return session if notes == session.notes else changed(session, notes=notes)
+
+
 def _context_set(session: Session, event: ev.ContextSet) -> Session:
     context = {**session.context, **event.values}
     origin = (session.turn, event.source)
@@ -322,6 +328,7 @@ _APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Started: _started,
     ev.UserSaid: _user_said,
     ev.ModelReplied: _model_replied,
+    ev.Recognised: _recognised,
     ev.ContextSet: _context_set,
     ev.ContextRefused: _context_refused,
     ev.StateEntered: _state_entered,

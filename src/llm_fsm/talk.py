@@ -89,7 +89,7 @@ class Talking(Repairing):
 
     def sure(self) -> Generator[Effect, Result, bool]:
         """Do without the model what a message says for certain; False where the model is to be asked."""
-        found = certain_value(self.program, self.session, self.plan, self.lacking())
+        found = certain_value(self.root, self.session, self.lacking(), self.outset)
         if found is None:
             return False
         key, value = found
