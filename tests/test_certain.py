@@ -245,6 +245,14 @@ def test_words_that_may_ask_for_another_way_are_for_the_model(made: Any, said: s
     assert (done.session.state, done.session.context, done.usage.calls) == ("ask", {}, 1)
 
 
+def test_of_two_transitions_to_a_state_the_one_is_taken_that_a_model_would_take_by_its_name() -> None:
+    made = form({"target_state": "done"}, to("done", "c"), keys={"c": COLOUR}, wanted=["c"])
+    session = start(made, greet=True).session
+    sure = say(made, session, "red").of(ev.StateEntered)[0]
+    picked = say(made, session, "the red one", reply("done", c="red")).of(ev.StateEntered)[0]
+    assert (sure.transition, sure.by) == (picked.transition, "user")
+
+
 def test_other_ways_beside_the_one_that_a_value_opens_do_no_harm() -> None:
     blue = {"logic": {"==": [{"var": "c"}, "help"]}}
     made = form(

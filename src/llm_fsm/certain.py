@@ -77,15 +77,23 @@ def _is_of(program: Program, session: Session, heard: Heard, key: str, value: An
 
 
 def certain_move(plan: StatePlan, before: Mapping[str, Any], after: Mapping[str, Any]) -> Move | None:
-    """The one move that became possible by conditions alone; None where there is none, or a choice of several."""
+    """The move to the one state that a value opened by conditions alone; None where there is none, or a choice.
+
+    Of several moves there it is the one that would be taken if a model named the state.
+    """
     unheard = {**before, "_user_input": None}
     opened = [
         move
         for move in plan.moves
         if move.target != plan.id and move.guards and verdict(move, after).holds and not verdict(move, unheard).holds
     ]
-    alone = (move for move in opened if not any(guard.judged for guard in move.guards))
-    return next(alone, None) if len({move.target for move in opened}) == 1 else None
+    if len({move.target for move in opened}) != 1 or all(map(_asks_model, opened)):
+        return None
+    return next(move for move in plan.moves if move.target == opened[0].target and verdict(move, after).holds)
+
+
+def _asks_model(move: Move) -> bool:
+    return any(guard.judged for guard in move.guards)
 
 
 def _means_another(root: Program, session: Session, move: Move, heard: Heard, *, key: str, value: Any) -> bool:
