@@ -20,6 +20,15 @@ def key(**schema: Any) -> Document:
     )
 
 
+def fast(state: Document | None = None, *, reply: str | None = "Thank you.", **schema: Any) -> Document:
+    """As `key`, with `x-fast` and fixed words of where it leads; `state`: more of the one that asks."""
+    document = key(**{"x-fast": True, **schema})
+    document["states"]["a"].update(state or {})
+    if reply is not None:
+        document["states"]["b"]["reply"] = reply
+    return document
+
+
 def whole(**more: Any) -> Document:
     document = key(type="string")
     document["context_schema"].update(more)
@@ -38,6 +47,13 @@ BAD: list[tuple[str, Document, str, str]] = [
     ("idle-schema-word", key(**{"type": "string", "x-fast": True}), "/x-fast", "enum"),
     ("idle-schema-word", key(**{"type": "array", "x-fast": True}), "/x-fast", "a number"),
     ("idle-schema-word", key(**{"type": "boolean", "x-source": "host", "x-fast": True}), "/x-fast", ""),
+    ("idle-schema-word", fast(type="string", minLength=20), "/x-fast", "enum"),
+    ("idle-schema-word", fast(type="string", pattern="^[A-Z]{3}$"), "/x-fast", "narrow"),
+    ("idle-schema-word", fast(type="string", pattern="[0-9]{5}"), "/x-fast", "between ^ and $"),
+    ("idle-schema-word", fast(enum=["too_big", "Too big"]), "/x-fast", "words of its own"),
+    ("idle-schema-word", fast(type="boolean", reply=None), "/x-fast", "reply"),
+    ("idle-schema-word", fast({"tools": ["t"]}, type="boolean"), "/x-fast", "reply"),
+    ("idle-schema-word", fast({"required_context_keys": []}, type="boolean"), "/x-fast", "required_context_keys"),
     ("impossible-schema", key(type="string", minLength=5, maxLength=2), "/minLength", "wrong way round"),
     ("impossible-schema", key(type="integer", minimum=5, maximum=2), "/minimum", "wrong way round"),
     ("impossible-schema", key(type="number", exclusiveMinimum=2, maximum=2), "/exclusiveMinimum", ""),
@@ -70,9 +86,12 @@ GOOD: list[tuple[str, Document]] = [
     ("impossible-schema", key(type="string", pattern=r"^\d+\$a|^[$^]b$")),
     ("impossible-schema", key(type="string", pattern=r"^[A-Z]:\\data\\\w+$")),
     ("impossible-schema", key(type="string", pattern="(^a|b)$")),
-    ("idle-schema-word", key(**{"type": "string", "pattern": "^[A-Z]{3}$", "x-fast": True})),
-    ("idle-schema-word", key(**{"enum": ["tea", "milk"], "x-fast": True})),
-    ("idle-schema-word", key(**{"type": "boolean", "x-fast": True})),
+    ("idle-schema-word", fast(type="string", pattern="^[A-Z]{2}[0-9]{3}$")),
+    ("idle-schema-word", fast(type="string", pattern="[0-9]{5}", maxLength=5)),
+    ("idle-schema-word", fast(type="string", format="email")),
+    ("idle-schema-word", fast(enum=["tea", "milk"])),
+    ("idle-schema-word", fast(anyOf=[{"type": "string", "enum": ["tea", "milk"]}, {"type": "null"}])),
+    ("idle-schema-word", fast(type="boolean")),
     ("idle-schema-word", key(**{"type": "string", "x-fast": False})),
     ("impossible-schema", key(type="integer", minimum=2, maximum=2)),
     ("impossible-schema", key(type=["integer", "string"], enum=["a", 3])),
@@ -100,6 +119,11 @@ def test_a_faulty_schema_is_found_once_at_its_place(
 @pytest.mark.parametrize(("rule", "document"), GOOD)
 def test_what_looks_alike_and_is_right_is_not_found(rule: str, document: Document) -> None:
     assert found_by(rule, document) == []
+
+
+def test_x_fast_within_a_key_is_found() -> None:
+    found = found_by("idle-schema-word", fast(type="object", properties={"n": {"type": "boolean", "x-fast": True}}))
+    assert KEYS + "/k/properties/n/x-fast" in [one.pointer for one in found]
 
 
 def test_an_unknown_format_is_a_note_where_none_is_near() -> None:

@@ -9,6 +9,7 @@ import pytest
 from llm_fsm.context import compile_keys
 from llm_fsm.definition import Definition
 from llm_fsm.recognition import Heard, recognisers
+from llm_fsm.session import TRUNCATED
 
 FAST = {"x-fast": True}
 
@@ -24,7 +25,7 @@ def value(schema: dict[str, Any], text: str, *, first: bool = True, asked: str =
     )
     keys = compile_keys(definition, ())
     found = recognisers(keys.offered, keys.fault)
-    return found["k"](Heard(text, first, asked)) if "k" in found else "for the model"
+    return found["k"](Heard(text, first, asked, not asked.endswith(TRUNCATED))) if "k" in found else "for the model"
 
 
 SIZES = {"enum": ["Small", "Very large"]}

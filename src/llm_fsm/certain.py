@@ -14,9 +14,8 @@ from typing import Any
 from llm_fsm.context import missing
 from llm_fsm.foresight import asides
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.questions import several
 from llm_fsm.recognition import Heard, folded
-from llm_fsm.session import Session
+from llm_fsm.session import TRUNCATED, Session
 from llm_fsm.transition import Move, verdict
 
 _STEPS = 16
@@ -33,10 +32,12 @@ def certain_value(root: Program, session: Session, lacking: tuple[str, ...], out
     if len(lacking) != 1 or lacking[0] not in program.fast or plan.state.tools or plan.state.memory:
         return None
     [key] = lacking
+    asked = session.window[-1][1] if session.window else ""
     heard = Heard(
         text=(session.user_input or "").strip(),
         first=session.turns_in_state <= 1 and not _reminded(program, session),
-        asked=session.window[-1][1] if session.window else "",
+        asked=asked,
+        whole=not asked.endswith(TRUNCATED),
     )
     value = program.fast[key](heard)
     if value is None or not _was_asked(session, outset, plan) or not _is_of(program, session, heard, key, value):
@@ -66,7 +67,7 @@ def _was_asked(session: Session, outset: Session, plan: StatePlan) -> bool:
 
 def _is_of(program: Program, session: Session, heard: Heard, key: str, value: Any) -> bool:
     """False where the value may be that of another key: one that was set before, or that was asked for as well."""
-    more = several(heard.asked)
+    more = heard.to_several
     if heard.first and not more:
         return True
     keys = program.keys

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import re
 
-from llm_fsm.session import TRUNCATED
-
 YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是", "نعم", "כן"))
 NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))
 _MARK = re.compile("[?\uff1f\u061f\u037e\u055e\u1367]+|か(?=。|$)", re.MULTILINE)
@@ -34,8 +32,8 @@ _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNO
 
 
 def several(words: str) -> bool:
-    """True where more than one thing may have been asked: of words that were cut off nobody knows."""
-    return words.endswith(TRUNCATED) or len(_MARK.findall(words)) > 1
+    """True where more than one thing may have been asked."""
+    return len(_MARK.findall(words)) > 1
 
 
 def takes(word: str, words: str) -> bool:

@@ -14,14 +14,13 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.questions import NO, YES, no_agrees, several, takes, times_listed
-from llm_fsm.session import TRUNCATED
 
 _WORDS = (
     *("no", "ok", "hi", "yes", "why", "how", "who", "help", "stop", "back", "what", "wait", "none", "hello", "sorry"),
     *("again", "cancel", "repeat", "please", "nothing", "restart", "goodbye", "question", "whatever", "something"),
     *("different", "understand", "information", "conversation", "unfortunately"),
 )
-_OTHERWISE = (
+OTHERWISE = (
     *(said for word in _WORDS for said in (word, word.capitalize(), word.upper())),
     *("Hello!", "What do you mean?", "what do you mean", "I do not know", "not now", "Ada Lovelace"),
 )
@@ -39,16 +38,25 @@ _NUMBER = re.compile(r"-?\d{1,15}(\.\d{1,2})?")
 
 
 class Heard(NamedTuple):
-    """A message as it is looked at. `first`: nothing else was said in the state; `asked`: the words before it."""
+    """A message as it is looked at. `first`: nothing else was said in the state; `asked`: the words before it.
+
+    `whole`: they were kept whole, and not cut off.
+    """
 
     text: str
     first: bool
     asked: str
+    whole: bool = True
 
     @property
     def to_one_question(self) -> bool:
         """True for an answer to the state's first question, if that is not one of several."""
-        return self.first and not several(self.asked)
+        return self.first and not self.to_several
+
+    @property
+    def to_several(self) -> bool:
+        """True where more than one thing may have been asked."""
+        return not self.whole or several(self.asked)
 
 
 Recogniser = Callable[[Heard], Any]
@@ -85,7 +93,7 @@ def recogniser(schema: Mapping[str, Any], fits: Callable[[object], bool]) -> Rec
         one = _yes_or_no
     elif kind in ("integer", "number"):
         one = _of_numbers(_WHOLE if kind == "integer" else _NUMBER)
-    elif kind == "string" and not any(map(fits, _OTHERWISE)):
+    elif kind == "string" and not any(map(fits, OTHERWISE)):
         return _of_texts(fits)
     return None if one is None else _fitting(one, fits)
 
@@ -156,7 +164,7 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
     def by_place(number: str, heard: Heard) -> Any:
         """The choice at a place of the list that was said last, if nothing else has that number."""
         place = int(number) if len(number) <= _DIGITS else 0
-        if times_listed(number, heard.asked) > 1 or heard.asked.endswith(TRUNCATED) or not 1 <= place <= len(choices):
+        if times_listed(number, heard.asked) > 1 or not heard.whole or not 1 <= place <= len(choices):
             return None  # a second list, or perhaps one
         named, found = by_words.get(number), choices[place - 1]
         return found if named is None or named == found else None

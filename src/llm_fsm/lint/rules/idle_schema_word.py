@@ -24,6 +24,7 @@ from llm_fsm.findings import Finding, Level, nearest
 from llm_fsm.lint.key_schemas import looks_like_key
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schema_parts import Part, schema_parts
+from llm_fsm.lint.shortcuts import idle
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 
@@ -74,8 +75,6 @@ _FORMAT_NAMES: Mapping[str, str] = {
     **dict.fromkeys(("guid",), "uuid"),
     **dict.fromkeys(("ip", "ipaddress"), "ipv4"),
 }
-_NARROWING = frozenset({"pattern", "format", "const", "minLength", "not", "$ref", "allOf", "anyOf", "oneOf", "if"})
-"""What lets a schema refuse some of the texts that people say instead of an answer."""
 _NEAR = 0.8
 
 
@@ -86,7 +85,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             if word not in _WORDS and word not in _OWN:
                 yield from _unknown(part, word, value)
         yield from _of_other_types(part)
-        yield from _fast(part)
+        yield from _fast(subject, part)
         yield from _format(part)
         yield from _required(part)
 
@@ -164,22 +163,11 @@ def _is_names(value: object) -> TypeGuard[list[str]]:
     return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
-def _fast(part: Part) -> Iterator[Finding]:
-    """`x-fast` where no message is certainly a value of the key."""
-    schema = part.schema
-    if schema.get("x-fast") is not True or isinstance(schema.get("enum"), list):
-        return
-    owner, kind = schema.get("x-source", "model"), schema.get("type")
-    if owner in ("host", "tool", "answer"):
-        why, hint = f'only what its "x-source" names sets it: "{owner}"', None
-    elif kind in ("array", "object", "null") or _is_names(kind):
-        why, hint = "no message is certainly its value", "it is for yes or no, a number, or an \"enum\""
-    elif kind == "string" and _NARROWING.isdisjoint(schema):
-        why, hint = "any message could be its value", 'give it an "enum", a "pattern" or a "format"'
-    else:
-        return
-    message = f'"x-fast" does nothing in {part.name}: {why}'
-    yield RULE.finding(message, pointer=part.pointer + "/x-fast", hint=hint)
+def _fast(subject: Subject, part: Part) -> Iterator[Finding]:
+    """`x-fast` where no message does without the model."""
+    if part.schema.get("x-fast") is True and (found := idle(subject, part)) is not None:
+        message = f'"x-fast" does nothing in {part.name}: {found.why}'
+        yield RULE.finding(message, pointer=part.pointer + "/x-fast", hint=found.hint)
 
 
 def _format(part: Part) -> Iterator[Finding]:
