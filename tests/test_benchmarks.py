@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from benchmarks import __main__ as command
-from benchmarks import claim
+from benchmarks import certain, claim
 from benchmarks.figures import Figure, table
 from benchmarks.form import MESSAGES, definition, long_definition, replies
 from benchmarks.prompts import counter, figures, requests, sent, shared
@@ -22,7 +22,9 @@ from llm_fsm.testing import play
 ROOT = Path(__file__).resolve().parent.parent
 
 
-@pytest.mark.parametrize("document", [definition(), long_definition(20)], ids=["form", "20 states"])
+@pytest.mark.parametrize(
+    "document", [definition(), long_definition(20), certain.definition()], ids=["form", "20 states", "visit"]
+)
 def test_the_measured_definitions_have_no_findings(document: dict) -> None:
     assert check(document) == []
 
@@ -38,6 +40,16 @@ def test_the_longer_conversation_in_german_ends_as_it_should() -> None:
     played = play(claim.definition(), claim.MESSAGES, replies=claim.replies(), greet=True)
     assert set(played.states) | {"begruessung"} == set(claim.definition()["states"])
     assert (played.context["betrag"], played.ended) == (4800, True)
+
+
+@pytest.mark.parametrize("said", [certain.SHORT, certain.TALKS], ids=["short", "talks"])
+def test_a_conversation_with_turns_without_a_model_ends_as_with_one_and_they_are_as_many_as_documented(
+    said: tuple[certain.Said, ...],
+) -> None:
+    fast, slow = (asyncio.run(certain.held(said, fast=on)) for on in (True, False))
+    assert (fast.context, fast.state) == (slow.context, slow.state)
+    assert (fast.calls, slow.calls, fast.state) == (len(said) - fast.alone, len(said), "done")
+    assert f" {fast.alone} of {fast.turns}" in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize(
