@@ -20,9 +20,11 @@ MOST_KEYS = 24
 """Keys that stand in every system message and schema, where a machine has no more."""
 MOST_STATES = 24
 """States of a machine with one schema; if their words are few, with one system message, too."""
+_HALVED = 48
+"""States of a machine in two regions: a conversation soon has seen both, so that smaller ones would be cached less."""
 _REGION_STATES = 9
 REGION_TOKENS = 800
-"""Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
+"""Tokens of the words of a region, about, and of its keys where a machine has too many for all; of a half, twice."""
 _LARGEST = 4 / 3
 """How many times the size that all regions should have one of them may be."""
 _LINK = 0.1
@@ -81,7 +83,10 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
     ]
     asking = sum(definition.kind_of(state_id) == "converse" for state_id in definition.states)
     total = sum(sizes)
-    right = total / max(-(-total // REGION_TOKENS), 1 if few_states else -(-asking // _REGION_STATES))
+    if few_states or len(sizes) > _HALVED:
+        right = total / max(-(-total // REGION_TOKENS), 1 if few_states else -(-asking // _REGION_STATES))
+    else:
+        right = total / max(-(-total // (2 * REGION_TOKENS)), 2)
     links = _links(definition)
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(sizes) + 1):
