@@ -68,7 +68,7 @@ def to_json_value(value: object, depth: int = 0) -> Any:
     if isinstance(value, float | Decimal):
         number = float(value)
         if not math.isfinite(number):
-            raise ValueFault("numbers must be finite")
+            raise ValueFault("numbers must be finite, and whole ones fit in 64 bits")
         return number
     if depth >= MAX_DEPTH:
         raise ValueFault(f"it is nested deeper than {MAX_DEPTH} levels")

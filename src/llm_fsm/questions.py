@@ -63,6 +63,8 @@ def _is_turned(words: list[str]) -> bool:
 
 def times_listed(label: str, words: str) -> int:
     """How often a number, or a letter, marks a point of a list in the words."""
+    if label not in words:  # which spares a pattern made of a whole message
+        return 0
     mark = re.escape(label)
     return len(
         re.findall(rf"(?<!\w){mark}(?:[.):]\s|\]|\s*=|\s+[-–—]\s|\ufe0f?\u20e3)|^\s*{mark}\s", words, re.MULTILINE)
