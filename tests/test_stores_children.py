@@ -26,6 +26,7 @@ class Holder:
         self.left = True
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 def test_a_child_lets_go_and_its_parent_does_not() -> None:
     holder = Holder()
     leave_in_children(holder, Holder.leave)

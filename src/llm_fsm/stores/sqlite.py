@@ -116,7 +116,8 @@ class SQLiteStore:
         ended: bool | None = None,
     ) -> Sequence[Listed]:
         """See `Store.list`."""
-        wanted = (after or "", max(limit, 0), definition, state, ended)
+        place = {"after": after or "", "limit": max(limit, 0)}
+        wanted = {**place, "definition": definition, "state": state, "ended": ended}
         return await self._run(partial(rows.listed, wanted), writes=False)
 
     async def definition(self, sha: str) -> str | None:
@@ -137,7 +138,8 @@ class SQLiteStore:
         definition: str | None = None,
     ) -> Sequence[Posted]:
         """See `Store.outbox`."""
-        wanted = (sink, after or "", max(limit, 0), conversation_id, definition)
+        place = {"sink": sink, "after": after or "", "limit": max(limit, 0)}
+        wanted = {**place, "conversation_id": conversation_id, "definition": definition}
         return await self._run(partial(rows.outbox, wanted), writes=False)
 
     async def acknowledge(self, posted: Posted) -> None:

@@ -6,7 +6,7 @@ Those that write are called within a transaction.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import answered_already, step_exists, unknown_definition, wrong_version
@@ -22,21 +22,21 @@ _CREATE = """INSERT INTO conversations
     VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
 _UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
     definition_sha = ?, version = version + 1 WHERE id = ? AND version = ?"""
-_UPDATE_SAME_PIN = """UPDATE conversations SET session = ?1, definition = ?2, state = ?3, ended = ?4, updated = ?5,
-    version = version + 1 WHERE definition_sha IS ?6 AND id = ?7 AND version = ?8
+_UPDATE_SAME_PIN = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
+    version = version + 1 WHERE definition_sha IS ? AND id = ? AND version = ?
     AND (definition_sha IS NULL OR EXISTS (SELECT 1 FROM definitions WHERE sha = definition_sha))"""
-_UPDATE_ALONE = f"""{_UPDATE_SAME_PIN} AND NOT EXISTS (SELECT 1 FROM due WHERE conversation = ?7)
-    AND NOT EXISTS (SELECT 1 FROM journal WHERE conversation = ?7)"""
-_STRAYS = """SELECT EXISTS (SELECT 1 FROM due WHERE conversation = ?1),
-    EXISTS (SELECT 1 FROM journal WHERE conversation = ?1)"""
+_UPDATE_ALONE = f"""{_UPDATE_SAME_PIN} AND NOT EXISTS (SELECT 1 FROM due WHERE conversation = conversations.id)
+    AND NOT EXISTS (SELECT 1 FROM journal WHERE conversation = conversations.id)"""
+_STRAYS = """SELECT EXISTS (SELECT 1 FROM due WHERE conversation = ?),
+    EXISTS (SELECT 1 FROM journal WHERE conversation = ?)"""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
-    WHERE id > ?1 AND (?3 IS NULL OR definition = ?3) AND (?4 IS NULL OR state = ?4)
-    AND (?5 IS NULL OR ended = ?5) ORDER BY id LIMIT ?2"""
+    WHERE id > :after AND (:definition IS NULL OR definition = :definition) AND (:state IS NULL OR state = :state)
+    AND (:ended IS NULL OR ended = :ended) ORDER BY id LIMIT :limit"""
 _OUTBOX = """SELECT conversation, number, place, sink, key, text FROM outbox
     JOIN conversations ON id = conversation
-    WHERE sink = ?1 AND conversation > ?2 AND (?4 IS NULL OR conversation = ?4)
-    AND (?5 IS NULL OR definition = ?5) ORDER BY conversation, number, place LIMIT ?3"""
-_OUTBOX_OF_ALL = _OUTBOX.replace("sink = ?1", "?1 IS NULL")
+    WHERE sink = :sink AND conversation > :after AND (:conversation_id IS NULL OR conversation = :conversation_id)
+    AND (:definition IS NULL OR definition = :definition) ORDER BY conversation, number, place LIMIT :limit"""
+_OUTBOX_OF_ALL = _OUTBOX.replace("sink = :sink", ":sink IS NULL")
 _UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
 
@@ -112,7 +112,7 @@ def _put(commit: Commit, db: sqlite3.Connection) -> bool:
 
 def _clear(conversation_id: str, db: sqlite3.Connection) -> None:
     """Empty what the due table and the journal hold of a conversation."""
-    is_due, is_journalled = db.execute(_STRAYS, (conversation_id,)).fetchone()
+    is_due, is_journalled = db.execute(_STRAYS, (conversation_id, conversation_id)).fetchone()
     if is_due:
         db.execute("DELETE FROM due WHERE conversation = ?", (conversation_id,))
     if is_journalled:
@@ -161,7 +161,7 @@ def forget_journal(conversation_id: str, db: sqlite3.Connection) -> None:
     db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
 
-def listed(wanted: tuple[object, ...], db: sqlite3.Connection) -> Sequence[Listed]:
+def listed(wanted: Mapping[str, object], db: sqlite3.Connection) -> Sequence[Listed]:
     """See `Store.list`; `wanted` are `after` ("" for all), `limit`, `definition`, `state` and `ended`."""
     rows = db.execute(_LIST, wanted)
     return tuple(
@@ -187,9 +187,9 @@ def due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) 
     return tuple(Due(conversation_id=name, time=at, kind=kind) for name, at, kind in rows)
 
 
-def outbox(wanted: tuple[object, ...], db: sqlite3.Connection) -> Sequence[Posted]:
+def outbox(wanted: Mapping[str, object], db: sqlite3.Connection) -> Sequence[Posted]:
     """See `Store.outbox`; `wanted` are `sink`, `after` ("" for all), `limit`, `conversation_id` and `definition`."""
-    rows = db.execute(_OUTBOX_OF_ALL if wanted[0] is None else _OUTBOX, wanted)
+    rows = db.execute(_OUTBOX_OF_ALL if wanted["sink"] is None else _OUTBOX, wanted)
     return tuple(
         Posted(conversation_id=row[0], number=row[1], index=row[2], sink=row[3], key=row[4], text=row[5])
         for row in rows
