@@ -239,7 +239,11 @@ def turn_prompt(
 
 
 def moved_on(asked: str, later: str) -> str:
-    """The user message of a call with the state, context and menu of a later one, whatever that one answers."""
+    """The user message of a call with the state, context and menu of a later one.
+
+    Put together from both, since after a pause no session knows any more what the user had said and what came before
+    it. Data cannot be taken for the tags, of which it has no bracket.
+    """
     place, said = "<current_state>\n", "<user_input>\n"
     return asked[: asked.index(place)] + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
 

@@ -82,7 +82,7 @@ class _Arriving:
                     piece = await self._next()
             except ModelError:
                 raise
-            except Exception:
+            except Exception:  # of whatever kind litellm makes it: a reply that is over does not need what follows
                 if self._reason is None:
                     raise
                 piece = self.chunks.end(self._reason)
