@@ -26,6 +26,20 @@ def test_the_token_budget_cuts_to_the_block_and_below_it_if_it_must() -> None:
     assert surplus(window(10_000), HistorySettings(max_tokens=100)) == 1
 
 
+@pytest.mark.parametrize(("tokens", "kept", "most_cuts"), [(650, {3, 4}, 30), (1000, {2, 3}, 30), (1400, {2}, 60)])
+def test_where_the_block_does_not_fit_the_history_is_cut_every_other_turn_but_for_the_last_two_exchanges(
+    tokens: int, kept: set[int], most_cuts: int
+) -> None:
+    shown, lengths, cuts = window(), set(), 0
+    for turn in range(60):
+        shown += window(2 * tokens - 24)
+        dropped = surplus(shown, HistorySettings(max_tokens=3000))
+        shown, cuts = shown[dropped:], cuts + bool(dropped)
+        lengths |= {len(shown)} if turn > 10 else set()
+    assert lengths == kept
+    assert cuts <= most_cuts
+
+
 def test_no_exchanges_means_none() -> None:
     assert surplus(window(1), HistorySettings(max_exchanges=0)) == 1
 

@@ -2,7 +2,7 @@
 
 The window grows to twice `max_exchanges` and is then cut back in one block, so that between two cuts
 the prompt's history is append-only and a provider's prompt cache can serve it. The token budget is the
-harder bound: where even `max_exchanges` do not fit, fewer are kept.
+harder bound: where even `max_exchanges` do not fit, fewer are kept, and these in blocks too.
 """
 
 from __future__ import annotations
@@ -15,6 +15,10 @@ from llm_fsm.tokens import estimate
 Exchange = tuple[str | None, str]
 _FRAME = 12
 """Tokens of the JSON around an exchange."""
+_LOW = 2 / 3
+"""Part of the token budget that is left where `max_exchanges` do not fit: else each turn would drop another one."""
+_FEW = 2
+"""Exchanges that are worth more to the model than a block."""
 
 
 def _tokens(exchange: Exchange) -> int:
@@ -31,9 +35,16 @@ def surplus(window: Sequence[Exchange], settings: HistorySettings) -> int:
     if len(window) <= 2 * most and chars <= settings.max_tokens:
         return 0  # no text has more tokens than characters, as they are estimated
     sizes = [_tokens(exchange) for exchange in window]
-    dropped = 0
-    if len(window) > 2 * most or sum(sizes) > settings.max_tokens:
-        dropped = max(0, len(window) - most)
-    while dropped < len(window) and sum(sizes[dropped:]) > settings.max_tokens:
+    kept = sum(sizes)
+    if len(window) <= 2 * most and kept <= settings.max_tokens:
+        return 0
+    dropped = max(0, len(window) - most)
+    kept -= sum(sizes[:dropped])
+    if kept <= settings.max_tokens:
+        return dropped
+    while dropped < len(window) and (
+        kept > settings.max_tokens or (kept > _LOW * settings.max_tokens and len(window) - dropped > _FEW)
+    ):
+        kept -= sizes[dropped]
         dropped += 1
     return dropped
