@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_command import GREETER, Desk
+from llm_fsm.tokens import estimate
 
 
 @pytest.fixture
@@ -87,3 +88,57 @@ def test_a_state_that_calls_another_definition_says_which_one_to_look_at(desk: D
     done = desk.run("prompt", "caller.json", "--state", "pay")
     assert (done.code, done.out) == (2, "")
     assert "state 'pay' calls 'greeter.json', which is looked at by itself; these talk: ask" in done.err
+
+
+TOOLED = {
+    "name": "shop",
+    "initial_state": "ask",
+    "tools": {"price": {"registered": "price"}, "stock": {"mcp": "shop", "tool": "stock"}},
+    "states": {
+        "ask": {"purpose": "Ask", "tools": ["price", "stock"], "transitions": [{"target_state": "bye"}]},
+        "bye": {"purpose": "Bye"},
+    },
+}
+PRICES = '''
+def price(thing: str, amount: int = 1) -> float:
+    """What so many of a thing cost."""
+    return 1.0
+
+TOOLS = [price]
+'''
+
+
+def test_tools_that_the_command_line_brings_are_shown_and_counted(desk: Desk) -> None:
+    desk.write("shop.json", {**TOOLED, "tools": {"price": {"registered": "price"}, "stock": {"registered": "price"}}})
+    (desk.folder / "prices.py").write_text(PRICES)
+    told = desk.run("prompt", "shop.json", "--tools", "prices.py", "--state", "ask", "--format", "json")
+    assert (told.code, told.err) == (0, "")
+    [shown] = json.loads(told.out)
+    assert [tool["function"]["name"] for tool in shown["tools"]] == ["price", "stock"]
+    tokens = shown["sections"]["tools"]["tools"]
+    assert tokens == sum(estimate(json.dumps(tool, separators=(",", ":"))) for tool in shown["tools"])
+    [without] = json.loads(desk.run("prompt", "shop.json", "--state", "ask", "--format", "json").out)
+    assert (without["tools"], shown["tokens"]) == ([], without["tokens"] + tokens)
+    assert f"tools    tools                    about {tokens:6,} tokens" in desk.run(
+        "prompt", "shop.json", "--tools", "prices.py", "--state", "ask"
+    ).out
+    table = desk.run("prompt", "shop.json", "--tools", "prices.py").out.splitlines()
+    assert [int(figure) for figure in table[1].split()[-2:]] == [tokens, shown["tokens"]]
+    assert desk.run("prompt", "shop.json", "--tools", "prices.py", "--budget", str(shown["tokens"] - 1)).code == 1
+
+
+def test_tools_that_nobody_brings_are_said_not_to_be_counted(desk: Desk) -> None:
+    desk.write("shop.json", TOOLED)
+    (desk.folder / "prices.py").write_text(PRICES)
+    none, one = desk.run("prompt", "shop.json"), desk.run("prompt", "shop.json", "--tools", "prices.py")
+    assert (none.code, one.code) == (0, 0)
+    assert "not counted: the tools price, stock; --tools FILE.py or --mcp FILE brings what is read" in none.err
+    assert "not counted: the tools stock;" in one.err
+
+
+def test_a_server_whose_tools_cannot_be_had_is_said(desk: Desk) -> None:
+    desk.write("shop.json", TOOLED)
+    desk.write("servers.json", {"shop": {"command": ["/nonexistent"]}})
+    done = desk.run("prompt", "shop.json", "--mcp", "servers.json")
+    assert (done.code, done.out) == (3, "")
+    assert "tool 'stock': the MCP server 'shop' cannot be reached" in done.err

@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.markup import escaped
-from llm_fsm.prompts import key_line, sections
+from llm_fsm.messages import LLMMessage, LLMRequest, ToolCall, ToolSpec
+from llm_fsm.prompts import call_sizes, key_line, sections
+from llm_fsm.tokens import estimate
+from llm_fsm.tool_formats import to_openai
 from machines import GREETER, machine, program, reply, say, start, talk
 
 RICH = {
@@ -326,3 +329,16 @@ def test_sections_have_sizes() -> None:
 )
 def test_what_a_key_takes_is_told_before_a_value_is_refused(schema: dict[str, Any], line: str) -> None:
     assert key_line("n", schema) == line
+
+
+def test_the_size_of_a_call_counts_its_tools_and_what_they_answered_so_far() -> None:
+    spec = ToolSpec(name="price", description="What a thing costs", parameters={"type": "object"})
+    said = (LLMMessage("system", "x" * 40), LLMMessage("user", "y" * 400))
+    called = LLMMessage("assistant", "", (ToolCall(id="1", name="price", arguments="{}"),))
+    answered = LLMMessage("tool", "z" * 4000, (), tool_call_id="1")
+    assert call_sizes(LLMRequest(messages=said)) == {"system": 10, "user": 100}
+    first = call_sizes(LLMRequest(messages=said, tools=(spec,), sizes={"system": 7}))
+    assert first == {"system": 7, "tools": estimate(escaped(to_openai(spec)))}
+    second = call_sizes(LLMRequest(messages=(*said, called, answered), tools=(spec,)))
+    assert second.keys() == {"system", "user", "tools", "tool_calls"}
+    assert second["tool_calls"] >= 1000

@@ -49,7 +49,7 @@ class UserSaid(Event):
 class ModelReplied(Event):
     """A model answered. `asked_for`: turn, greeting, words, task, judge or summary.
 
-    `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.messages.LLMRequest.sizes`).
+    `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.prompts.call_sizes`).
     `calls`: the tools that it wants called, each {"id", "name", "arguments"} as sent.
     """
 

@@ -182,7 +182,7 @@ class LLMRequest:
     state: str = ""
     """Id of the state that asks, for adapters that record or replay."""
     sizes: Mapping[str, int] = field(default_factory=dict)
-    """Estimated tokens of the prompt's parts, for the record: system, schema, and sections of the user message."""
+    """Estimated tokens of the prompt's parts, tools apart: system, schema, and sections of the user message."""
     view: TurnView | None = None
     """Given to adapters with a true attribute `reads_view`."""
 

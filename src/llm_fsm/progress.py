@@ -34,9 +34,9 @@ from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
 from llm_fsm.program import Outlook, Program, StatePlan
+from llm_fsm.prompts import call_sizes
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session, cut
-from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000
@@ -296,7 +296,7 @@ class Progress:
                 output_tokens=reply.output_tokens,
                 seconds=reply.seconds,
                 cost=reply.cost,
-                prompt=request.sizes or {item.role: estimate(item.content) for item in request.messages[:2]},
+                prompt=call_sizes(request),
                 calls=tuple(
                     {"id": call.id, "name": call.name, "arguments": cut(call.arguments, MAX_MESSAGE_CHARS)}
                     for call in reply.tool_calls

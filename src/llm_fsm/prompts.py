@@ -22,8 +22,10 @@ from llm_fsm.context import Keys
 from llm_fsm.copies import changed
 from llm_fsm.definition import Definition
 from llm_fsm.markup import clean, escaped
+from llm_fsm.messages import LLMRequest
 from llm_fsm.portrait import TAGS, StateWords, in_words
 from llm_fsm.tokens import estimate
+from llm_fsm.tool_formats import to_openai
 from llm_fsm.transition import Move
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -236,6 +238,17 @@ def turn_prompt(
     sizes = {name: estimate(value) + TAGS for name, value in shown.items() if value}
     state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
     return text, {"current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS, **sizes}
+
+
+def call_sizes(request: LLMRequest) -> Mapping[str, int]:
+    """Estimated tokens of the parts of one call: `request.sizes`, its tools, and their calls and results so far."""
+    parts = request.sizes or {item.role: estimate(item.content) for item in request.messages[:2]}
+    if request.tools:
+        parts = {**parts, "tools": sum(estimate(escaped(to_openai(spec))) for spec in request.tools)}
+    since = [item for item in request.messages if item.tool_calls or item.tool_call_id]
+    if since:
+        parts = {**parts, "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since)}
+    return parts
 
 
 def moved_on(asked: str, later: str) -> str:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,27 @@ from llm_fsm.cli.chat import context_of
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.context import initial_context
 from llm_fsm.flows import gather
+from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.loader import load
 from llm_fsm.messages import LLMRequest
 from llm_fsm.program import Program
-from llm_fsm.prompts import sections
+from llm_fsm.prompts import call_sizes, sections
 from llm_fsm.session import Session
 from llm_fsm.shipped import definition_paths, pattern_piece, shipped_prompts
 from llm_fsm.tokens import estimate
-from llm_fsm.turn import request_for
+from llm_fsm.tool_formats import to_openai
+from llm_fsm.turn import Means, request_for
 
 Exchanges = tuple[tuple[str | None, str], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What the conversation holds that is looked at."""
+
+    context: Mapping[str, Any]
+    window: Exchanges
+    message: str
 
 
 @click.command()
@@ -38,6 +51,8 @@ Exchanges = tuple[tuple[str | None, str], ...]
 @click.option(
     "--whole", is_flag=True, help="With every state in the system message: Machine(prompt='whole')."
 )
+@click.option("--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS, to count them.")
+@click.option("--mcp", metavar="FILE", help="MCP servers, to count their tools: {alias: {…}}.")
 @click.option("--budget", metavar="N", type=click.IntRange(min=1), help="Tokens that no prompt may exceed.")
 @click.option(
     "--format",
@@ -58,14 +73,16 @@ def prompt(
     history: str | None,
     message: str,
     whole: bool,
+    tools: tuple[str, ...],
+    mcp: str | None,
     budget: int | None,
     form: str,
 ) -> None:
     """Show what the model reads in a state, and what it takes.
 
     FILE is a definition file, or the name of a shipped definition; one that it calls is looked at by itself. Tokens
-    are estimated, messages and reply schema together; with --budget a prompt that takes more is said on standard
-    error.
+    are estimated: messages, reply schema and the tools that --tools and --mcp bring. With --budget a prompt that takes
+    more is said on standard error.
 
     Exit codes: 0 fine, 1 over the budget or the definition is at fault, 2 usage.
     """
@@ -74,12 +91,18 @@ def prompt(
     states = _states(program, state)
     known = {} if context is None else context_of(context)
     window = () if history is None else _exchanges(history)
-    requests = [_request(program, name, known, window, message) for name in states]
+    kit = _kit(program, tools, mcp)
+    said = _Said(context=known, window=window, message=message)
+    requests = [_request(program, name, said, Means(kit=kit)) for name in states]
     sizes = {request.state: _total(request) for request in requests}
     if form == "json":
         printing.out(printing.as_json([_document(request, budget) for request in requests]))
     else:
         printing.out("\n".join(_one(requests[0]) if state is not None else _table(requests)))
+    unseen = sorted({tool for name in states for tool in program.states[name].state.tools} - kit.terms.keys())
+    if unseen:
+        named = ", ".join(unseen)
+        printing.note(f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them")
     over = [name for name, tokens in sizes.items() if budget is not None and tokens > budget]
     for name in over:
         printing.error(f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}")
@@ -89,6 +112,14 @@ def prompt(
 def _program(path: Path, *, whole: bool) -> Program:
     called = gather(load(path), file=path, registered={})
     return compile_flows(called, shipped_prompts(whole=whole), pattern_piece)
+
+
+def _kit(program: Program, tools: Sequence[str], mcp: str | None) -> Kit:
+    """What the command line brings; it takes longer to import than a look without tools takes."""
+    if not tools and mcp is None:
+        return NO_TOOLS
+    kit: Kit = import_module("llm_fsm.cli.kits").brought(program, tools, mcp)
+    return kit
 
 
 def _states(program: Program, state: str | None) -> Sequence[str]:
@@ -134,11 +165,9 @@ def _exchanges(text: str) -> Exchanges:
     return (*found, *([(user, "")] if user is not None else []))
 
 
-def _request(
-    program: Program, state: str, known: Mapping[str, Any], window: Exchanges, message: str
-) -> LLMRequest:
+def _request(program: Program, state: str, said: _Said, means: Means) -> LLMRequest:
     try:
-        context = initial_context(program.keys, known)
+        context = initial_context(program.keys, said.context)
     except ValueError as error:
         raise click.UsageError(f"--context: {error}") from error
     session = Session(
@@ -148,11 +177,11 @@ def _request(
         turn=1,
         context=context,
         origins=dict.fromkeys(context, (0, "host")),
-        window=window,
-        user_input=message,
+        window=said.window,
+        user_input=said.message,
         time=time.time(),
     )
-    return request_for(program, session)
+    return request_for(program, session, means)
 
 
 def _sizes(request: LLMRequest) -> dict[str, dict[str, int]]:
@@ -161,12 +190,17 @@ def _sizes(request: LLMRequest) -> dict[str, dict[str, int]]:
         message.role: {section.name: section.tokens for section in sections(message.content)}
         for message in request.messages
     }
-    return found | ({} if request.schema is None else {"schema": {"schema": estimate(request.schema.text)}})
+    schema, tools = _beside(request)
+    return found | {part: {part: size} for part, size in (("schema", schema), ("tools", tools)) if size}
+
+
+def _beside(request: LLMRequest) -> tuple[int, int]:
+    """The tokens of the reply's schema and of the tools."""
+    return 0 if request.schema is None else estimate(request.schema.text), call_sizes(request).get("tools", 0)
 
 
 def _total(request: LLMRequest) -> int:
-    schema = 0 if request.schema is None else estimate(request.schema.text)
-    return schema + sum(estimate(message.content) for message in request.messages)
+    return sum(_beside(request)) + sum(estimate(message.content) for message in request.messages)
 
 
 def _one(request: LLMRequest) -> Iterator[str]:
@@ -181,11 +215,11 @@ def _one(request: LLMRequest) -> Iterator[str]:
 
 def _table(requests: Sequence[LLMRequest]) -> Iterator[str]:
     width = max(len(request.state) for request in requests)
-    yield f"{'state':{width}}  system    user  schema   whole  (tokens, estimated)"
+    yield f"{'state':{width}}  system    user  schema   tools   whole  (tokens, estimated)"
     for request in sorted(requests, key=_total, reverse=True):
         system, user = (estimate(message.content) for message in request.messages[:2])
-        whole = _total(request)
-        yield (f"{request.state:{width}}  {system:6,}  {user:6,}  {whole - system - user:6,}  {whole:6,}")
+        schema, tools = _beside(request)
+        yield f"{request.state:{width}}  {system:6,}  {user:6,}  {schema:6,}  {tools:6,}  {_total(request):6,}"
 
 
 def _document(request: LLMRequest, budget: int | None) -> dict[str, Any]:
@@ -196,4 +230,5 @@ def _document(request: LLMRequest, budget: int | None) -> dict[str, Any]:
         "sections": _sizes(request),
         "messages": [message.to_dict() for message in request.messages],
         "schema": None if request.schema is None else json.loads(request.schema.text),
+        "tools": [to_openai(spec) for spec in request.tools],
     }
