@@ -742,3 +742,17 @@ def test_null_renders_as_nothing_in_fixed_replies() -> None:
         {"a": {"reply": "[{{ o.x }}{{ _previous_state }}]", "transitions": [{"target_state": "a"}]}}
     )
     assert start(made, context={"o": {"x": None, "y": 1}}, greet=True).text == "[]"
+
+
+@pytest.mark.parametrize("finish_reason", ["length", "content_filter", "stop", "end_turn", ""])
+def test_a_reply_that_was_cut_off_is_on_record_with_its_reason_and_the_model_is_told_of_its_limit(
+    finish_reason: str,
+) -> None:
+    half = ModelReply(text='{"transition": {"target_state": "as', finish_reason=finish_reason)
+    done = talk(GREET, "Hi", half, reply("greeting"))
+    first, second = done.of(ev.ModelReplied)
+    assert first.finish_reason == (finish_reason if finish_reason in {"length", "content_filter"} else "")
+    assert second.finish_reason == ""
+    at_limit = "in the middle of its transition, at its limit of tokens"
+    assert (at_limit in done.of(ev.ReplyRejected)[0].reason) is (finish_reason == "length")
+    assert (at_limit in done.requests[1].messages[-1].content) is (finish_reason == "length")

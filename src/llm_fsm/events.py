@@ -51,6 +51,8 @@ class ModelReplied(Event):
 
     `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.prompts.call_sizes`).
     `calls`: the tools that it wants called, each {"id", "name", "arguments"} as sent.
+    `finish_reason`: why the reply ends before its end, as providers say it: length (of its limit of tokens) or
+    content_filter.
     """
 
     asked_for: str
@@ -64,6 +66,7 @@ class ModelReplied(Event):
     cost: float = 0.0
     prompt: Mapping[str, int] = field(default_factory=dict)
     calls: tuple[Mapping[str, str], ...] = ()
+    finish_reason: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -41,6 +41,7 @@ from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000
 _NOTHING = Usage()
+_UNFINISHED = ("length", "content_filter")
 _NONE: frozenset[str] = frozenset()
 TICK = 0.001
 """Seconds: less than that is no time, so that what is cut off at a limit has reached it, however clocks round."""
@@ -303,6 +304,7 @@ class Progress:
                 )
                 if reply.tool_calls
                 else (),
+                finish_reason=reply.finish_reason if reply.finish_reason in _UNFINISHED else "",
             )
         )
         return reply

@@ -112,8 +112,9 @@ class Talking(Repairing):
         try:
             reply = parse(raw.text)
         except ReplyError as error:
-            self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-            return str(error)
+            reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
+            self.note(ev.ReplyRejected(fault=error.fault, reason=reason))
+            return reason
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         yield from self.update(reply)
         here, flow, theirs = self.plan, self.session.flow, self.divided(reply)[1]
