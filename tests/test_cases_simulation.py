@@ -78,7 +78,6 @@ def test_a_goal_that_is_reached_is_counted(desk: Desk) -> None:
         ),
         (Both("I am Ada", verdict="hm"), {**USER, "judge": "It was polite"}, "the judge gave no verdict"),
         (Both("hi"), {"persona": "p", "goal": "g", "max_turns": 1}, "the conversation did not end"),
-        ([HttpReply(status=400)] * 4, USER, "ModelError"),
     ],
 )
 def test_a_goal_that_is_not_reached_is_told_and_fails_nothing(
@@ -86,6 +85,25 @@ def test_a_goal_that_is_not_reached_is_told_and_fails_nothing(
 ) -> None:
     code, out = simulated(desk, policy, user)
     assert (code, told in out) == (0, True), out
+
+
+def test_where_an_error_ended_every_conversation_nothing_was_measured_and_that_fails(desk: Desk) -> None:
+    broken = [HttpReply(status=400)] * 4
+    code, out = simulated(desk, broken, USER)
+    assert (code, "ModelError" in out) == (1, True), out
+
+
+def test_an_error_in_one_of_several_conversations_fails_nothing(desk: Desk) -> None:
+    policy, refused = Both("I am Ada"), []
+
+    def first_is_refused(body: dict[str, Any]) -> Any:
+        if not refused:
+            refused.append(body)
+            return HttpReply(status=400)
+        return policy(body)
+
+    code, out = simulated(desk, first_is_refused, USER, "-n", "2")
+    assert (code, "1 of 2" in out, "ModelError" in out) == (0, True, True), out
 
 
 def test_a_threshold_makes_a_gate_of_it(desk: Desk) -> None:

@@ -37,10 +37,14 @@ The conversation: {transcript}"""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encounter:
-    """One conversation with a simulated user. `reason`: why it counts as it does; `said`: (user, assistant) pairs."""
+    """One conversation with a simulated user. `reason`: why it counts as it does; `said`: (user, assistant) pairs.
+
+    `broken`: an error ended it, so that it says nothing of the machine.
+    """
 
     user: str
     reached: bool
+    broken: bool
     reason: str
     turns: int
     state: str
@@ -118,18 +122,20 @@ class _Meeting:
         """Hold it, and say what came of it."""
         began = time.perf_counter()
         chat: AsyncConversation | None = None
+        broken = False
         try:
             chat = await self._machine.start(conversation_id=conversation, **begun)
             end = await self._talk(chat)
             reached, reason = await _judged(self._user, chat, self._human, self._said)
             reason = f"{reason}; {end}" if end and not reached else reason
         except (LLMFSMError, ValueError) as error:
-            reached, reason = False, f"{type(error).__name__}: {error}"
+            reached, reason, broken = False, f"{type(error).__name__}: {error}", True
         secrets = set() if chat is None else set(self._secrets(chat))
         said = tuple((masked(mine, secrets), masked(theirs, secrets)) for mine, theirs in self._said)
         return Encounter(
             user=name,
             reached=reached,
+            broken=broken,
             reason=masked(reason, secrets),
             turns=len(said),
             state="" if chat is None else chat.state,

@@ -294,7 +294,7 @@ def _nothing(wanted: Wanted, what: str) -> int:
 
 
 def _simulated(wanted: Wanted, human: str | None, threshold: float | None) -> int:
-    """Let simulated users talk; their rates fail nothing unless a threshold is given."""
+    """Let simulated users talk; their rates fail nothing unless a threshold is given, or an error ended every talk."""
     try:
         fits = selection.wanted(wanted.expression) if wanted.expression is not None else lambda _: True
         wish = test_users.Wish(
@@ -315,7 +315,8 @@ def _simulated(wanted: Wanted, human: str | None, threshold: float | None) -> in
     as_json = wanted.form == "json"
     _give(wanted, printing.as_json(test_users.document(found)) if as_json else test_users.table(found))
     poor = any(rate.share < (threshold or 0) for rate in rates)
-    return FAILED if poor or any(one.faults for one in found) else PASSED
+    broken = bool(rates) and all(met.broken for rate in rates for met in rate.encounters)
+    return FAILED if poor or broken or any(one.faults for one in found) else PASSED
 
 
 def _give(wanted: Wanted, report: str) -> None:
