@@ -507,3 +507,14 @@ def test_a_loop_that_is_stopped_in_the_middle_of_work_in_the_callers_thread_ends
     assert freed.wait(30)
     made._thread.join(30)
     assert not made._thread.is_alive()
+
+
+def test_work_that_comes_at_the_moment_in_which_the_loop_is_closed_is_told_so() -> None:
+    closed = Loop()
+    closed.stop(nothing())
+    looks = iter([False])  # what the caller saw a moment before
+    closed._loop.is_closed = lambda: next(looks, True)
+    work = nothing()
+    with pytest.raises(RuntimeError, match="this machine is closed; make another one"):
+        closed.run(work)
+    assert work.cr_frame is None  # nobody is warned of work that was never awaited

@@ -38,6 +38,7 @@ _GIVING_UP = 5.0
 """Seconds for which a caller who is interrupted waits for its work to let go."""
 _AT_A_STRETCH = 100
 """Callbacks that are run in a caller's thread: work that turns in a circle may wait for what the loop's thread does."""
+_CLOSED = "this machine is closed; make another one"
 _SIGNALS = range(1, 32)
 """All but those of real time."""
 
@@ -308,7 +309,7 @@ class Loop:
         """Run to the end; an interrupt of the caller cancels the work and waits until it has let go."""
         if self._loop.is_closed() and not self._begun_anew():
             work.close()
-            raise RuntimeError("this machine is closed; make another one")
+            raise RuntimeError(_CLOSED)
         if asyncio._get_running_loop() is self._loop:
             work.close()
             raise RuntimeError("a handler or tool waits for the machine that waits for it; await AsyncMachine there")
@@ -321,9 +322,11 @@ class Loop:
                 self._waited.add(errand)
                 self._loop.call_soon_threadsafe(errand.go_on, self._loop)
                 errand.wait()
-        except BaseException:  # an interrupt too must not leave the work running behind the caller's back
+        except BaseException as error:  # an interrupt too must not leave the work running behind the caller's back
             if self._loop.is_closed():
                 work.close()
+                if isinstance(error, RuntimeError):  # asyncio's, where the loop was closed a moment ago
+                    raise RuntimeError(_CLOSED) from error
             else:
                 self._loop.call_soon_threadsafe(errand.give_up)
                 errand.wait(_GIVING_UP)
