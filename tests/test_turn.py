@@ -103,6 +103,24 @@ def test_closed_pick_names_what_is_missing() -> None:
     assert "Bye!" not in done.text
 
 
+def test_a_second_try_is_told_that_a_closed_pick_needs_what_was_left_out() -> None:
+    done = talk(GREET, "I'm Ada", reply("bye", "Bye!"), reply("bye", "Bye Ada", name="Ada"))
+    assert "Possible now: hello; bye only if its conditions hold with this update." in _told(done)
+    assert (done.session.state, done.text) == ("bye", "Bye Ada")
+
+
+def test_a_second_try_is_not_offered_what_no_reply_can_open() -> None:
+    hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": needs("approved")}]}
+    closed = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)
+    done = talk(closed, "hi", reply("bye", "Bye!"), reply("hello", "Name?"))
+    assert "needs approved, which is not known yet" in _told(done)
+    assert "Possible now: hello. " in _told(done)
+
+
+def _told(done: Any) -> str:
+    return str(done.requests[1].messages[3].content)
+
+
 @pytest.mark.parametrize("second", ["garbage", reply("nowhere", "Moved!"), reply("bye", "Bye!"), ""])
 @pytest.mark.parametrize("first", ["garbage", reply("bye", "Bye!")])
 def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(first: str, second: str) -> None:
@@ -624,7 +642,8 @@ def test_veto_is_a_refusal_with_its_reason() -> None:
     done = talk(GREET, "Ada", reply("bye", "Bye", name="Ada"), reply("hello", "Not today"), handler=forbid)
     assert (done.session.state, done.text, done.session.context) == ("hello", "Not today", {"name": "Ada"})
     assert done.of(ev.MoveRefused) == [ev.MoveRefused(target="bye", reason="closed on Sundays", by="veto")]
-    assert "closed on Sundays" in done.requests[1].messages[3].content
+    assert "closed on Sundays" in _told(done)
+    assert "Possible now: hello. " in _told(done)
 
 
 def test_handlers_change_context_and_text_and_cannot_touch_system_names() -> None:

@@ -261,11 +261,15 @@ def moved_on(asked: str, later: str) -> str:
     return asked[: asked.index(place)] + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
 
 
-def retry_line(prompts: Prompts, reason: str, valid: Sequence[str] | None) -> str:
-    """The line that follows a refused reply; `valid` are the states that may be named, where that matters."""
+def retry_line(prompts: Prompts, reason: str, valid: Sequence[str] | None, *, unmet: str = "") -> str:
+    """The line that follows a refused reply; `valid` are the states that may be named, where that matters.
+
+    `unmet`: the state that the reply named, where a value that it left out may still open it.
+    """
     return prompts.retry.render(
         reason=escaped(reason),
         open=None if valid is None else ", ".join(valid),
+        unmet=unmet,
     )
 
 

@@ -99,9 +99,11 @@ class Speaking(Moving):
                     lines.setdefault(key, key_line(key, keys.schema(key)))
         return "\n".join(lines.values())
 
-    def again(self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None) -> LLMRequest:
-        """The same question with the refused reply and a line that says why."""
-        line = LLMMessage("user", retry_line(self.program.prompts, reason, valid))
+    def again(
+        self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None, *, unmet: str = ""
+    ) -> LLMRequest:
+        """The same question with the refused reply and a line that says why. `valid`, `unmet`: as of `retry_line`."""
+        line = LLMMessage("user", retry_line(self.program.prompts, reason, valid, unmet=unmet))
         refused = LLMMessage("assistant", cut(text, _QUOTED_CHARS))
         messages = self.blotted((*request.messages, refused, line))
         more = sum(estimate(message.content) for message in messages[len(request.messages) :])

@@ -43,6 +43,14 @@ class Decision(NamedTuple):
     followed: bool
 
 
+class Complaint(NamedTuple):
+    """Why a reply does not stand. `target`: the state that it named; `unmet`: its conditions keep it closed."""
+
+    reason: str
+    target: str = ""
+    unmet: bool = False
+
+
 class Talking(Repairing):
     """The part of a turn that talks."""
 
@@ -64,12 +72,14 @@ class Talking(Repairing):
             reply = yield from self.rounds(loop)
             if reply is None:
                 break
-            reason = yield from self.take(reply, loop.look)
-            if reason is None:
+            complaint = yield from self.take(reply, loop.look)
+            if complaint is None:
                 return
             loop.tries += 1
-            loop.refused = (*loop.refused, reason)
-            loop.request = self.again(loop.request, reply.text, reason, loop.look.valid)
+            loop.refused = (*loop.refused, complaint.reason)
+            valid = tuple(name for name in loop.look.valid if name != complaint.target)
+            unmet = complaint.target if complaint.unmet and len(valid) < len(loop.look.valid) else ""
+            loop.request = self.again(loop.request, reply.text, complaint.reason, valid, unmet=unmet)
         if self.paused:
             return
         if self.has("cannot_handle"):
@@ -107,21 +117,21 @@ class Talking(Repairing):
         yield from self.complete_words()
         return True
 
-    def take(self, raw: ModelReply, look: Outlook) -> Generator[Effect, Result, str | None]:
+    def take(self, raw: ModelReply, look: Outlook) -> Generator[Effect, Result, Complaint | None]:
         """Do what a reply says, if it stands; else say why not."""
         try:
             reply = parse(raw.text)
         except ReplyError as error:
             reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
             self.note(ev.ReplyRejected(fault=error.fault, reason=reason))
-            return reason
+            return Complaint(reason)
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         yield from self.update(reply)
         here, flow, theirs = self.plan, self.session.flow, self.divided(reply)[1]
         if self.has("correct") and (yield from self.corrected(reply, self.outset)):
             return None
         decision = yield from self.decided(reply)
-        if isinstance(decision, str):
+        if isinstance(decision, Complaint):
             return decision
         if theirs and (decision.move is None or decision.move.target != reply.target):
             yield from self.keep(theirs)  # nothing leads to where they belong: kept as what nobody here knows
@@ -156,7 +166,7 @@ class Talking(Repairing):
             return self.session.flow_at(move.place)
         return self.session.flow if move.caller is None else self.session.of_caller(move.caller).flow
 
-    def decided(self, reply: Reply) -> Generator[Effect, Result, Decision | str]:
+    def decided(self, reply: Reply) -> Generator[Effect, Result, Decision | Complaint]:
         """What follows from a pick, now that its values are kept; or why it does not stand."""
         here = self.plan
         move = (yield from self.first(here.autos)) if here.autos else None
@@ -169,7 +179,7 @@ class Talking(Repairing):
         judged = self.judged(here, reply.target)
         if isinstance(judged, Refusal):
             self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
-            return self.complaint(reply.target, judged.reason)
+            return self.complaint(reply.target, judged.reason, unmet=judged.by == "closed")
         veto = yield from self.vetoed(judged)
         if veto is not None:
             return self.complaint(reply.target, veto)
@@ -228,7 +238,7 @@ class Talking(Repairing):
                 self.promise = _before(words, self.said)
             return
         decision = yield from self.decided(reply)
-        if isinstance(decision, str):
+        if isinstance(decision, Complaint):
             return
         if decision.by == "pattern":
             _alone(self.repair(reply, _NOWHERE))
@@ -255,12 +265,11 @@ class Talking(Repairing):
             return Refusal(by="closed", reason="too much is left open already; go back to one of the open states")
         return found
 
-    def complaint(self, target: str, reason: str) -> str:
+    def complaint(self, target: str, reason: str, *, unmet: bool = False) -> Complaint:
         shown = json.dumps(cut(target, 100))
         refused = "; ".join(f"{key}: {why}" for key, why in self.session.notes)
-        return f"the move to {shown} is not possible: {reason}" + (
-            f". Refused values: {refused}" if refused else ""
-        )
+        told = f"the move to {shown} is not possible: {reason}" + (f". Refused values: {refused}" if refused else "")
+        return Complaint(told, target, unmet)
 
     def update(self, reply: Reply) -> Run:
         if reply.update_fault is not None:
