@@ -94,6 +94,39 @@ def test_parts_of_an_object_that_are_asked_for_by_name_stay_and_may_be_sent_by_n
     assert session.context == context
 
 
+PLACE = {"type": "object", "properties": {"street": {"type": "string"}, "zip": {"type": "string", "maxLength": 5}}}
+VISIT = {"type": "object", "properties": {"place": PLACE, "day": {"type": "string"}, "note": {"type": "string"}}}
+
+
+@pytest.mark.parametrize(
+    ("updates", "visit"),
+    [
+        ([{"visit.place.street": "High St", "visit.day": "Mon"}], {"place": {"street": "High St"}, "day": "Mon"}),
+        ([{"visit": {"place": {"street": "High St", "zip": "1"}}}, {"visit.place.zip": "2"}],
+         {"place": {"street": "High St", "zip": "2"}}),
+        ([{"visit": {"place": {"street": "High St", "zip": "1"}, "day": "Mon"}}, {"visit": {"place": {"zip": "2"}}}],
+         {"place": {"street": "High St", "zip": "2"}, "day": "Mon"}),
+        ([{"visit": {"place": {"street": "High St"}}}, {"visit": {"place": {"street": None}, "day": "Mon"}}],
+         {"place": {"street": "High St"}, "day": "Mon"}),
+        ([{"visit": {"place": {"street": "High St"}, "day": "Mon"}}, {"visit.place.zip": "123456"}],
+         {"place": {"street": "High St"}, "day": "Mon"}),
+        ([{"visit": {"place": {"street": "High St"}, "day": "Mon", "note": "n"}},
+          {"visit": {"place": {"street": "Low St"}, "day": "Tue"}}],
+         {"place": {"street": "Low St"}, "day": "Tue"}),
+        ([{"visit": {"place": {"street": "High St"}}}, {"visit.place.floor": "3"}],
+         {"place": {"street": "High St"}}),
+    ],
+)  # fmt: skip
+def test_parts_of_parts_stay_and_may_be_sent_by_name(updates: list[Any], visit: Any) -> None:
+    ask = {"required_context_keys": ["visit.place.street", "visit.day"], "transitions": [{"target_state": "b"}]}
+    states: dict[str, Any] = {"ask": ask, "b": {}}
+    made = machine(states, context_schema={"properties": {"visit": VISIT}})
+    session = start(made).session
+    for update in updates:
+        session = say(made, session, "m", reply("ask", **update)).session
+    assert session.context["visit"] == visit
+
+
 @pytest.mark.parametrize(
     "value", [float("nan"), float("inf"), 2**64, object(), {1: 2}, b"x", [[[]] * 2, lambda: 0]]
 )

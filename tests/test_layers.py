@@ -141,6 +141,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "nodes",
         "numerals",
         "operators",
+        "parts",
         "questions",
         "recognition",
         "records",

@@ -26,6 +26,7 @@ from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.inlining import simplified
 from llm_fsm.names import KEY_PATTERN
+from llm_fsm.parts import Path, completed, paths, with_part
 from llm_fsm.reply_schema import from_strict, meanings, pairs
 from llm_fsm.secrecy import BLOT, texts_in
 from llm_fsm.shapes import Shape, compile_shape
@@ -123,8 +124,8 @@ class Keys:
     secrets: frozenset[str]
     offered: Mapping[str, Mapping[str, Any]]
     """Keys that a reply is told it may write, with their schemas ({} when undeclared)."""
-    parts: Mapping[str, frozenset[str]]
-    """Keys whose values are objects of which states and conditions name parts, with the names of these."""
+    parts: Mapping[str, frozenset[Path]]
+    """Keys whose values are objects of which states and conditions name parts, with the paths of these."""
 
     def writable(self, key: str) -> bool:
         """True when a reply may write this key."""
@@ -194,13 +195,8 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         sources=sources,
         secrets=frozenset(key for key in schemas if definition.is_secret(key)),
         offered=offered,
-        parts=_parts(mentioned),
+        parts=paths(mentioned),
     )
-
-
-def _parts(mentioned: Iterable[str]) -> dict[str, frozenset[str]]:
-    found = [name.split(".")[:2] for name in mentioned if "." in name]
-    return {key: frozenset(part for other, part in found if other == key) for key, _ in found}
 
 
 @dataclass(slots=True)
@@ -236,10 +232,9 @@ class _Update:
 
     def completed(self, key: str, value: Any) -> Any:
         """An object with the parts that it had, where it lacks one of them that the definition asks for by name."""
-        old, named = self.context.get(key), self.keys.parts.get(key, frozenset())
-        if not isinstance(value, dict) or not isinstance(old, Mapping) or not named & old.keys() - value.keys():
+        wanted = self.keys.parts.get(key)
+        if wanted is None or (whole := completed(value, self.context.get(key), wanted)) is value:
             return value
-        whole = {**old, **value}
         return whole if self.keys.fault(key, whole) is None else value
 
     def meant(self, key: str, value: object) -> Any:
@@ -302,12 +297,12 @@ def _put_together(keys: Keys, context: Mapping[str, Any], update: Mapping[str, A
     """The update with its dotted names, under which prompts ask for parts of objects, put into these objects."""
     found = dict(update)
     for name, value in update.items():
-        key, dot, part = name.partition(".")
+        key, dot, path = name.partition(".")
         if not dot or value is None or keys.writable(name) or not keys.writable(key):
             continue
         whole = context.get(key) if found.get(key) is None else found[key]
-        if part in keys.schema(key).get("properties", ()) and isinstance(whole, Mapping | None):
-            found[key] = {**(whole or {}), part: value}
+        if (put := with_part(keys.schema(key), whole, path, value)) is not None:
+            found[key] = put
             del found[name]
     return found
 

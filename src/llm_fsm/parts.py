@@ -1,0 +1,57 @@
+"""Parts of objects that states and conditions ask for by name (`address.city`), and that a reply may send so.
+
+A reply that changes one part often sends that part alone; the others that are asked for stay beside it, at each level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, TypeGuard
+
+Path = tuple[str, ...]
+
+
+def paths(names: Iterable[str]) -> dict[str, frozenset[Path]]:
+    """The parts that dotted names ask for, by the key that they are parts of."""
+    found: dict[str, set[Path]] = {}
+    for name in names:
+        key, *path = name.split(".")
+        if path:
+            found.setdefault(key, set()).add(tuple(path))
+    return {key: frozenset(parts) for key, parts in found.items()}
+
+
+def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
+    """A value beside the parts that it had, at each level where it lacks one of the wanted ones that is known."""
+    if not (_is_object(value) and _is_object(old)):
+        return value
+    deeper: dict[str, set[Path]] = {}
+    for name, *rest in wanted:
+        deeper.setdefault(name, set()).update([tuple(rest)] if rest else ())
+    whole = {**old, **value} if deeper.keys() & old.keys() - value.keys() else value
+    changed = {
+        name: completed(value[name], old[name], inner)
+        for name, inner in deeper.items()
+        if inner and name in value and name in old
+    }
+    return {**whole, **changed} if changed else whole
+
+
+def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) -> Any:
+    """An object with a part of it set by its dotted name; None where its schema has no such part."""
+    properties = schema.get("properties")
+    if not (whole is None or _is_object(whole)) or not _is_object(properties):
+        return None
+    known: Mapping[str, Any] = whole or {}
+    if path in properties:
+        return {**known, path: part}
+    name, dot, rest = path.partition(".")
+    inner = properties.get(name)
+    if not dot or not _is_object(inner):
+        return None
+    found = with_part(inner, known.get(name), rest, part)
+    return None if found is None else {**known, name: found}
+
+
+def _is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
+    return isinstance(value, Mapping)
