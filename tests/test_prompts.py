@@ -306,6 +306,16 @@ def test_a_state_is_asked_for_the_reasoning_that_its_schema_takes(others: str, r
     assert list(json.loads(form)) == list(request.schema.schema["properties"])
 
 
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [({"type": "string"}, False), ({"type": ["object", "null"]}, True), ({"items": {"type": "integer"}}, True)],
+)
+def test_a_reply_is_told_to_send_lists_and_objects_as_a_whole(schema: dict[str, Any], told: bool) -> None:
+    made = program(GREETER, context_schema={"properties": {"name": {"type": "string"}, "k": schema}})
+    system = talk(made, "m", reply("hello")).requests[0].messages[0].content
+    assert ("completed from context (lists and objects as a whole)." in system) is told
+
+
 def test_words_of_the_author_survive_half_surrogates() -> None:
     made = machine({"a": {"purpose": "x\ud800y", "transitions": [{"target_state": "a"}]}})
     talk(made, "m", reply("a")).prompt.encode()
@@ -325,8 +335,15 @@ def test_sections_have_sizes() -> None:
             {"type": "object", "properties": {"zip": {"type": "string"}}, "required": ["zip"]},
             'n (object, properties {"zip":{"type":"string"}}, required ["zip"])',
         ),
+        (
+            {"type": "array", "items": {"type": "object", "properties": {
+                "kind": {"type": "string", "enum": ["a", "b"]}, "day": {"type": "string", "format": "date"},
+                "zip": {"type": "string", "pattern": "^[0-9]$"}, "type": {"type": "object", "properties": {}}}}},
+            'n (array, items {"properties":{"kind":{"enum":["a","b"]},"day":{"format":"date"},'
+            '"zip":{"type":"string","pattern":"^[0-9]$"},"type":{"properties":{}}}})',
+        ),
     ],
-)
+)  # fmt: skip
 def test_what_a_key_takes_is_told_before_a_value_is_refused(schema: dict[str, Any], line: str) -> None:
     assert key_line("n", schema) == line
 

@@ -18,6 +18,8 @@ _SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else
 _NULL = {"type": "null"}
 _NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
 """Words of a schema that bind no value."""
+_IMPLIED = {"object": ("properties",), "array": ("items",), "string": ("format",)}
+"""Types that other words of a schema tell; a pattern of digits would be taken for that of a number."""
 
 
 def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
@@ -38,6 +40,19 @@ def simplified(schema: Mapping[str, Any], defs: object) -> dict[str, Any]:
         if isinstance(found.get("enum"), list):
             found["enum"] = [value for value in found["enum"] if value is not None]
     return found
+
+
+def lean(schema: Any) -> Any:
+    """A schema as a reader needs it: without types that its values, parts or format tell."""
+    if not isinstance(schema, dict):
+        return schema
+    found, kind = mapped(schema, lean), schema.get("type")
+    told = _IMPLIED.get(kind, ()) if isinstance(kind, str) else ()
+    return {word: value for word, value in found.items() if word != "type"} if _tells(found, told) else found
+
+
+def _tells(schema: Mapping[str, Any], told: tuple[str, ...]) -> bool:
+    return any(word in schema for word in ("enum", "const", *told))
 
 
 def _plain(node: Any) -> Any:

@@ -21,6 +21,7 @@ from jinja2.runtime import Context
 from llm_fsm.context import Keys
 from llm_fsm.copies import changed
 from llm_fsm.definition import Definition
+from llm_fsm.inlining import lean, mapped
 from llm_fsm.markup import clean, escaped
 from llm_fsm.messages import LLMRequest
 from llm_fsm.portrait import TAGS, StateWords, in_words
@@ -98,11 +99,11 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
 
 def key_line(key: str, schema: Mapping[str, Any]) -> str:
     """A key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
-    kind = schema.get("type")
+    kind, inner = schema.get("type"), mapped(schema, lean)
     parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind else []
     if "enum" in schema:
         parts = ["one of " + escaped(schema["enum"])[1:-1]]
-    parts += [f"{word} {_plain(schema[word])}" for word in _KEY_WORDS if word in schema]
+    parts += [f"{word} {_plain(inner[word])}" for word in _KEY_WORDS if word in schema]
     line = f"{key} ({', '.join(parts)})" if parts else key
     words = schema.get("description") or schema.get("title")
     return f"{line}: {' '.join(clean(words).split())}" if isinstance(words, str) and words else line
@@ -111,6 +112,11 @@ def key_line(key: str, schema: Mapping[str, Any]) -> str:
 def is_bounded(schema: Mapping[str, Any]) -> bool:
     """True when a key takes less than every value of its type."""
     return "enum" in schema or any(word in schema for word in _KEY_WORDS)
+
+
+def is_whole(schema: Mapping[str, Any]) -> bool:
+    """True when a key takes lists or objects, of which a reply sends all."""
+    return schema.get("type") in ("array", "object") or "items" in schema or "properties" in schema
 
 
 def _plain(value: object) -> str:
@@ -150,6 +156,7 @@ def system_prompt(
         persona=clean(definition.persona),
         keys=shown,
         declared=keys.declared,
+        nested=any(map(is_whole, keys.offered.values())),
         form=form,
         reasoning=reasoning != "none",
         patterns=clean(patterns),
