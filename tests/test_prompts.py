@@ -184,10 +184,11 @@ LONG = "word " * 40
         ),
         ({"reply": "注 文" + "。" * 200}, f'x (final): Added after your message: "注 文{"。" * 157} …"'),
         ({"reply": f"{'注' * 159}{{{{ name }}}}"}, f'x (final): Added after your message: "{"注" * 159} …"'),
-        ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"}, "x: Work."),
+        ({"kind": "task", "purpose": "Work", "instructions": "For the work alone"},
+         "x: Work. Added after your message: what comes of it."),
         ({"kind": "decide", "transitions": [{"target_state": "a"}]}, None),
     ],
-)
+)  # fmt: skip
 def test_a_line_says_what_a_state_does_in_a_conversation(state: dict[str, Any], line: str | None) -> None:
     lines = states_shown(
         {"a": {"purpose": "Ask", "transitions": [{"target_state": "x"}]}, "x": state}
@@ -231,6 +232,7 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
             {"purpose": "All right?", "reply": f"{LONG} All right?"},
             {"purpose": "All right?", "adds_after_your_message": f"{LONG[:159]} …"},
         ),
+        ({"kind": "task", "purpose": "Work"}, {"purpose": "Work", "adds_after_your_message": True}),
     ],
 )
 def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:

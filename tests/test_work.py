@@ -13,7 +13,7 @@ from llm_fsm.effects import Execute, Executed
 from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
 from llm_fsm.session import Session
-from machines import calls, machine, worker
+from machines import calls, machine, reply, say, talk, worker
 
 LENGTH = {
     "name": "long",
@@ -633,3 +633,22 @@ def test_output_that_is_too_long_fails_and_a_long_input_is_shortened() -> None:
     done = worker(states).run("x" * 300_000, "end")
     assert "too many to be judged" in done.of(ev.KeyResultChecked)[0].reason
     assert len(done.requests[1].messages[1].content) < 101_000
+
+
+# -- words for where work leads
+
+
+def test_words_after_work_are_asked_for_with_what_it_came_to() -> None:
+    states = {
+        "ask": {"purpose": "What is broken?", "transitions": [{"target_state": "look"}]},
+        "look": task(transitions=[{"target_state": "offer"}]),
+        "offer": {"purpose": "Shall we repair it?", "transitions": [{"target_state": "ask"}]},
+    }
+    made = machine(states, context_schema={"properties": {"pin": {"type": "string", "x-secret": True}}})
+    found = '{"part": "<pump>", "cost": 320, "seen": "1234"}'
+    done = talk(made, "The washer, 1234", reply("look", pin="1234"), found, reply("offer", "The pump. Repair it?"))
+    prompt = done.requests[-1].messages[-1].content
+    assert "to this state by itself, after work that came to <outcome>. Write the message for it, which" in prompt
+    assert '<outcome>\n{"part":"\\u003cpump\\u003e","cost":320,"seen":"•••"}\n</outcome>\n' in prompt
+    later = say(made, done.session, "How much?", reply("offer", "320."))
+    assert "<outcome>" not in later.prompt

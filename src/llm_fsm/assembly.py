@@ -375,7 +375,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 states=_all_states(states) if prompts.whole else states_text(definition, region.shown, ends),
                 parts=parts,
                 judged=judged,
-                added=any(state.reply is not None for state in definition.states.values()),
+                added=any(plan.fixed is not None or plan.kind in WORKS for plan in states.values()),
                 reasoning=reasoning,
             )
             message, tokens = LLMMessage("system", system), estimate(system)

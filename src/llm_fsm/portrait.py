@@ -17,6 +17,7 @@ _LONG_WORD = 30
 """Characters before the cut without a space: of a script that puts none between words."""
 _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
 """An expression of a fixed reply that a cut goes through."""
+_OUTCOME = "what comes of it."
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _NO_WORD = re.compile(r"[\W_]+")
@@ -85,6 +86,7 @@ def states_text(definition: Definition, state_ids: Iterable[str], ends: Containe
             found,
             found.instructions if sharing.get(found.instructions) == [state_id] else "",
             final=state_id in ends,
+            works=definition.kind_of(state_id) in WORKS,
         )
         for state_id, found in words.items()
     ]
@@ -105,7 +107,7 @@ def ends_of(definition: Definition) -> frozenset[str]:
     )
 
 
-def _state_line(state: State, words: StateWords, instructions: str, *, final: bool) -> str:
+def _state_line(state: State, words: StateWords, instructions: str, *, final: bool, works: bool) -> str:
     keys = state.required_context_keys
     end = " (final)" if final else ""
     added = "" if state.reply is None else _short(state.reply)
@@ -117,8 +119,8 @@ def _state_line(state: State, words: StateWords, instructions: str, *, final: bo
         instructions,
     )
     said = _indented(" ".join(_ended(part) for part in parts if part))
-    if added:
-        said = f"{said} Added after your message: {escaped(added)}".lstrip()
+    if added or works:
+        said = f"{said} Added after your message: {escaped(added) if added else _OUTCOME}".lstrip()
     return f"{words.id}{end}: {said}" if said else words.id + end if final else ""
 
 
@@ -149,7 +151,7 @@ def glimpse(
     """What another state's prompt shows of this one: what it is there for, asks and says. `ends`: as of `ends_of`.
 
     Instructions that the state `seen_from` has word for word are not said again, nor keys
-    that the purpose names, nor a purpose that the fixed reply says.
+    that the purpose names, nor a purpose that the fixed reply says. What is said of the outcome of work is added, too.
     """
     state = definition.states[state_id]
     shown: dict[str, Any] = {}
@@ -164,6 +166,8 @@ def glimpse(
         shown["adds_after_your_message"] = _short(state.reply)
         if "purpose" in shown and _names_all(shown["adds_after_your_message"], [shown["purpose"]]):
             del shown["purpose"]
+    elif works:
+        shown["adds_after_your_message"] = True
     elif words and (here is None or words not in (here.response_instructions, here.instructions)):
         shown["instructions"] = _short(words)
     if state_id in ends:

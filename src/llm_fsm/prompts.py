@@ -209,12 +209,13 @@ def turn_prompt(
     memory: Mapping[str, Any] | None = None,
     earlier: str = "",
     said: str = "",
+    outcome: str = "",
 ) -> tuple[str, dict[str, int]]:
     """The user message of one call, and the estimated tokens of each of its sections.
 
     `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
     of keys that the system message does not list; `earlier` those of answers from before a flow.
-    `said`: the words of this turn that stand before those that are asked for.
+    `said`: the words of this turn that stand before those that are asked for; `outcome`: what they tell of, as JSON.
     `time`: seconds since the epoch of the turn.
     """
     shown = {
@@ -228,6 +229,7 @@ def turn_prompt(
         "transitions": "" if words_only or not items else f"[{','.join(items)}]",
         "user_input": "" if user is None else escaped(user),
         "said": escaped(said) if said else "",
+        "outcome": outcome,
     }
     lacking, named, now = ", ".join(missing), ", ".join(valid), _moment(time)
     text = _rendered(

@@ -13,6 +13,7 @@ from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
+from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
 from llm_fsm.patterns import words_of
@@ -24,6 +25,7 @@ from llm_fsm.reply import parse_words
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, cut
 from llm_fsm.tokens import estimate
+from llm_fsm.tool_results import shortened
 from llm_fsm.wording import asks, own_question, question_in, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
@@ -62,6 +64,7 @@ class Speaking(Moving):
             memory=buckets_of(session) if plan.state.memory else None,
             earlier="" if words_only or not session.flow else self.earlier(),
             said=blotted(self.secrets(), "\n\n".join(filter(None, self.said))) if words_only else "",
+            outcome=self.outcome() if words_only else "",
         )
         return changed(
             asked,
@@ -79,6 +82,12 @@ class Speaking(Moving):
             return user
         shown: str = blotted(self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True), user)
         return shown
+
+    def outcome(self) -> str:
+        """What the last work of this turn came to, as JSON without secrets; "" where none was done."""
+        if not any(isinstance(event, ev.TaskPassed) for event in self.events):
+            return ""
+        return escaped(shortened(blotted(self.secrets(), self.session.input)))
 
     def further_keys(self) -> str:
         """The lines of bounded keys that have values and are not listed in the system message of a large machine."""
