@@ -23,7 +23,7 @@ class Fallbacks:
         failures: list[ModelError] = []
         for model, asked in self._asked(request):
             try:
-                return await model.complete(asked)
+                return _with(failures, await model.complete(asked))
             except ModelError as error:
                 failures.append(error)
         raise _all_failed(failures) from failures[-1]
@@ -37,9 +37,11 @@ class Fallbacks:
                 async with aclosing(streamed(model, asked)) as items:
                     async for item in items:
                         begun = True
-                        yield item
+                        yield _with(failures, item) if isinstance(item, ModelReply) else item
             except ModelError as error:
                 if begun:
+                    tried, waited = _spent(failures)
+                    error.attempts, error.seconds = tried + (error.attempts or 1), waited + error.seconds
                     raise
                 failures.append(error)
             else:
@@ -60,10 +62,24 @@ class Fallbacks:
                 await close()
 
 
+def _with(failures: Sequence[ModelError], reply: ModelReply) -> ModelReply:
+    """A reply with the requests and the time that it took to learn that other models fail."""
+    if not failures:
+        return reply
+    attempts, seconds = _spent(failures)
+    return replace(reply, attempts=reply.attempts + attempts, seconds=reply.seconds + seconds)
+
+
+def _spent(failures: Sequence[ModelError]) -> tuple[int, float]:
+    return sum(error.attempts for error in failures), sum(error.seconds for error in failures)
+
+
 def _all_failed(failures: Sequence[ModelError]) -> ModelError:
     if len(failures) == 1:
         return failures[0]
-    return ModelError(
+    error = ModelError(
         "every model failed: " + "; ".join(str(error) for error in failures),
         retryable=any(error.retryable for error in failures),
     )
+    error.attempts, error.seconds = _spent(failures)
+    return error
