@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
+from llm_fsm.llm import arrival
 from llm_fsm.llm.compat import CompatLLM
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.messages import ModelReply
@@ -15,7 +16,7 @@ from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio
-ONCE = RetryPolicy(attempts=1, attempt_timeout=0.2)
+ONCE = RetryPolicy(attempts=1)
 
 
 @pytest.fixture
@@ -78,7 +79,10 @@ async def test_a_connection_that_breaks_after_the_whole_reply_takes_nothing_of_i
     assert await replied(cut(body), streams=True) == "Hello you"
 
 
-async def test_a_stream_that_stays_open_after_the_whole_reply_takes_nothing_of_it() -> None:
+async def test_a_stream_that_stays_open_after_the_whole_reply_takes_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arrival, "LAST", 0.05)
     body = WORDS + OVER
     headers = {"Content-Type": "text/event-stream", "Content-Length": str(len(body) + 9)}
     assert await replied(HttpReply(body=body, headers=headers), streams=True) == "Hello you"
@@ -95,6 +99,13 @@ async def test_how_a_connection_broke_is_told_in_one_line(streams: bool) -> None
     with pytest.raises(ModelError, match=r"broke: .*gzip") as caught:
         await replied(answer, streams=streams)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_a_connection_that_breaks_is_told_without_a_status_that_nobody_answered(streams: bool) -> None:
+    with pytest.raises(ModelError, match="broke: Not enough data") as caught:
+        await replied(cut(WORDS), streams=streams)
+    assert "400" not in str(caught.value)
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit, urlunsplit
 from weakref import WeakKeyDictionary
 
 import aiohttp
+from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError, ModelError
@@ -222,7 +223,9 @@ class CompatLLM:
     def _broken(self, error: Exception) -> str:
         if isinstance(error, aiohttp.ClientConnectorError):
             return f"cannot connect to {self._where}: {error.strerror or error}; is the server running?"
-        reason = " ".join(self._hide(str(error)).split()) or type(error).__name__
+        cause = error.__cause__  # whose own form has a status in it that nobody answered
+        said = cause.message.rstrip(".") if isinstance(cause, HttpProcessingError) else str(error)
+        reason = " ".join(self._hide(said).split()) or type(error).__name__
         return f"the connection to {self._where} broke: {reason}"
 
     def _hide(self, text: str) -> str:
