@@ -13,6 +13,7 @@ import time
 import pytest
 
 from llm_fsm.errors import ModelError
+from llm_fsm.llm import litellm as adapter
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.litellm import LiteLLM
 from llm_fsm.llm.providers import marked, takes_marks
@@ -291,14 +292,14 @@ async def test_an_answer_that_is_no_stream_is_asked_for_as_a_whole(answer):
 
 
 @LITELLM_WARNS
-async def test_what_comes_after_the_whole_reply_or_does_not_takes_nothing_of_it():
+async def test_what_comes_after_the_whole_reply_or_does_not_takes_nothing_of_it(monkeypatch):
+    monkeypatch.setattr(adapter, "LAST", 0.05)
     late = {"error": {"message": "too late", "code": 500}}
     (*_, reply), _ = await streamed([sent(words(REPLY), words("", "stop"), late)])
     assert (reply.text, reply.finish_reason) == (REPLY, "stop")
-    policy = RetryPolicy(attempts=1, attempt_timeout=0.5)
     open_end = sent(words(REPLY), words("", "stop"), done=False, headers={"content-length": "9999"})
     with serve_scripted([open_end]) as server:
-        llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", retry=policy)
+        llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", retry=RetryPolicy(attempts=1))
         *_, reply = [item async for item in llm.stream(request())]
     assert reply.text == REPLY
 
