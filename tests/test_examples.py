@@ -170,6 +170,32 @@ async def test_the_service_answers_a_repeated_request_from_the_record(serving: A
     assert other.status_code == 409
 
 
+def told(body: str) -> list[tuple[str, Any]]:
+    """The server-sent events of an answer."""
+    events = [event.split("\n") for event in body.split("\n\n") if event]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in events]
+
+
+@pytest.mark.anyio
+async def test_the_service_streams_words_and_then_the_answer(serving: Any) -> None:
+    machine, model = registration(
+        [reply("details", "Your name?"), reply("details", "And the address?", full_name="Ada")]
+    )
+    async with serving(machine) as client:
+        where = f"/conversations/{(await client.post('/conversations')).json()['conversation_id']}"
+        said = {"text": "Ada", "request_id": "m1"}
+        *words, (last, answer) = told((await client.post(f"{where}/stream", json=said)).text)
+        assert {name for name, _ in words} == {"words"}
+        assert len(words) > 1
+        assert "".join(word for _, word in words) == answer["text"] == "And the address?"
+        assert (last, answer) == ("turn", (await client.post(f"{where}/messages", json=said)).json())
+        again = told((await client.post(f"{where}/stream", json=said)).text)
+        other = told((await client.post(f"{where}/stream", json={**said, "text": "Bob"})).text)
+    assert again == [("words", "And the address?"), ("turn", answer)]
+    assert [name for name, _ in other] == ["error"]
+    assert len(model.requests) == 2
+
+
 @pytest.mark.anyio
 async def test_the_service_says_who_must_act(serving: Any) -> None:
     failed = ModelError("the provider is down", retryable=True)
