@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
@@ -86,6 +87,17 @@ async def test_a_stream_that_stays_open_after_the_whole_reply_takes_nothing_of_i
     body = WORDS + OVER
     headers = {"Content-Type": "text/event-stream", "Content-Length": str(len(body) + 9)}
     assert await replied(HttpReply(body=body, headers=headers), streams=True) == "Hello you"
+
+
+async def test_a_stream_that_is_kept_alive_after_the_whole_reply_takes_nothing_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(arrival, "LAST", 0.5)
+    alive = HttpReply(
+        body=WORDS + OVER + ":\n" * 100_000, headers={"Content-Type": "text/event-stream"}, pace=0.001
+    )
+    async with asyncio.timeout(20):
+        assert await replied(alive, streams=True) == "Hello you"
 
 
 async def test_a_connection_that_breaks_before_the_end_of_the_reply_is_an_error() -> None:

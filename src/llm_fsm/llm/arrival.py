@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import AsyncIterator
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -70,15 +71,18 @@ class Arrival:
         self.reply(attempts=0, seconds=0.0)
 
     async def pieces(self, patience: float) -> AsyncIterator[str]:
-        """The pieces of the reply's text; TimeoutError where none comes for `patience` seconds."""
-        pieces = self._first
+        """The pieces of the reply's text; TimeoutError where nothing comes for `patience` seconds."""
+        pieces, until = self._first, math.inf
+        now = asyncio.get_running_loop().time
         while True:
             for piece in pieces:
                 yield piece
             if self._over or self._whole is not None:
                 return
+            if self._chunks.whole:
+                until = min(until, now() + LAST)  # what keeps a connection open for ever may follow, too
             try:
-                async with asyncio.timeout(min(patience, LAST) if self._chunks.whole else patience):
+                async with asyncio.timeout_at(min(until, now() + patience)):
                     pieces = await self._more()
             except TimeoutError:
                 if not self._chunks.whole:
