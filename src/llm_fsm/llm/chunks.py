@@ -221,7 +221,6 @@ class Chunks:
             "usage": self._usage,
         }
 
-
     def _is_cut(self) -> bool:
         """Whether the reply is an object without its end: then a stream that never said why it ended broke off."""
         called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
