@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import math
 import time
 from typing import Any
 
@@ -25,6 +26,7 @@ from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.observers import observe
 from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.testing import FaultyStream, HttpReply, serve_scripted
 from machines import GREETER, reply
 
 pytestmark = pytest.mark.anyio
@@ -277,6 +279,35 @@ async def test_stream_raises_what_send_would() -> None:
     with pytest.raises(ModelError):
         async for _ in chat.stream("m"):
             pass
+
+
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_turn_whose_machine_is_closed_is_not_asked_for_again(streams: bool) -> None:
+    head = {"transition": {"target_state": "hello", "context_update": {}}, "message": "How do you do? " * 9}
+    slow = FaultyStream(words=head, split=50, pause=0.05) if streams else HttpReply(delay=math.inf)
+    with serve_scripted([slow, reply("hello", "again")]) as server:
+        machine = AsyncMachine.from_dict(GREETER, model="m", base_url=server.base_url)
+        chat = await machine.start(greet=False)
+        heard = asyncio.Event()
+
+        async def follow() -> None:
+            if not streams:
+                await chat.send("Hello")
+                return
+            async for event in chat.stream("Hello"):
+                if isinstance(event, ev.MessageDelta):
+                    heard.set()
+
+        turn = asyncio.create_task(follow())
+        if streams:
+            await heard.wait()
+        while not server.requests:
+            await asyncio.sleep(0.01)
+        await machine.close()
+        with pytest.raises(ModelError, match="closed in the middle"):
+            async with asyncio.timeout(20):
+                await turn
+        assert len(server.requests) == 1
 
 
 async def test_leaving_a_stream_cancels_the_turn() -> None:

@@ -8,7 +8,7 @@ import pytest
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.llm.post import Post, checked_headers
+from llm_fsm.llm.post import Closed, Post, checked_headers
 
 pytestmark = pytest.mark.anyio
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: Application/JSON; charset=utf-8\r\nContent-Length: 2\r\n\r\n{}"
@@ -151,6 +151,27 @@ async def test_a_body_that_breaks_off_is_an_error_of_the_client():
     async with server(OK[:-1], keep=False) as (post, _):
         with pytest.raises(aiohttp.ClientError):
             await body(post)
+
+
+@pytest.mark.parametrize("begun", [b"", b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n"], ids=["head", "body"])
+async def test_whoever_waits_for_an_answer_is_told_that_its_connection_was_closed_here(begun):
+    async with server(begun, OK) as (post, seen):
+
+        async def asking() -> None:
+            answer = await post.send(b"{}")
+            try:
+                await answer.read(9)
+            finally:
+                answer.close()
+
+        waiting = asyncio.create_task(asking())
+        while not seen.requests:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.05)
+        await post.close()
+        with pytest.raises(Closed):
+            async with asyncio.timeout(20):
+                await waiting
 
 
 async def test_who_gives_up_leaves_nothing_behind_for_others():

@@ -25,7 +25,7 @@ from llm_fsm.llm.arrival import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.chunks import gathered
 from llm_fsm.llm.completion import error_line, no_completion, read_completion, rejected_words
 from llm_fsm.llm.modes import FORM_STATUS, NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
-from llm_fsm.llm.post import Answer, Post, checked_headers
+from llm_fsm.llm.post import Answer, Closed, Post, checked_headers
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
@@ -119,7 +119,7 @@ class CompatLLM:
             except TimeoutError as error:
                 raise ModelError(f"{self._where} stopped in the middle of its reply", retryable=True) from error
             except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise ModelError(self._broken(error), retryable=True) from error
+                raise self._broken(error) from error
             finally:
                 arriving.close()
         yield reply
@@ -142,7 +142,7 @@ class CompatLLM:
                 said = f"{self._where} gave no answer within {seconds:.3g} s"
                 raise ModelError(said, retryable=True) from error
             if isinstance(error, aiohttp.ClientError | OSError | ValueError):
-                raise ModelError(self._broken(error), retryable=True) from error
+                raise self._broken(error) from error
             raise
         return arriving
 
@@ -170,7 +170,7 @@ class CompatLLM:
                 f"{self._where} gave no answer within {seconds:.3g} s", retryable=True
             ) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise ModelError(self._broken(error), retryable=True) from error
+            raise self._broken(error) from error
         return read_completion(
             gathered(answer) if response.status == 200 else rejected,
             model=asked.model,
@@ -220,13 +220,16 @@ class CompatLLM:
             format_rejected=rejected,
         )
 
-    def _broken(self, error: Exception) -> str:
+    def _broken(self, error: Exception) -> ModelError:
+        if isinstance(error, Closed):
+            return ModelError(f"the connection to {self._where} was closed in the middle of a reply, on this side")
         if isinstance(error, aiohttp.ClientConnectorError):
-            return f"cannot connect to {self._where}: {error.strerror or error}; is the server running?"
+            said = f"cannot connect to {self._where}: {error.strerror or error}; is the server running?"
+            return ModelError(said, retryable=True)
         cause = error.__cause__  # whose own form has a status in it that nobody answered
         said = cause.message.rstrip(".") if isinstance(cause, HttpProcessingError) else str(error)
         reason = " ".join(self._hide(said).split()) or type(error).__name__
-        return f"the connection to {self._where} broke: {reason}"
+        return ModelError(f"the connection to {self._where} broke: {reason}", retryable=True)
 
     def _hide(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text

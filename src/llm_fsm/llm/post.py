@@ -27,21 +27,25 @@ _IDLE = 15.0
 _OURS = frozenset({"content-length", "transfer-encoding"})
 
 
+class Closed(aiohttp.ClientConnectionError):
+    """The connection was closed on this side, in the middle of a request."""
+
+
 class Answer:
     """The answer to one request: `status`, `headers`, and `content` as it arrives. `close` it."""
 
-    __slots__ = ("_connection", "_keep", "content", "headers", "status")
+    __slots__ = ("_connection", "_over", "content", "headers", "status")
 
     def __init__(
         self,
         connection: Connection,
-        keep: Callable[[Connection], None],
+        over: Callable[[Answer, Connection], None],
         status: int,
         headers: CIMultiDictProxy[str],
         content: aiohttp.StreamReader,
     ) -> None:
         self._connection: Connection | None = connection
-        self._keep = keep
+        self._over = over
         self.status = status
         self.headers = headers
         self.content = content
@@ -65,12 +69,8 @@ class Answer:
     def close(self) -> None:
         """Give the connection back, or close it where the answer was not read to its end. Twice is the same as once."""
         connection, self._connection = self._connection, None
-        if connection is None:
-            return
-        if self.content.at_eof():
-            self._keep(connection)
-        else:
-            connection.close()
+        if connection is not None:
+            self._over(self, connection)
 
 
 class Post:
@@ -80,6 +80,8 @@ class Post:
         loop = asyncio.get_running_loop()
         self._time = loop.time
         self._kept: deque[tuple[float, Connection]] = deque()
+        self._arriving: set[Answer] = set()
+        self._closed = False
         named = CIMultiDict(checked_headers(headers))
         self._connector = aiohttp.TCPConnector(limit=0)
         self._target = aiohttp.ClientRequest("POST", url, headers=named, loop=loop)
@@ -100,15 +102,30 @@ class Post:
         except HttpProcessingError as error:
             connection.close()
             raise aiohttp.ClientPayloadError(f"{error.code}, {error.message}") from error
-        except BaseException:  # whoever gives up in the middle leaves a connection that nobody can use
+        except BaseException as error:  # whoever gives up in the middle leaves a connection that nobody can use
             connection.close()
+            if self._closed and isinstance(error, aiohttp.ClientError | OSError):
+                raise Closed from error
             raise
-        return Answer(connection, self._keep, message.code, message.headers, content)
+        answer = Answer(connection, self._end, message.code, message.headers, content)
+        self._arriving.add(answer)
+        return answer
 
     async def close(self) -> None:
-        """Close all connections."""
+        """Close all connections. Whoever waits for an answer is given `Closed`: aiohttp would leave them waiting."""
+        self._closed = True
         self._drop(len(self._kept))
+        for answer in self._arriving:
+            answer.content.set_exception(Closed())
         await self._connector.close()
+
+    def _end(self, answer: Answer, connection: Connection) -> None:
+        """An answer is done with."""
+        self._arriving.discard(answer)
+        if answer.content.at_eof():
+            self._keep(connection)
+        else:
+            connection.close()
 
     def _taken(self) -> Connection | None:
         """The connection that was used last, if it can be used again: an older one has likely been closed."""
