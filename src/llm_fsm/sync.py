@@ -192,7 +192,7 @@ class Machine:
         *,
         hear: Observer | None = None,
     ) -> Conversation:
-        """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `hear` on another thread."""
+        """Begin a conversation and greet (unless `greet` is False); as AsyncMachine.start, `hear` on any thread."""
         started = self._machine.start(context, conversation_id, greet, state, background, hear=hear)
         return Conversation(self, self._loop.run(started))
 
