@@ -44,6 +44,18 @@ def test_good_reply_moves_in_one_call() -> None:
     assert done.session.ended
 
 
+def test_a_refused_list_or_object_is_said_to_be_refused_as_a_whole() -> None:
+    item = {"type": "object", "required": ["n"], "properties": {"n": {"type": "integer", "maximum": 9}}}
+    schema = {"properties": {"items": {"type": "array", "items": item}, "age": {"type": "integer", "maximum": 9}}}
+    made = program(GREETER, context_schema=schema)
+    first = talk(made, "two", reply("hello", items=[{"n": 1}, {"n": 10}], age=10))
+    prompt = say(made, first.session, "m", reply("hello")).prompt
+    assert '{"key":"items","reason":"at /1/n: 10 is greater than the maximum of 9; nothing of it was kept"}' in prompt
+    assert '{"key":"age","reason":"10 is greater than the maximum of 9"}' in prompt
+    again = talk(made, "two", reply("bye", items=[{"n": 10}]), reply("hello"))
+    assert "Refused values: items: at /0/n: 10 is greater than the maximum of 9; nothing of it was kept" in _told(again)
+
+
 def test_good_reply_stays_in_one_call() -> None:
     done = talk(GREET, "hi", reply("hello", "Your name?"))
     assert (done.session.state, done.text, done.usage.calls, done.session.ended) == (

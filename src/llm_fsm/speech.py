@@ -20,7 +20,7 @@ from llm_fsm.patterns import words_of
 from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
-from llm_fsm.prompts import key_line, retry_line, turn_prompt
+from llm_fsm.prompts import is_whole, key_line, retry_line, turn_prompt
 from llm_fsm.reply import parse_words
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, cut
@@ -53,7 +53,7 @@ class Speaking(Moving):
             keys=self.further_keys(),
             context=program.keys.shown(session.context, None if scope is None else scope.read),
             missing=self.lacking(),
-            notes=session.notes,
+            notes=self.refusals(),
             items=look.items,
             valid=look.valid,
             user=self.heard(words_only=words_only),
@@ -82,6 +82,14 @@ class Speaking(Moving):
             return user
         shown: str = blotted(self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True), user)
         return shown
+
+    def refusals(self) -> list[tuple[str, str]]:
+        """Values that were refused, and why; of a list or an object nothing is kept, whatever part is at fault."""
+        keys = self.program.keys
+        return [
+            (key, f"{why}; nothing of it was kept" if is_whole(keys.schema(key)) else why)
+            for key, why in self.session.notes
+        ]
 
     def outcome(self) -> str:
         """What the last work of this turn came to, as JSON without secrets; "" where none was done."""

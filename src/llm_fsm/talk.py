@@ -267,7 +267,7 @@ class Talking(Repairing):
 
     def complaint(self, target: str, reason: str, *, unmet: bool = False) -> Complaint:
         shown = json.dumps(cut(target, 100))
-        refused = "; ".join(f"{key}: {why}" for key, why in self.session.notes)
+        refused = "; ".join(f"{key}: {why}" for key, why in self.refusals())
         told = f"the move to {shown} is not possible: {reason}" + (f". Refused values: {refused}" if refused else "")
         return Complaint(told, target, unmet)
 
