@@ -90,7 +90,8 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_object, parse_int=_whole_number, 
 def _decode(text: str) -> Any:
     """Strict JSON; raises ValueError where it is not, ReplyError where it is but cannot count."""
     try:
-        return _DECODER.decode(text)
+        value, end = _DECODER.raw_decode(text)  # takes less than `decode`, which looks for spaces around it
+        return value if end == len(text) else _DECODER.decode(text)
     except _Duplicate as error:
         raise ReplyError(
             "duplicate-key", f"the key {json.dumps(error.args[0])} stands twice with two values"
@@ -336,9 +337,7 @@ def _words(found: Mapping[str, Any]) -> str:
 def document(text: str) -> dict[str, Any]:
     """The JSON object that a text means, a reply or not. Raises ReplyError."""
     if len(text) > MAX_CHARS:
-        raise ReplyError(
-            "too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read"
-        )
+        raise ReplyError("too-long", f"the reply is {len(text)} characters long; at most {MAX_CHARS} are read")
     stripped = (joined(text) if (halved := may_be_halved(text)) else text).strip().lstrip("\ufeff")
     if not stripped:
         raise ReplyError("empty", "the reply is empty")
