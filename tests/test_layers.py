@@ -65,6 +65,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
     "turn": (
         "amendment",
         "assembly",
+        "blanks",
         "briefs",
         "certain",
         "corrections",
@@ -154,6 +155,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "tool_calls",
         "tool_formats",
         "tool_results",
+        "window",
         "wording",
     ),
 }

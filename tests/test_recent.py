@@ -7,6 +7,7 @@ import sys
 from llm_fsm.copies import changed
 from llm_fsm.recent import MOST, Recent, Seen
 from llm_fsm.session import Session
+from llm_fsm.window import Window, longer
 
 
 def _session(number: int, turn: int = 1) -> Session:
@@ -30,6 +31,16 @@ def test_what_waits_longer_than_the_last_turns_takes_less_memory_and_is_the_same
     assert len(recent) == MOST
     assert [_size(seen) < _size(all_seen[-1]) for seen in all_seen] == [True, True] + [False] * MOST
     assert [seen.session for seen in all_seen] == [_session(number) for number in range(MOST + 2)]
+
+
+def test_what_waits_longer_keeps_no_json_of_its_exchanges() -> None:
+    recent, said = Recent(), longer((), ("a", "b"))
+    all_seen = [Seen(changed(_session(number), window=said)) for number in range(MOST + 1)]
+    for seen in all_seen:
+        recent.see(seen, seen.session, "")
+    assert {type(seen.session.window) for seen in all_seen[1:]} == {Window}
+    assert type(all_seen[0].session.window) is tuple
+    assert all_seen[0].session == Session(conversation_id="c0", turn=1, window=(("a", "b"),))
 
 
 def test_one_that_takes_many_turns_pushes_no_other_out() -> None:

@@ -58,9 +58,9 @@ def changed(value: T, /, **changes: Any) -> T:
     return copy
 
 
-def kept(value: T, /) -> T:
-    """The same value in less memory, for one that waits: its `__dict__` shares its names with others of its class."""
+def kept(value: T, /, **changes: Any) -> T:
+    """As `changed` in less memory, for a value that waits: its `__dict__` shares its names with others of its class."""
     kind = type(value)
     copy: T = _blank(kind)
-    _puts[kind](copy, _rooms[kind] | value.__dict__)
+    _puts[kind](copy, _rooms[kind] | value.__dict__ | changes)
     return copy

@@ -12,6 +12,7 @@ from llm_fsm import flow_events as fe
 from llm_fsm.copies import changed
 from llm_fsm.messages import Paused
 from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, cut, from_dict, moved_callers
+from llm_fsm.window import longer
 
 MAX_PATH = 64
 """The most steps of its way that a session keeps."""
@@ -94,7 +95,7 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
     user = session.user_input if event.kept_user is None else event.kept_user
     said = event.text if event.kept_text is None else event.kept_text
     exchange = (None if user is None else cut(user, event.kept_chars), cut(said, event.kept_chars))
-    return changed(session, window=(*session.window, exchange), user_input=None)
+    return changed(session, window=longer(session.window, exchange), user_input=None)
 
 
 def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:

@@ -16,10 +16,9 @@ from functools import lru_cache
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
-from jinja2.runtime import Context
 
+from llm_fsm.blanks import Blanks
 from llm_fsm.context import Keys
-from llm_fsm.copies import changed
 from llm_fsm.definition import Definition
 from llm_fsm.inlining import lean, mapped
 from llm_fsm.markup import clean, escaped
@@ -28,6 +27,7 @@ from llm_fsm.portrait import TAGS, StateWords, in_words
 from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.transition import Move
+from llm_fsm.window import in_prompt
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
@@ -46,17 +46,15 @@ class Prompts:
     """The compiled prompt files. `whole`: the system message holds every state, and a turn none."""
 
     system: Template
-    turn: Template
+    turn: Blanks
     retry: Template
     task: Template
     judge: Template
     summary: Template
-    empty: Context
-    """A context of `turn` without values, of which every prompt takes a copy: making one takes longer."""
     whole: bool = False
 
 
-_FILES = ("system", "turn", "retry", "task", "judge", "summary")
+_FILES = ("system", "retry", "task", "judge", "summary")
 
 
 def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Prompts:
@@ -65,7 +63,7 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
     made = {name: environment.from_string(sources[name]) for name in _FILES}
-    return Prompts(**made, empty=made["turn"].new_context(shared=True), whole=whole)
+    return Prompts(**made, turn=Blanks(environment, sources["turn"]), whole=whole)
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
@@ -163,22 +161,6 @@ def system_prompt(
     )
 
 
-def _history(window: Iterable[tuple[str | None, str]]) -> str:
-    messages: list[dict[str, str]] = []
-    for user, system in window:
-        if user is not None:
-            messages.append({"user": user})
-        messages.append({"system": system})
-    return escaped(messages) if messages else ""
-
-
-def _rendered(prompts: Prompts, values: dict[str, Any]) -> str:
-    """As `prompts.turn.render(values)`, without the globals that no prompt uses, and by the shortest way to a value."""
-    look_up = values.__getitem__
-    context = changed(prompts.empty, parent=values, vars={}, exported_vars=set(), resolve_or_missing=look_up)
-    return "".join(prompts.turn.root_render_func(context))
-
-
 def _moment(time: float) -> str:
     """A time as <now> shows it, whatever the locale of the process."""
     return _minute(int(time // 60))
@@ -220,7 +202,7 @@ def turn_prompt(
     """
     shown = {
         "history_summary": escaped(summary) if summary else "",
-        "conversation_history": _history(window),
+        "conversation_history": in_prompt(window),
         "further_context_keys": keys,
         "current_context": escaped(context) if context else "",
         "earlier_answers": earlier,
@@ -231,20 +213,19 @@ def turn_prompt(
         "said": escaped(said) if said else "",
         "outcome": outcome,
     }
-    lacking, named, now = ", ".join(missing), ", ".join(valid), _moment(time)
-    text = _rendered(
-        prompts,
-        {
-            **shown,
-            "state": words,
-            "missing": lacking,
-            "valid": named,
-            "now": now,
-            "words_only": words_only,
-            "greeting": greeting,
-        },
-    )
-    sizes = {name: estimate(value) + TAGS for name, value in shown.items() if value}
+    given = {name: text for name, text in shown.items() if text}
+    sizes = {name: estimate(text) + TAGS for name, text in given.items()}
+    lacking, named = ", ".join(missing), ", ".join(valid)
+    given |= {"state": words.id, "valid": named, "now": _moment(time)}
+    if words.example:
+        given["example"] = words.example
+    if lacking:
+        given["missing"] = lacking
+    if words_only:
+        given["words_only"] = "yes"
+    if greeting:
+        given["greeting"] = "yes"
+    text = prompts.turn.filled(given)
     state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
     return text, {"current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS, **sizes}
 

@@ -42,4 +42,4 @@ class Recent:
         self._seen.move_to_end(seen)
         if len(self._seen) > MOST:
             waiting, _ = self._seen.popitem(last=False)
-            waiting.session = kept(waiting.session)
+            waiting.session = kept(waiting.session, window=tuple(waiting.session.window))

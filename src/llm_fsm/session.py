@@ -274,7 +274,7 @@ def to_dict(session: Session) -> dict[str, Any]:
         "turns_in_state": session.turns_in_state,
         "context": session.context,
         "origins": session.origins,
-        "window": session.window,
+        "window": tuple(session.window),  # a `Window` takes longer to write
         "user_input": session.user_input,
         "time": session.time,
         "notes": session.notes,

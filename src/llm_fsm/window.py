@@ -1,0 +1,50 @@
+"""The exchanges that a session keeps for its prompts, and the JSON in which a prompt shows them.
+
+A turn adds one exchange, so its JSON is added to that of those before: writing all of them anew takes as long as the
+rest of a prompt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from llm_fsm.markup import escaped
+
+Exchange = tuple[str | None, str]
+"""What the user said, None where nobody did, and what was answered."""
+
+
+class Window(tuple[Exchange, ...]):
+    """Exchanges with what is known of their JSON; they equal the same exchanges without it."""
+
+    text = ""
+    """The JSON of all of them; "" while nobody has asked for it."""
+    begun = ""
+    """That of all but the last, where it is known."""
+
+
+def longer(window: tuple[Exchange, ...], exchange: Exchange) -> Window:
+    """The exchanges and one more."""
+    found = Window((*window, exchange))
+    if isinstance(window, Window) and window.text:
+        found.begun = window.text
+    return found
+
+
+def in_prompt(window: Iterable[Exchange]) -> str:
+    """The exchanges as a prompt shows them; "" where there are none."""
+    if not isinstance(window, Window):
+        return _json(window)
+    if not window.text:
+        window.text = f"{window.begun[:-1]},{_json(window[-1:])[1:]}" if window.begun else _json(window)
+        window.begun = ""
+    return window.text
+
+
+def _json(window: Iterable[Exchange]) -> str:
+    messages: list[dict[str, str]] = []
+    for user, system in window:
+        if user is not None:
+            messages.append({"user": user})
+        messages.append({"system": system})
+    return escaped(messages) if messages else ""

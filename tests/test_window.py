@@ -1,0 +1,54 @@
+"""The exchanges of a session, and their JSON in prompts."""
+
+from __future__ import annotations
+
+import json
+from functools import reduce
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llm_fsm.markup import escaped
+from llm_fsm.window import Exchange, Window, in_prompt, longer
+
+exchanges = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=6)
+
+
+def _grown(said: list[Exchange], start: tuple[Exchange, ...] = ()) -> tuple[Exchange, ...]:
+    """A window that was shown in every turn."""
+
+    def turn(window: tuple[Exchange, ...], exchange: Exchange) -> tuple[Exchange, ...]:
+        in_prompt(window)
+        return longer(window, exchange)
+
+    return reduce(turn, said, start)
+
+
+def test_a_window_is_shown_as_who_said_what() -> None:
+    assert in_prompt(()) == ""
+    assert in_prompt(((None, "Hi"), ("a <b>", "c"))) == '[{"system":"Hi"},{"user":"a \\u003cb\\u003e"},{"system":"c"}]'
+
+
+@given(exchanges, exchanges)
+def test_what_is_added_turn_by_turn_is_shown_as_if_it_were_written_anew(
+    before: list[Exchange], said: list[Exchange]
+) -> None:
+    window = _grown(said, tuple(before))
+    assert in_prompt(window) == in_prompt(tuple(window)) == in_prompt(window)
+    assert in_prompt(window[1:]) == in_prompt(tuple(window)[1:])
+
+
+def test_a_turn_writes_no_more_than_what_it_adds() -> None:
+    window = _grown([("a", "b"), ("c", "d")])
+    assert isinstance(window, Window)
+    window.begun = '[{"system":"as it was written"}]'
+    assert in_prompt(window) == '[{"system":"as it was written"},{"user":"c"},{"system":"d"}]'
+
+
+@given(exchanges)
+def test_a_window_is_the_same_value_whether_it_was_shown_or_not(said: list[Exchange]) -> None:
+    window = _grown(said)
+    assert window == tuple(said)
+    assert hash(window) == hash(tuple(said))
+    assert escaped(window) == escaped(said)
+    assert json.dumps(window) == json.dumps(said)
