@@ -121,6 +121,15 @@ def test_a_second_try_is_told_that_a_closed_pick_needs_what_was_left_out() -> No
     assert (done.session.state, done.text) == ("bye", "Bye Ada")
 
 
+def test_a_second_try_is_told_what_a_rule_reads_that_is_not_known() -> None:
+    rule = {"or": [{"==": [{"var": "age"}, 1]}, {"==": [{"var": "name"}, "Ada"]}, {">": [{"var": "_turn"}, 9]}]}
+    hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": [{"logic": rule}]}]}
+    made = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)
+    done = talk(made, "hi", reply("bye", age=2), reply("bye", name="Ada"))
+    assert "is not possible: condition does not hold (name not known yet)" in _told(done)
+    assert done.session.state == "bye"
+
+
 def test_a_second_try_is_not_offered_what_no_reply_can_open() -> None:
     hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": needs("approved")}]}
     closed = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)

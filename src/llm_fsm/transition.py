@@ -53,11 +53,15 @@ class Move:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """Whether a move's conditions hold. `reason` names what does not; `error`: why it could not be told."""
+    """Whether a move's conditions hold. `reason` names what does not; `error`: why it could not be told.
+
+    `rule`: the rule that does not hold, if it is one.
+    """
 
     holds: bool
     reason: str = ""
     error: str | None = None
+    rule: Rule | None = None
 
 
 _HOLDS = Verdict(holds=True)
@@ -77,7 +81,7 @@ def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
                 reason = f"condition {label}does not hold"
                 if found.error is not None:
                     reason = f"condition {label}cannot be evaluated: {found.error}"
-                return Verdict(holds=False, reason=reason, error=found.error)
+                return Verdict(holds=False, reason=reason, error=found.error, rule=guard.rule)
     return _HOLDS
 
 
@@ -113,6 +117,13 @@ class Refusal:
     reason: str
 
 
+def _unknown(rule: Rule | None, data: Mapping[str, Any]) -> str:
+    """What a rule that does not hold reads and nobody has said, which a reply may have left out."""
+    reads = () if rule is None else rule.reads
+    names = ", ".join(sorted(name for name in reads if not name.startswith("_") and not has(data, name)))
+    return f" ({names} not known yet)" if names else ""
+
+
 def judge(moves: Sequence[Move], target: str, data: Mapping[str, Any]) -> Move | Refusal:
     """The first move to `target`, in order of priority, whose conditions hold; else why there is none."""
     reasons: list[str] = []
@@ -121,7 +132,7 @@ def judge(moves: Sequence[Move], target: str, data: Mapping[str, Any]) -> Move |
             found = verdict(move, data)
             if found.holds:
                 return move
-            reasons.append(found.reason)
+            reasons.append(f"{found.reason}{_unknown(found.rule, data)}")
     if reasons:
         return Refusal(by="closed", reason="; or ".join(dict.fromkeys(reasons)))
     return Refusal(by="unknown", reason="no transition leads there from this state")
