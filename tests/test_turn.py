@@ -13,6 +13,7 @@ from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
 from llm_fsm.session import Session
+from llm_fsm.tokens import estimate
 from machines import GREETER, machine, program, reply, say, start, talk
 
 SCHEMA = {
@@ -478,6 +479,12 @@ def test_states_passed_through_say_their_fixed_replies_in_order() -> None:
 
 
 # -- starting
+
+
+def test_all_that_a_greeting_takes_is_on_record() -> None:
+    done = start(GREET, reply("hello", "Welcome!"), greet=True)
+    sizes = dict(done.of(ev.ModelReplied)[0].prompt)
+    assert sum(sizes.values()) - sizes["system"] - sizes["schema"] == estimate(done.prompt)
 
 
 def test_greeting_is_one_call_that_may_neither_move_nor_write() -> None:

@@ -227,7 +227,10 @@ def turn_prompt(
         given["greeting"] = "yes"
     text = prompts.turn.filled(given)
     state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
-    return text, {"current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS, **sizes}
+    sizes = {"current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS, **sizes}
+    if words_only:  # says in words of ours what they are for
+        sizes["task"] = max(0, estimate(text) - sum(sizes.values()))
+    return text, sizes
 
 
 def call_sizes(request: LLMRequest) -> Mapping[str, int]:
