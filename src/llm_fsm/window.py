@@ -36,7 +36,8 @@ def in_prompt(window: Iterable[Exchange]) -> str:
     if not isinstance(window, Window):
         return _json(window)
     if not window.text:
-        window.text = f"{window.begun[:-1]},{_json(window[-1:])[1:]}" if window.begun else _json(window)
+        begun = window.begun  # looked at once, as another thread may be here too
+        window.text = f"{begun[:-1]},{_json(window[-1:])[1:]}" if begun else _json(window)
         window.begun = ""
     return window.text
 
