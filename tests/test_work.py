@@ -13,7 +13,7 @@ from llm_fsm.effects import Execute, Executed
 from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
 from llm_fsm.session import Session
-from machines import calls, machine, reply, say, talk, worker
+from machines import calls, machine, nested, reply, say, talk, worker
 
 LENGTH = {
     "name": "long",
@@ -652,3 +652,20 @@ def test_words_after_work_are_asked_for_with_what_it_came_to() -> None:
     assert '<outcome>\n{"part":"\\u003cpump\\u003e","cost":320,"seen":"•••"}\n</outcome>\n' in prompt
     later = say(made, done.session, "How much?", reply("offer", "320."))
     assert "<outcome>" not in later.prompt
+
+
+def test_what_work_came_to_does_not_cross_into_another_definition_nor_back() -> None:
+    ask = {"purpose": "Shall we?", "transitions": [{"target_state": "look"}]}
+    look, call = task(transitions=[{"target_state": "sub"}]), {"kind": "subflow", "flow": "inner"}
+    caller = {"ask": ask, "look": look, "sub": {**call, "transitions": [{"target_state": "after"}]},
+              "after": {"purpose": "Anything else?", "transitions": [{"target_state": "ask"}]}}  # fmt: skip
+    inner = {"when": {"purpose": "When?", "transitions": [{"target_state": "check"}]},
+             "check": task(transitions=[{"target_state": "end"}]), "end": {"purpose": "Done."}}  # fmt: skip
+    document = {"name": "outer", "initial_state": "ask", "states": caller}
+    made = nested(document, inner={"name": "inner", "initial_state": "when", "states": inner})
+    there = talk(made, "Yes", reply("look"), "of the caller", reply("when", "When?"))
+    assert there.session.state == "when"
+    assert "<outcome>" not in there.requests[-1].messages[-1].content
+    back = say(made, there.session, "Now", reply("check"), "of the flow", reply("after", "Else?"))
+    assert back.session.state == "after"
+    assert "<outcome>" not in back.requests[-1].messages[-1].content

@@ -12,6 +12,7 @@ from llm_fsm.context import missing
 from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
+from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import own_words
 from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest
@@ -92,10 +93,13 @@ class Speaking(Moving):
         ]
 
     def outcome(self) -> str:
-        """What the last work of this turn came to, as JSON without secrets; "" where none was done."""
-        if not any(isinstance(event, ev.TaskPassed) for event in self.events):
-            return ""
-        return escaped(shortened(blotted(self.secrets(), self.session.input)))
+        """What the last work of this turn in the definition at work came to, as JSON without secrets; else ""."""
+        for event in reversed(self.events):
+            if isinstance(event, ev.TaskPassed):
+                return escaped(shortened(blotted(self.secrets(), self.session.input)))
+            if isinstance(event, FlowPushed | FlowReturned) and event.kind == "subflow":
+                break  # between definitions crosses what `input` and `output` name alone
+        return ""
 
     def further_keys(self) -> str:
         """The lines of bounded keys that have values and are not listed in the system message of a large machine."""
