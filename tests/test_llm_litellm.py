@@ -292,6 +292,13 @@ async def test_an_answer_that_is_no_stream_is_asked_for_as_a_whole(answer):
 
 
 @LITELLM_WARNS
+async def test_the_failure_of_a_stream_that_was_asked_for_as_a_whole_tells_both_requests():
+    with pytest.raises(ModelError) as caught:
+        await streamed([HttpReply(body=b""), HttpReply(status=401)])
+    assert caught.value.attempts == 2
+
+
+@LITELLM_WARNS
 async def test_what_comes_after_the_whole_reply_or_does_not_takes_nothing_of_it(monkeypatch):
     monkeypatch.setattr(adapter, "LAST", 0.05)
     late = {"error": {"message": "too late", "code": 500}}

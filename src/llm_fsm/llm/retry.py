@@ -85,11 +85,8 @@ class Retries:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
         if isinstance(error, ModelError):
-            self._told(error)
-
-    def _told(self, error: ModelError) -> ModelError:
-        error.attempts, error.seconds = self.sent, self.seconds
-        return error
+            error.attempts += self.sent  # to those of another call that this one gave way to
+            error.seconds = self.seconds
 
     @property
     def seconds(self) -> float:
@@ -118,7 +115,8 @@ class Retries:
         """
         left = self._left()
         if left <= 0:
-            raise self._told(self._out_of_time(last))
+            with self:
+                raise self._out_of_time(last)
         self.sent += 1
         return min(left, self._policy.attempt_timeout)
 
@@ -127,20 +125,25 @@ class Retries:
 
     async def pause(self, last: ModelError) -> None:
         """Wait before the next request. Raises ModelError, `last` itself where another one is of no use."""
+        with self:
+            seconds = self._wait(last)
+        await self._pacing.sleep(seconds)
+
+    def _wait(self, last: ModelError) -> float:
+        """The seconds until the next request. Raises as `pause`."""
         if not last.retryable:
-            raise self._told(last)
+            raise last
         self._failures += 1
         if self._failures >= self._policy.attempts:
-            raise self._told(_again(f"{last} (after {self._count()})", last)) from last
+            raise _again(f"{last} (after {self._count()})", last) from last
         seconds = self._policy.wait(self._failures, last.retry_after, self._pacing.chance())
         asked = last.retry_after or 0.0
         most = max(MAX_RETRY_AFTER, self._policy.cap) if self._deadline == math.inf else self._left()
         if asked and asked > most:
-            why = f"{last}; it asks to wait {asked:.0f} s, longer than may be waited"
-            raise self._told(_again(why, last)) from last
+            raise _again(f"{last}; it asks to wait {asked:.0f} s, longer than may be waited", last) from last
         if seconds >= self._left():
-            raise self._told(self._out_of_time(last)) from last
-        await self._pacing.sleep(seconds)
+            raise self._out_of_time(last) from last
+        return seconds
 
     def _out_of_time(self, last: ModelError | None) -> ModelError:
         limit = self._deadline - self._started
