@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 from llm_fsm.definition import HistorySettings
 from llm_fsm.tokens import estimate
+from llm_fsm.window import Exchange
 
-Exchange = tuple[str | None, str]
 _FRAME = 12
 """Tokens of the JSON around an exchange."""
 _LOW = 2 / 3

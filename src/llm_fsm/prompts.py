@@ -27,7 +27,7 @@ from llm_fsm.portrait import TAGS, StateWords, in_words
 from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.transition import Move
-from llm_fsm.window import in_prompt
+from llm_fsm.window import Exchange, in_prompt
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
@@ -176,7 +176,7 @@ def turn_prompt(
     prompts: Prompts,
     *,
     words: StateWords,
-    window: Iterable[tuple[str | None, str]],
+    window: Iterable[Exchange],
     keys: str,
     context: Mapping[str, Any],
     missing: Sequence[str],

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from llm_fsm.copies import changed
 from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import Paused
+from llm_fsm.window import Exchange
 
 FORMAT = 1
 TRUNCATED = "... [truncated]"
@@ -133,7 +134,7 @@ class Session:
     turns_in_state: int = 0
     context: Mapping[str, Any] = field(default_factory=dict)
     origins: Mapping[str, tuple[int, str]] = field(default_factory=dict)
-    window: tuple[tuple[str | None, str], ...] = ()
+    window: tuple[Exchange, ...] = ()
     user_input: str | None = None
     time: float = 0.0
     notes: tuple[tuple[str, str], ...] = ()

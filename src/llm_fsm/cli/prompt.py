@@ -29,8 +29,7 @@ from llm_fsm.shipped import definition_paths, pattern_piece, shipped_prompts
 from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.turn import Means, request_for
-
-Exchanges = tuple[tuple[str | None, str], ...]
+from llm_fsm.window import Exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +37,7 @@ class _Said:
     """What the conversation holds that is looked at."""
 
     context: Mapping[str, Any]
-    window: Exchanges
+    window: tuple[Exchange, ...]
     message: str
 
 
@@ -84,7 +83,7 @@ def prompt(
     are estimated: messages, reply schema and the tools that --tools and --mcp bring. With --budget a prompt that takes
     more is said on standard error.
 
-    Exit codes: 0 fine, 1 over the budget or the definition is at fault, 2 usage.
+    Exit codes: 0 fine, 1 over the budget or the definition is at fault, 2 usage, 3 an MCP server cannot be used.
     """
     path = choice.located(file, definition_paths())
     program = _program(path, whole=whole)
@@ -144,13 +143,13 @@ def _silence(program: Program, state: str) -> str:
     return "talks with no user" if flow is None else f"calls {flow!r}, which is looked at by itself"
 
 
-def _exchanges(text: str) -> Exchanges:
+def _exchanges(text: str) -> tuple[Exchange, ...]:
     """The messages of `--history` as exchanges. Raises UsageError."""
     try:
         value = source.parse(text, limit=1_000_000)
     except source.SourceError as error:
         raise click.UsageError(f"--history is not JSON: {error}") from error
-    found: list[tuple[str | None, str]] = []
+    found: list[Exchange] = []
     user: str | None = None
     for item in value if isinstance(value, list) else [None]:
         pair = list(item.items()) if isinstance(item, dict) else []
