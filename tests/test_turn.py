@@ -93,7 +93,7 @@ def test_unusable_reply_is_asked_for_once_more(bad: str) -> None:
     assert (done.session.state, done.text, done.usage.calls) == ("bye", "Bye", 2)
     assert len(done.requests[1].messages) == 4
     assert done.requests[1].messages[:2] == done.requests[0].messages
-    assert done.requests[1].messages[2].content == bad
+    assert done.requests[1].messages[2].content == (bad or "{}")
 
 
 @pytest.mark.parametrize("target", ["nowhere", "Bye", "bye "])
@@ -803,3 +803,11 @@ def test_a_reply_that_was_cut_off_is_on_record_with_its_reason_and_the_model_is_
     at_limit = "in the middle of its transition, at its limit of tokens"
     assert (at_limit in done.of(ev.ReplyRejected)[0].reason) is (finish_reason == "length")
     assert (at_limit in done.requests[1].messages[-1].content) is (finish_reason == "length")
+
+
+@pytest.mark.parametrize("nothing", ["", " \n"])
+def test_an_empty_reply_is_quoted_as_something(nothing: str) -> None:
+    done = talk(GREET, "Hi", ModelReply(text=nothing), reply("greeting"))
+    assert [message.role for message in done.requests[1].messages[2:]] == ["assistant", "user"]
+    assert done.requests[1].messages[2].content == "{}"
+    assert [event.fault for event in done.of(ev.ReplyRejected)] == ["empty"]

@@ -210,6 +210,11 @@ def test_judge_that_answers_nonsense_twice_fails_what_it_judged(nonsense: str) -
     assert again.session.outcome == "passed"
 
 
+def test_an_empty_verdict_is_quoted_as_something() -> None:
+    done = worker({"write": task(key_results=JUDGED, max_retries=0)}).run("text", "", "")
+    assert [message.content for message in done.requests[2].messages if message.role == "assistant"] == ["{}"]
+
+
 def test_judge_is_asked_only_about_what_passed_all_else() -> None:
     results = [
         {"name": "nice", "check": {"judge": "Is nice"}},

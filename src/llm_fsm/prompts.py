@@ -22,8 +22,9 @@ from llm_fsm.context import Keys
 from llm_fsm.definition import Definition
 from llm_fsm.inlining import lean, mapped
 from llm_fsm.markup import clean, escaped
-from llm_fsm.messages import LLMRequest
+from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.portrait import TAGS, StateWords, in_words
+from llm_fsm.session import cut
 from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.transition import Move
@@ -38,6 +39,9 @@ _KEY_WORDS = (
 )
 _NOW = 8
 """Tokens of <now>, which always has the same form."""
+_QUOTED_CHARS = 4000
+_NOTHING = "{}"
+"""An empty reply as it is quoted: servers take no message of the model that has nothing in it."""
 _FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
 
 
@@ -254,16 +258,20 @@ def moved_on(asked: str, later: str) -> str:
     return asked[: asked.index(place)] + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
 
 
-def retry_line(prompts: Prompts, reason: str, valid: Sequence[str] | None, *, unmet: str = "") -> str:
-    """The line that follows a refused reply; `valid` are the states that may be named, where that matters.
+def second_try(
+    prompts: Prompts, text: str, reason: str, valid: Sequence[str] | None, *, unmet: str = ""
+) -> tuple[LLMMessage, LLMMessage]:
+    """A refused reply and the line that follows it; `valid` are the states that may be named, where that matters.
 
     `unmet`: the state that the reply named, where a value that it left out may still open it.
     """
-    return prompts.retry.render(
+    line = prompts.retry.render(
         reason=escaped(reason),
         open=None if valid is None else ", ".join(valid),
         unmet=unmet,
     )
+    said = cut(text, _QUOTED_CHARS) if text.strip() else _NOTHING
+    return LLMMessage("assistant", said), LLMMessage("user", line)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -21,16 +21,15 @@ from llm_fsm.patterns import words_of
 from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
-from llm_fsm.prompts import is_whole, key_line, retry_line, turn_prompt
+from llm_fsm.prompts import is_whole, key_line, second_try, turn_prompt
 from llm_fsm.reply import parse_words
 from llm_fsm.secrecy import blotted
-from llm_fsm.session import Frame, cut
+from llm_fsm.session import Frame
 from llm_fsm.tokens import estimate
 from llm_fsm.tool_results import shortened
 from llm_fsm.wording import asks, own_question, question_in, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
-_QUOTED_CHARS = 4000
 _MATCHING = " does not match "
 UPDATE = "context_update"
 """What a fault of a whole update is noted under: the model is told, and no user."""
@@ -123,10 +122,9 @@ class Speaking(Moving):
     def again(
         self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None, *, unmet: str = ""
     ) -> LLMRequest:
-        """The same question with the refused reply and a line that says why. `valid`, `unmet`: as of `retry_line`."""
-        line = LLMMessage("user", retry_line(self.program.prompts, reason, valid, unmet=unmet))
-        refused = LLMMessage("assistant", cut(text, _QUOTED_CHARS))
-        messages = self.blotted((*request.messages, refused, line))
+        """The same question with the refused reply and a line that says why. `valid`, `unmet`: as of `second_try`."""
+        further = second_try(self.program.prompts, text, reason, valid, unmet=unmet)
+        messages = self.blotted((*request.messages, *further))
         more = sum(estimate(message.content) for message in messages[len(request.messages) :])
         return replace(request, messages=messages, sizes={**request.sizes, "second_try": more})
 

@@ -20,14 +20,13 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.kit import call_key
 from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema, ToolCall
 from llm_fsm.program import Check, Outlook
-from llm_fsm.prompts import retry_line
+from llm_fsm.prompts import second_try
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.session import cut
 from llm_fsm.transition import Move
 from llm_fsm.verdicts import MAX_JUDGED_CHARS, MAX_OUTPUT_CHARS, Verdict, by_logic, judged, output_of
 
 _REASON_CHARS = 2000
-_QUOTED_CHARS = 4000
 _EMPTY = "the answer was empty"
 
 
@@ -265,9 +264,8 @@ class Working(Rounds):
         return dict.fromkeys((check.name for check in checks), (False, "the judge gave no usable verdict"))
 
     def once_more(self, request: LLMRequest, text: str, reason: str) -> LLMRequest:
-        line = LLMMessage("user", retry_line(self.program.prompts, reason, None))
-        refused = LLMMessage("assistant", cut(text, _QUOTED_CHARS))
-        return replace(request, messages=self.blotted((*request.messages[:2], refused, line)))
+        further = second_try(self.program.prompts, text, reason, None)
+        return replace(request, messages=self.blotted((*request.messages[:2], *further)))
 
     # -- where it leads
 
