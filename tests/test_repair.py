@@ -682,6 +682,14 @@ def test_after_a_correction_that_decides_nothing_the_open_question_is_asked_agai
     assert (done.session.state, done.text) == ("mail", text)
 
 
+def test_a_refused_type_is_told_in_the_words_of_its_key() -> None:
+    keys = {**SCHEMA["properties"], "at": {"type": "string", "title": "time", "description": "24-hour clock, HH:MM"}}
+    program = machine(STATES, context_schema={"properties": keys}, patterns=ALL)
+    session = at("check", program, name="Ada", mail="a@b", at="15:00")
+    done = say(program, session, "half past four", reply("correct", "Half past four.", at=[16, 30]))
+    assert done.text == "That does not fit (time): 24-hour clock, HH:MM.\n\nWhat now?"
+
+
 def test_no_words_announce_a_correction_that_was_refused() -> None:
     session = at("check", FORM, name="Ada", mail="a@b")
     done = say(FORM, session, "x", reply("correct", "Your address is x now.", mail="x"))

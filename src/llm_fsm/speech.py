@@ -30,7 +30,8 @@ from llm_fsm.tool_results import shortened
 from llm_fsm.wording import asks, own_question, question_in, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
-_MATCHING = " does not match "
+_UNREADABLE = (" does not match ", " is not of type ")
+"""What reasons say that nobody reads: regular expressions, types of JSON."""
 UPDATE = "context_update"
 """What a fault of a whole update is noted under: the model is told, and no user."""
 _SPOKEN = ("passed", "cancelled", "handover", "given_up", "silent")
@@ -227,7 +228,7 @@ class Speaking(Moving):
                 continue
             schema = self.program.keys.offered.get(key, {})
             label = str(schema.get("title") or key.replace("_", " "))
-            words = schema.get("description") if _MATCHING in reason else None  # nobody reads a regular expression
+            words = schema.get("description") if any(said in reason for said in _UNREADABLE) else None
             begin = f"That does not fit ({label})" if self.program.english else f"✗ {label}"
             self.said.append(sentence(f"{begin}: {words or reason}"))
 
