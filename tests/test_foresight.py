@@ -95,3 +95,42 @@ def test_nothing_is_foreseen_behind_a_branch_that_is_taken_whatever_is_replied(
     assert look.arrivals["sort"] == frozenset(shown)
     (item,) = (json.loads(item) for item in look.items)
     assert [branch["to"] for branch in item["there"]["leads_on_to"]] == shown
+
+
+@pytest.mark.parametrize(
+    ("rule", "shown"),
+    [
+        ({">=": [{"var": "_turns_in_state"}, 3]}, None),
+        ({"<": [{"var": "_turns_in_state"}, 1]}, ["rest"]),
+        ({"==": [{"var": "_previous_state"}, "ask"]}, ["rest"]),
+        ({"==": [{"var": "_previous_state"}, "rest"]}, None),
+        ({"==": [{"var": "_current_state"}, "ask"]}, None),
+    ],
+)
+def test_what_is_known_of_an_arrival_decides_what_is_foreseen_behind_it(rule: object, shown: list[str] | None) -> None:
+    weary = {"target_state": "rest", "auto": True, "conditions": [{"logic": rule}]}
+    riddle = {"purpose": "What is it?", "transitions": [weary, {"target_state": "rest"}]}
+    states = {"ask": {"purpose": "Ready?", "transitions": [{"target_state": "riddle"}]}, "riddle": riddle, "rest": {}}
+    look = outlook(machine(states), Session(conversation_id="c", state="ask", turns_in_state=5))
+    (item,) = (json.loads(item) for item in look.items)
+    leads_on = item.get("there", {}).get("leads_on_to")
+    assert (leads_on and [branch["to"] for branch in leads_on]) == shown
+    assert look.arrivals["riddle"] == {"riddle", *(shown or ())}
+
+
+def test_where_a_way_may_arrive_depends_on_how_it_got_there() -> None:
+    from_left = {"logic": {"==": [{"var": "_previous_state"}, "left"]}}
+    fork = [
+        {"target_state": "right", "conditions": [{"requires_context_keys": ["name"]}]},
+        {"target_state": "left"},
+    ]
+    meet = [{"target_state": "far", "conditions": [from_left]}, {"target_state": "near"}]
+    states = {
+        "ask": {"purpose": "Who?", "transitions": [{"target_state": "fork"}]},
+        "fork": {"kind": "decide", "transitions": fork},
+        **{side: {"kind": "decide", "transitions": [{"target_state": "meet"}]} for side in ("left", "right")},
+        "meet": {"kind": "decide", "transitions": meet},
+        **{end: {"purpose": end} for end in ("far", "near")},
+    }
+    look = outlook(machine(states), Session(conversation_id="c", state="ask"))
+    assert look.arrivals["fork"] == {"far", "near"}

@@ -26,39 +26,38 @@ from llm_fsm.vicinity import REGION_TOKENS
 from llm_fsm.wording import WordingError
 
 _STOPS = ("converse", "wait", "final")
-_NOT_YET = frozenset({"_current_state", "_previous_state", "_turns_in_state"})
 
 
-def _following(program: Program, plan: StatePlan, data: Mapping[str, Any]) -> tuple[Move, ...]:
-    """The moves that may be taken on arrival, without anyone being asked: none after one that is taken in any case."""
+def _following(program: Program, plan: StatePlan, data: Mapping[str, Any], left: str) -> tuple[Move, ...]:
+    """The moves that may be taken on arrival, without anyone being asked: none after one that is taken in any case.
+
+    `left`: the state that it is reached from.
+    """
     moves = plan.moves if plan.kind == "decide" else plan.autos
-
-    def is_free(name: str) -> bool:
-        return name in _NOT_YET or program.keys.is_free(name)
-
+    there = {**data, "_current_state": plan.id, "_previous_state": left, "_turns_in_state": 0}
     found: list[Move] = []
     for move in moves:
-        if may_hold(move, data, is_free):
+        if may_hold(move, there, program.keys.is_free):
             found.append(move)
-            if surely_holds(move, data, is_free):
+            if surely_holds(move, there, program.keys.is_free):
                 break
     return tuple(found)
 
 
 def _arrivals(
-    program: Program, target: str, data: Mapping[str, Any], seen: set[str], back: str | None
+    program: Program, target: str, data: Mapping[str, Any], seen: set[tuple[str, str]], back: str | None, *, left: str
 ) -> set[str]:
-    """Where a move may arrive. `back`: what an end comes back to, in a digression."""
-    if target in seen:
+    """Where a move out of the state `left` may arrive. `back`: what an end comes back to, in a digression."""
+    if (left, target) in seen:
         return set()
-    seen.add(target)
+    seen.add((left, target))
     plan = program.states[target]
     if plan.kind == "final" and back is not None:
         return {back}
     found = {target} if plan.kind in _STOPS else set()
     if plan.kind == "decide" or plan.autos:
-        for move in _following(program, plan, data):
-            found |= _arrivals(program, move.target, data, seen, back)
+        for move in _following(program, plan, data, left):
+            found |= _arrivals(program, move.target, data, seen, back, left=target)
     return found
 
 
@@ -83,7 +82,7 @@ def _item(
             **({"if": after.description} if after.description else {}),
             **_glimpse(program, here, after.target),
         }
-        for after in _following(program, plan, data)
+        for after in _following(program, plan, data, here.id)
     ]
     there = dict(_glimpse(program, here, plan.id))
     if then:
@@ -217,7 +216,7 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
         open_.add(move.pointer)
         valid[move.target] = None
         if move.target not in arrivals:
-            found = {move.target} if simple else _arrivals(program, move.target, data, set(), back)
+            found = {move.target} if simple else _arrivals(program, move.target, data, set(), back, left=plan.id)
             arrivals[move.target] = frozenset(found)
     further = tuple(state for state in session.open_places() if state not in valid and state != plan.id)
     for state in further:
