@@ -107,6 +107,17 @@ def test_sentences_end() -> None:
     assert [sentence(text) for text in ended] == list(ended)
 
 
+@pytest.mark.parametrize("text", ["All set! 🚀", "Love it ❤️", "Hello 👋🏽", "We code 👩‍💻", "Done ✅"])
+def test_no_full_stop_follows_an_emoji(text: str) -> None:
+    assert sentence(text) == text
+    assert own_question(text, {}) == text
+
+
+@pytest.mark.parametrize("text", ["Run `make`", "Heat it to 200°", "It costs 5 €", "See (below)"])
+def test_a_full_stop_follows_other_signs(text: str) -> None:
+    assert sentence(text) == f"{text}."
+
+
 @pytest.mark.parametrize(
     ("said", "question"),
     [

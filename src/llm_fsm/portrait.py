@@ -10,7 +10,7 @@ from typing import Any
 from llm_fsm.definition import Definition, State
 from llm_fsm.markup import clean, escaped
 from llm_fsm.tokens import estimate
-from llm_fsm.wording import ENDS
+from llm_fsm.wording import is_ended
 
 _GLIMPSE_CHARS = 160
 _LONG_WORD = 30
@@ -126,7 +126,7 @@ def _state_line(state: State, words: StateWords, instructions: str, *, final: bo
 
 def _ended(text: str) -> str:
     said = text.rstrip()
-    return said if said[-1:] in ENDS else f"{said}."
+    return said if is_ended(said) else f"{said}."
 
 
 def _indented(text: str) -> str:

@@ -26,6 +26,7 @@ _QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 _JAPANESE_QUESTION = re.compile("か(?=。|$)", re.MULTILINE)
 ENDS = f".!…:。！：।۔{_QUESTION_MARKS}"
 """What a sentence ends in, of any script."""
+_EMOJI = re.compile("[\u2600-\u27bf\U0001f000-\U0001faff]\ufe0f?$")
 _UNSPACED = "。！\uff1f"
 """What ends a sentence in scripts that put no space after it."""
 _SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{_QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
@@ -116,7 +117,12 @@ def compile_reply(source: str) -> FixedReply:
 def sentence(text: str) -> str:
     """A text with a full stop, where it lacks an end."""
     stripped = " ".join(text.split())
-    return stripped if not stripped or stripped[-1] in ENDS else stripped + "."
+    return stripped if not stripped or is_ended(stripped) else stripped + "."
+
+
+def is_ended(text: str) -> bool:
+    """True where a text ends as a sentence does, or in an emoji, after which nobody puts a full stop."""
+    return text[-1:] in ENDS or _EMOJI.search(text) is not None
 
 
 def asks(text: str) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from llm_fsm.llm.offline_values import Schema, key_words, options_of, type_of
 from llm_fsm.llm.offline_vocabulary import stems
 from llm_fsm.messages import Choice
-from llm_fsm.wording import ENDS, asks
+from llm_fsm.wording import asks, is_ended
 
 NOTICE = "(offline: no language model is used; I follow the definition's own words and simple patterns.)"
 NO_WORK = "(offline: no language model works on this task, and no tool is called.)"
@@ -27,7 +27,7 @@ _HINTS = {
 def sentence(text: str) -> str:
     """A text with a full stop, where it lacks an end."""
     stripped = text.strip()
-    return stripped if not stripped or stripped[-1] in f"{ENDS})" else stripped + "."
+    return stripped if not stripped or stripped[-1] == ")" or is_ended(stripped) else stripped + "."
 
 
 def join(*parts: str) -> str:
