@@ -95,6 +95,21 @@ def test_the_prompt_says_what_a_digression_comes_back_to() -> None:
     assert '{"to":"name","desc":"back to what was left open"' in done.prompt
 
 
+def test_what_only_answers_a_digression_is_said_once_to_come_back() -> None:
+    done = asked(reply("name", "Hello."))
+    system, user = (message.content for message in done.requests[0].messages)
+    assert "\nhours (then back to what was asked): Tell the opening hours." in system
+    assert "then_back_to" not in user
+
+
+def test_own_states_of_patterns_that_come_back_are_not_shown_as_ends() -> None:
+    states = {"name": STATES["name"], "size": {}, "clarify": {"purpose": "As in a shop."}, "restart": {}}
+    done = talk(machine(states, patterns=["clarify", "restart"]), "m", reply("name"))
+    system = done.requests[0].messages[0].content
+    assert "\nclarify (then back to what was asked): As in a shop." in system
+    assert "\nrestart (final)" in system
+
+
 def test_the_prompt_asks_for_no_question_that_a_fixed_reply_asks_again() -> None:
     begun = asked(reply("size", "Hello Ada.", name="Ada"))
     done = say(SHOP, begun.session, "hours?", reply("hours", "From nine."))

@@ -58,6 +58,16 @@ def test_a_menu_is_kept_where_only_the_model_decides() -> None:
     assert outlook(made, session) is outlook(made, replace(session, context={"name": "Ada"}))
 
 
+def test_a_menu_with_digressions_is_kept_where_only_the_model_decides() -> None:
+    aside = [{"target_state": name, "return": True} for name in ("hours", "help")]
+    ways = {"hours": {"purpose": "From nine."}, "help": {"transitions": [{"target_state": "bye"}]}}
+    made = program({**GREETER, "states": {**GREETER["states"], **ways}, "global_transitions": aside})
+    session = Session(conversation_id="c", state="hello")
+    look = outlook(made, session)
+    assert look is outlook(made, replace(session, context={"name": "Ada"}))
+    assert (look.arrivals["hours"], look.arrivals["help"]) == ({"hello"}, {"help"})
+
+
 def test_a_menu_is_made_anew_where_a_condition_depends_on_what_no_reply_can_write() -> None:
     made = ADULTS
     early = outlook(made, Session(conversation_id="c", state="ask", turn=1))

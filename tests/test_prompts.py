@@ -113,7 +113,7 @@ def test_all_states_of_a_small_machine_stand_in_the_system_message() -> None:
 def test_the_answer_of_a_digression_is_not_shown_as_an_end() -> None:
     back = {"target_state": "hours", "description": "Asks for the hours", "return": True}
     states = {"a": {"purpose": "Ask", "transitions": [{"target_state": "end"}, back]}, "hours": {}, "end": {}}
-    assert states_shown(states) == "a: Ask.\nend (final)"
+    assert states_shown(states) == "a: Ask.\nhours (then back to what was asked)\nend (final)"
     either = {**back, "return": False, "priority": 50}
     states["a"] = {"purpose": "Ask", "transitions": [{"target_state": "end"}, back, either]}
     assert states_shown(states) == "a: Ask.\nhours (final)\nend (final)"
@@ -140,15 +140,19 @@ def test_a_model_is_told_not_to_say_what_fixed_replies_add(words: dict[str, Any]
     assert (", without what is added" in system) is told
 
 
+_ASIDE = {"target_state": "c", "return": True}
+
+
 @pytest.mark.parametrize(
     ("more", "told"),
     [
         ({}, False),
         ({"b": {"kind": "decide", "transitions": [{"target_state": "c"}]}}, True),
         ({"b": {"transitions": [{"target_state": "c", "auto": True}]}}, True),
-        ({"a": {"transitions": [{"target_state": "b"}, {"target_state": "c", "return": True}]}}, True),
+        ({"a": {"transitions": [{"target_state": "b"}, _ASIDE]}}, False),
+        ({"a": {"reply": "A?", "transitions": [{"target_state": "b"}, _ASIDE]}}, True),
     ],
-    ids=["nothing", "a deciding state", "an automatic move", "a digression"],
+    ids=["nothing", "a deciding state", "an automatic move", "a digression", "a digression from fixed words"],
 )
 def test_a_model_is_told_where_to_look_for_what_lies_behind(more: dict[str, Any], told: bool) -> None:
     states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {"purpose": "B"}, "c": {"purpose": "C"}, **more}

@@ -18,7 +18,7 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS, Kind
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
-from llm_fsm.portrait import WORKS, ends_of, glimpse, state_line, state_words, states_text
+from llm_fsm.portrait import WORKS, Endings, endings_of, glimpse, state_line, state_words, states_text
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
@@ -124,14 +124,13 @@ def _plan(
     region: Region,
     schema_of: Callable[[Region, str], ReplySchema],
     given: ModelSettings,
-    ends: frozenset[str],
+    endings: Endings,
 ) -> StatePlan:
     definition = flow.definition
     state = definition.states[state_id]
     kind = definition.kind_of(state_id)
     moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
     model = merged_model(given, state.model)
-    schema = schema_of(region, model.reasoning or "none")
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
     except WordingError as error:
@@ -145,14 +144,14 @@ def _plan(
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
         words=state_words(state_id, state),
-        schema=schema,
+        schema=schema_of(region, model.reasoning or "none"),
         around=frozenset(region.shown),
         listed=frozenset(region.keys),
         items={
             move.pointer: (
                 transition_item(
                     move,
-                    None if move.target in region.shown else glimpse(definition, move.target, ends, state_id),
+                    None if move.target in region.shown else glimpse(definition, move.target, endings, state_id),
                     is_open=True,
                 ),
                 transition_item(move, None, is_open=True),
@@ -160,7 +159,7 @@ def _plan(
             )
             for move in moves
         },
-        glimpse=glimpse(definition, state_id, ends),
+        glimpse=glimpse(definition, state_id, endings),
         model=model,
         checks=tuple(
             _check(result, f"/states/{state_id}/key_results/{number}")
@@ -168,6 +167,7 @@ def _plan(
         ),
         answer=_answer(state_id, state),
         calls=flow.calls.get(state_id, ""),
+        answers=state_id in endings.answers,
     )
 
 
@@ -187,10 +187,10 @@ def _all_states(states: Mapping[str, StatePlan]) -> str:
     return "\n".join(lines)
 
 
-def _leads_further(states: Mapping[str, StatePlan], move: Move) -> bool:
+def _leads_further(plan: StatePlan, move: Move, target: StatePlan) -> bool:
     """True where an item says under "there" what <states> cannot: what follows on arrival."""
-    target = states[move.target]
-    return move.returns or target.kind in ("decide", "task", "subflow") or bool(target.autos)
+    open_ = move.returns and not plan.knows(target)
+    return open_ or target.kind in ("decide", "task", "subflow") or bool(target.autos)
 
 
 def _check(result: KeyResult, pointer: str) -> Check:
@@ -349,16 +349,16 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         schema = reply_schema(name=region.name, targets=region.named, keys=listed, reasoning=reasoning)
         return with_targets(schema, named(name for name in PATTERNS if name in on))
 
-    ends = frozenset() if above.called else ends_of(definition)
+    endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
     found = regions(definition, tuple(keys.offered), whole=prompts.whole)
     states = {
-        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, given=given, ends=ends)
+        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, given=given, endings=endings)
         for region in found
         for state_id in region.states
     }
-    moves = [move for plan in states.values() for move in plan.moves]
-    judged = any(guard.judged for move in moves for guard in move.guards)
-    parts = len(found) > 1 or above.aside or any(_leads_further(states, move) for move in moves)
+    moves = [(plan, move) for plan in states.values() for move in plan.moves]
+    judged = any(guard.judged for _, move in moves for guard in move.guards)
+    behind = any(_leads_further(plan, move, states[move.target]) for plan, move in moves)
     questions: dict[str, LLMRequest] = {}
     for region in found:
         by_reasoning: dict[str, list[StatePlan]] = {}
@@ -372,8 +372,8 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 keys,
                 ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
                 patterns=pattern_lines(patterns),
-                states=_all_states(states) if prompts.whole else states_text(definition, region.shown, ends),
-                parts=parts,
+                states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
+                parts=len(found) > 1 or above.aside or behind,
                 judged=judged,
                 added=any(plan.fixed is not None or plan.kind in WORKS for plan in states.values()),
                 reasoning=reasoning,

@@ -173,7 +173,6 @@ def _is_steady(program: Program, plan: StatePlan) -> bool:
             is_free(move, program.keys.is_free)
             and program.states[move.target].kind in _STOPS
             and not program.states[move.target].autos
-            and not move.returns
         )
         for move in plan.moves
     )
@@ -209,9 +208,10 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
         back = plan.id if move.returns else left
         open_place = beyond if back is None else program.states[back]
         simple = target.kind in _STOPS and not target.autos and (open_place is None or target.kind != "final")
-        if not whole or (open_place is not None and not simple):
+        plain = simple or (move.returns and plan.knows(target))
+        if not whole or (open_place is not None and not plain):
             seen = (move.target, back) in told
-            items.append(again if seen else shown if simple else _item(program, plan, move, data, open_place))
+            items.append(again if seen else shown if plain else _item(program, plan, move, data, open_place))
             told.add((move.target, back))
         open_.add(move.pointer)
         valid[move.target] = None

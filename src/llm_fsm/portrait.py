@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,11 +18,21 @@ _LONG_WORD = 30
 _OPENED = re.compile(r"\{(?:[{%#](?:(?![}%#]\}).)*)?$")
 """An expression of a fixed reply that a cut goes through."""
 _OUTCOME = "what comes of it."
+_BACK = "what was asked"
+"""What the answer of a digression comes back to, whatever state that is."""
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _NO_WORD = re.compile(r"[\W_]+")
 TAGS = 6
 """Tokens of the markup around a section."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Endings:
+    """Final states of a definition: those that end the conversation, and those that only answer a digression."""
+
+    ends: frozenset[str]
+    answers: frozenset[str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,8 +80,8 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
     return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
 
 
-def states_text(definition: Definition, state_ids: Iterable[str], ends: Container[str]) -> str:
-    """What <states> says of some states: a line for each that has words. `ends`: as of `ends_of`.
+def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
+    """What <states> says of some states: a line for each that has words.
 
     Instructions that several states have word for word get one line, with the ids of all of them.
     """
@@ -85,7 +95,7 @@ def states_text(definition: Definition, state_ids: Iterable[str], ends: Containe
             definition.states[state_id],
             found,
             found.instructions if sharing.get(found.instructions) == [state_id] else "",
-            final=state_id in ends,
+            mark=_mark(state_id, endings),
             works=definition.kind_of(state_id) in WORKS,
         )
         for state_id, found in words.items()
@@ -96,20 +106,26 @@ def states_text(definition: Definition, state_ids: Iterable[str], ends: Containe
     return "\n".join(line for line in lines if line)
 
 
-def ends_of(definition: Definition) -> frozenset[str]:
-    """The final states, without those that are only the answer of a digression: nobody says goodbye there."""
+def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:
+    """The final states of a definition, which ends no conversation where it is `called`.
+
+    `asides`: states that come back although no transition says so.
+    """
     own = [transition for state in definition.states.values() for transition in state.transitions]
     arrows = (*own, *definition.global_transitions)
-    left = {arrow.target_state for arrow in arrows if arrow.returns}
+    left = {*asides, *(arrow.target_state for arrow in arrows if arrow.returns)}
     left -= {arrow.target_state for arrow in arrows if not arrow.returns}
-    return frozenset(
-        name for name in definition.states if name not in left and definition.kind_of(name) == "final"
-    )
+    final = frozenset(name for name in definition.states if definition.kind_of(name) == "final")
+    return Endings(ends=frozenset() if called else final - left, answers=final & left)
 
 
-def _state_line(state: State, words: StateWords, instructions: str, *, final: bool, works: bool) -> str:
+def _mark(state_id: str, endings: Endings) -> str:
+    """What is said of a final state behind its name: nobody says goodbye in the answer of a digression."""
+    return " (final)" if state_id in endings.ends else f" (then back to {_BACK})" if state_id in endings.answers else ""
+
+
+def _state_line(state: State, words: StateWords, instructions: str, *, mark: str, works: bool) -> str:
     keys = state.required_context_keys
-    end = " (final)" if final else ""
     added = "" if state.reply is None else _short(state.reply)
     purpose = "" if added and _names_all(added, [words.purpose]) else words.purpose
     parts = (
@@ -121,7 +137,7 @@ def _state_line(state: State, words: StateWords, instructions: str, *, final: bo
     said = _indented(" ".join(_ended(part) for part in parts if part))
     if added or works:
         said = f"{said} Added after your message: {escaped(added) if added else _OUTCOME}".lstrip()
-    return f"{words.id}{end}: {said}" if said else words.id + end if final else ""
+    return f"{words.id}{mark}: {said}" if said else words.id + mark if mark else ""
 
 
 def _ended(text: str) -> str:
@@ -146,9 +162,9 @@ def _short(text: str) -> str:
 
 
 def glimpse(
-    definition: Definition, state_id: str, ends: Container[str], seen_from: str | None = None
+    definition: Definition, state_id: str, endings: Endings, seen_from: str | None = None
 ) -> dict[str, Any]:
-    """What another state's prompt shows of this one: what it is there for, asks and says. `ends`: as of `ends_of`.
+    """What another state's prompt shows of this one: what it is there for, asks and says.
 
     Instructions that the state `seen_from` has word for word are not said again, nor keys
     that the purpose names, nor a purpose that the fixed reply says. What is said of the outcome of work is added, too.
@@ -170,8 +186,10 @@ def glimpse(
         shown["adds_after_your_message"] = True
     elif words and (here is None or words not in (here.response_instructions, here.instructions)):
         shown["instructions"] = _short(words)
-    if state_id in ends:
+    if state_id in endings.ends:
         shown["final"] = True
+    elif state_id in endings.answers:
+        shown["then_back_to"] = _BACK
     return shown
 
 

@@ -63,6 +63,15 @@ class StatePlan:
     """What a wait state accepts; None: any JSON value."""
     calls: str = ""
     """The name of the definition that a subflow state calls."""
+    answers: bool = False
+    """True where it is final and only answers digressions: the conversation goes back to what was asked."""
+
+    def knows(self, digression: StatePlan) -> bool:
+        """True where <states> says all of a digression that is offered here: it answers, then this state asks again.
+
+        Where a fixed reply asks, an entry of the menu keeps the model from doing so.
+        """
+        return digression.answers and digression.id in self.around and self.fixed is None
 
 
 class Outlook(NamedTuple):
