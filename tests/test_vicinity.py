@@ -293,6 +293,19 @@ def test_what_every_state_offers_stands_once_where_the_whole_machine_is_shown() 
     assert "<transitions>" not in user.content
 
 
+def test_a_state_with_fixed_words_shows_no_menu_of_digressions_alone_where_the_whole_machine_is_shown() -> None:
+    states = {
+        "a": {"reply": "Agreed?", "transitions": [{"target_state": "end"}]},
+        **{"help": {"purpose": "Answer"}, "end": {"purpose": "Goodbye"}},
+    }
+    aside = {"target_state": "help", "description": "A question", "return": True}
+    document = {"name": "m", "initial_state": "a", "states": states, "global_transitions": [aside]}
+    made = compile_program(Definition.model_validate(document), compile_prompts(prompt_sources(), whole=True))
+    done = talk(made, "m", reply("help", "It is."))
+    assert "<transitions>" not in done.prompt
+    assert (done.session.state, done.text, done.usage.calls) == ("a", "It is.\n\nAgreed?", 1)
+
+
 @pytest.mark.parametrize("whole", [False, True])
 def test_of_a_task_a_reply_is_told_its_purpose_and_not_how_it_is_done(whole: bool) -> None:
     done = {"target_state": "end", "description": "The ticket is open"}

@@ -208,7 +208,8 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
         back = plan.id if move.returns else left
         open_place = beyond if back is None else program.states[back]
         simple = target.kind in _STOPS and not target.autos and (open_place is None or target.kind != "final")
-        plain = simple or (move.returns and plan.knows(target))
+        # in a turn's menu that is not the whole one, digressions alone would read as all that can be done
+        plain = simple or (move.returns and (target.answers if whole else plan.knows(target)))
         if not whole or (open_place is not None and not plain):
             seen = (move.target, back) in told
             items.append(again if seen else shown if plain else _item(program, plan, move, data, open_place))
