@@ -11,8 +11,11 @@ from llm_fsm import event_json, records
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm.admission import admit
+from llm_fsm.course import Heard
+from llm_fsm.effects import AskModel
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.program import Program
+from llm_fsm.turn import Means, begin
 from machines import Played, machine, nested, reply, say, start, talk
 
 PAY: dict[str, Any] = {
@@ -226,6 +229,14 @@ def test_the_roots_limits_bound_all_flows() -> None:
     done = start(program, greet=True)
     assert [event.limit for event in done.of(ev.LimitReached)] == ["auto_steps"]
     assert done.text == "Sorry, I cannot continue with this."
+
+
+@pytest.mark.parametrize(("whole", "own", "left"), [(20, 5, 20), (20, None, 20), (None, 5, None)])
+def test_a_call_in_a_flow_has_the_time_of_the_root(whole: int | None, own: int | None, left: int | None) -> None:
+    program = nested({**shop(), "limits": {"seconds": whole}}, pay={**PAY, "limits": {"seconds": own}})
+    step = begin(program, into(program).session, Heard(text="4111", time=2000.0), Means())
+    assert isinstance(step.effect, AskModel)
+    assert step.effect.left == left
 
 
 @pytest.mark.parametrize("played", [into(), start(DEEP)], ids=["one", "two"])

@@ -201,7 +201,7 @@ class Progress:
 
     def time_left(self) -> float | None:
         """Seconds left of the run's limit; None: it has none."""
-        most = self.program.definition.limits.seconds
+        most = self.program.limits.seconds
         return None if most is None else max(0.0, most - self.used()["seconds"])
 
     def out_of_time(self) -> bool:
@@ -209,7 +209,7 @@ class Progress:
         left = self.time_left()
         if left is None or left > TICK:
             return False
-        self.note(ev.LimitReached(limit="seconds", value=self.program.definition.limits.seconds or 0))
+        self.note(ev.LimitReached(limit="seconds", value=self.program.limits.seconds or 0))
         return True
 
     # -- handlers
@@ -280,7 +280,7 @@ class Progress:
         reply = yield AskModel(request, asked_for, view, self.time_left(), about)
         if isinstance(reply, OutOfTime):
             self.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
-            self.note(ev.LimitReached(limit="seconds", value=self.program.definition.limits.seconds or 0))
+            self.note(ev.LimitReached(limit="seconds", value=self.program.limits.seconds or 0))
             return None
         if not isinstance(reply, ModelReply):
             raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")
