@@ -304,7 +304,7 @@ async def test_a_turn_whose_machine_is_closed_is_not_asked_for_again(streams: bo
         while not server.requests:
             await asyncio.sleep(0.01)
         await machine.close()
-        with pytest.raises(ModelError, match="closed in the middle"):
+        with pytest.raises(ModelError, match="closed on this side"):
             async with asyncio.timeout(20):
                 await turn
         assert len(server.requests) == 1

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import asynccontextmanager
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import aiohttp
 import pytest
@@ -172,6 +174,49 @@ async def test_whoever_waits_for_an_answer_is_told_that_its_connection_was_close
         with pytest.raises(Closed):
             async with asyncio.timeout(20):
                 await waiting
+
+
+@contextmanager
+def nobody() -> Iterator[int]:
+    """The port of a server that accepts no connection, and has as many waiting as it takes."""
+    with socket.socket() as listening, ExitStack() as waiting:
+        listening.bind(("127.0.0.1", 0))
+        listening.listen(0)
+        for _ in range(4):
+            one = waiting.enter_context(socket.socket())
+            one.setblocking(False)
+            one.connect_ex(listening.getsockname())
+        yield listening.getsockname()[1]
+
+
+async def test_whoever_waits_for_a_connection_is_told_that_it_was_closed_here():
+    with nobody() as port:
+        post = Post(URL(f"http://127.0.0.1:{port}/v1"), {})
+        waiting = asyncio.create_task(post.send(b"{}"))
+        await asyncio.sleep(0.05)
+        assert not waiting.done()
+        await post.close()
+        with pytest.raises(Closed):
+            async with asyncio.timeout(20):
+                await waiting
+
+
+async def test_whoever_waits_for_a_name_is_told_that_it_was_closed_here(monkeypatch):
+    looking = asyncio.Event()
+
+    async def resolve(*_, **__) -> list[object]:
+        looking.set()
+        await asyncio.sleep(30)
+        return []
+
+    monkeypatch.setattr(aiohttp.DefaultResolver, "resolve", resolve)
+    post = Post(URL("http://models.example/v1"), {})
+    waiting = asyncio.create_task(post.send(b"{}"))
+    await looking.wait()
+    await post.close()
+    with pytest.raises(Closed):
+        async with asyncio.timeout(20):
+            await waiting
 
 
 async def test_who_gives_up_leaves_nothing_behind_for_others():

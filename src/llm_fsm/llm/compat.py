@@ -222,7 +222,7 @@ class CompatLLM:
 
     def _broken(self, error: Exception) -> ModelError:
         if isinstance(error, Closed):
-            return ModelError(f"the connection to {self._where} was closed in the middle of a reply, on this side")
+            return ModelError(f"the connection to {self._where} was closed on this side, before the reply was whole")
         if isinstance(error, aiohttp.ClientConnectorError):
             said = f"cannot connect to {self._where}: {error.strerror or error}; is the server running?"
             return ModelError(said, retryable=True)

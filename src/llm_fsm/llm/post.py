@@ -28,7 +28,7 @@ _OURS = frozenset({"content-length", "transfer-encoding"})
 
 
 class Closed(aiohttp.ClientConnectionError):
-    """The connection was closed on this side, in the middle of a request."""
+    """The connection was closed on this side, before the answer was whole."""
 
 
 class Answer:
@@ -80,6 +80,7 @@ class Post:
         loop = asyncio.get_running_loop()
         self._time = loop.time
         self._kept: deque[tuple[float, Connection]] = deque()
+        self._connecting: set[asyncio.Timeout] = set()
         self._arriving: set[Answer] = set()
         self._closed = False
         named = CIMultiDict(checked_headers(headers))
@@ -91,19 +92,21 @@ class Post:
 
     async def send(self, body: bytes) -> Answer:
         """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError."""
-        connection = self._taken() or await self._connector.connect(self._target, [], _NO_TIMEOUT)
+        connection = self._taken()
         try:
+            if connection is None:
+                connection = await self._connected()
             protocol, transport = _ends(connection)
             protocol.set_response_params(read_until_eof=True)
             transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
             message, content = await protocol.read()
             while 100 <= message.code < 200:
                 message, content = await protocol.read()
-        except HttpProcessingError as error:
-            connection.close()
-            raise aiohttp.ClientPayloadError(f"{error.code}, {error.message}") from error
-        except BaseException as error:  # whoever gives up in the middle leaves a connection that nobody can use
-            connection.close()
+        except BaseException as error:
+            if connection is not None:  # whoever gives up in the middle leaves one that nobody can use
+                connection.close()
+            if isinstance(error, HttpProcessingError):
+                raise aiohttp.ClientPayloadError(f"{error.code}, {error.message}") from error
             if self._closed and isinstance(error, aiohttp.ClientError | OSError):
                 raise Closed from error
             raise
@@ -112,12 +115,23 @@ class Post:
         return answer
 
     async def close(self) -> None:
-        """Close all connections. Whoever waits for an answer is given `Closed`: aiohttp would leave them waiting."""
+        """Close all connections. Whoever waits for one, or for an answer, is given `Closed`: aiohttp lets them wait."""
         self._closed = True
         self._drop(len(self._kept))
+        for waiting in self._connecting:
+            waiting.reschedule(0)
         for answer in self._arriving:
             answer.content.set_exception(Closed())
         await self._connector.close()
+
+    async def _connected(self) -> Connection:
+        """A new connection."""
+        async with asyncio.timeout(None) as waiting:
+            self._connecting.add(waiting)
+            try:
+                return await self._connector.connect(self._target, [], _NO_TIMEOUT)
+            finally:
+                self._connecting.discard(waiting)
 
     def _end(self, answer: Answer, connection: Connection) -> None:
         """An answer is done with."""
