@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.assembly import compile_flows, compile_program
+from llm_fsm.assembly import compile_flows
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.definition import Definition
 from llm_fsm.effects import (
@@ -25,7 +25,7 @@ from llm_fsm.effects import (
     ToolResults,
     Verdicts,
 )
-from llm_fsm.flows import gather
+from llm_fsm.flows import Flow, Flows, gather
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
 from llm_fsm.program import Program
@@ -37,6 +37,7 @@ from llm_fsm.terms import Terms, planned
 from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
 
 PROMPTS = compile_prompts(prompt_sources())
+WHOLE = compile_prompts(prompt_sources(), whole=True)
 
 GREETER: dict[str, Any] = {
     "name": "greeter",
@@ -58,9 +59,10 @@ GREETER: dict[str, Any] = {
 }
 
 
-def program(document: dict[str, Any], **changes: Any) -> Program:
-    """A compiled machine; `changes` are further top-level keys."""
-    return compile_program(Definition.model_validate({**document, **changes}), PROMPTS, pattern_piece)
+def program(document: dict[str, Any], *, whole: bool = False, **changes: Any) -> Program:
+    """A compiled machine; `changes` are further top-level keys; `whole`: its system message has every state."""
+    flow = Flow(definition=Definition.model_validate({**document, **changes}))
+    return compile_flows(Flows(root=flow), WHOLE if whole else PROMPTS, pattern_piece)
 
 
 def nested(document: dict[str, Any], **flows: dict[str, Any]) -> Program:
@@ -71,7 +73,7 @@ def nested(document: dict[str, Any], **flows: dict[str, Any]) -> Program:
 
 def machine(states: dict[str, Any], initial: str | None = None, **keys: Any) -> Program:
     """A machine of these states, the first one initial."""
-    return program({"name": "test", "initial_state": initial or next(iter(states)), "states": states, **keys})
+    return program({"name": "test", "initial_state": initial or next(iter(states)), "states": states}, **keys)
 
 
 def reply(target: str, message: str = "ok", **update: Any) -> str:

@@ -8,10 +8,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import events as ev
-from llm_fsm.assembly import compile_program
-from llm_fsm.definition import Definition
-from llm_fsm.prompts import compile_prompts, sections
-from llm_fsm.shipped import prompt_sources
+from llm_fsm.prompts import sections
 from llm_fsm.tokens import estimate
 from machines import Played, machine, reply, say, talk
 
@@ -235,10 +232,7 @@ def test_the_record_holds_what_a_prompt_takes_section_by_section_and_a_second_tr
         },
         "b": {"purpose": "Bye"},
     }
-    made = compile_program(
-        Definition.model_validate({"name": "m", "initial_state": "a", "states": states}),
-        compile_prompts(prompt_sources(), whole=whole),
-    )
+    made = machine(states, whole=whole)
     done = talk(made, "Größe: groß, кто там, 日本", "no JSON", reply("a", "", size="big"))
     first, second = done.of(ev.ModelReplied)
     user = done.requests[0].messages[1].content
@@ -253,10 +247,7 @@ def test_the_record_holds_what_a_prompt_takes_section_by_section_and_a_second_tr
 def test_the_whole_machine_can_stand_in_the_system_message() -> None:
     document = {"a": {"purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"target_state": "b"}]}}
     states = {**document, "b": {"purpose": "Ask B", "transitions": [{"target_state": "a", "description": "Back"}]}}
-    made = compile_program(
-        Definition.model_validate({"name": "m", "initial_state": "a", "states": states}),
-        compile_prompts(prompt_sources(), whole=True),
-    )
+    made = machine(states, whole=True)
     first = talk(made, "m", reply("b"))
     second = say(made, first.session, "m", reply("a"))
     system, user = first.requests[0].messages
@@ -278,8 +269,7 @@ def test_what_every_state_offers_stands_once_where_the_whole_machine_is_shown() 
         "b": {"purpose": "Ask B", "transitions": [{"target_state": "end"}]},
         **{"help": {"purpose": "Answer"}, "end": {"purpose": "Goodbye"}},
     }
-    document = {"name": "m", "initial_state": "a", "states": states, "global_transitions": [aside]}
-    made = compile_program(Definition.model_validate(document), compile_prompts(prompt_sources(), whole=True))
+    made = machine(states, whole=True, global_transitions=[aside])
     first = talk(made, "m", reply("help", "Well?"))
     system, user = first.requests[0].messages
     shown = system.content.split("<states>\n")[1].split("\n</states>")[0].splitlines()
@@ -299,8 +289,7 @@ def test_a_state_with_fixed_words_shows_no_menu_of_digressions_alone_where_the_w
         **{"help": {"purpose": "Answer"}, "end": {"purpose": "Goodbye"}},
     }
     aside = {"target_state": "help", "description": "A question", "return": True}
-    document = {"name": "m", "initial_state": "a", "states": states, "global_transitions": [aside]}
-    made = compile_program(Definition.model_validate(document), compile_prompts(prompt_sources(), whole=True))
+    made = machine(states, whole=True, global_transitions=[aside])
     done = talk(made, "m", reply("help", "It is."))
     assert "<transitions>" not in done.prompt
     assert (done.session.state, done.text, done.usage.calls) == ("a", "It is.\n\nAgreed?", 1)
@@ -314,10 +303,7 @@ def test_of_a_task_a_reply_is_told_its_purpose_and_not_how_it_is_done(whole: boo
         "work": {"kind": "task", "purpose": "Open a ticket", "instructions": "Call the desk.", "transitions": [done]},
         "end": {"purpose": "Goodbye"},
     }
-    made = compile_program(
-        Definition.model_validate({"name": "m", "initial_state": "a", "states": states}),
-        compile_prompts(prompt_sources(), whole=whole),
-    )
+    made = machine(states, whole=whole)
     prompt = "".join(message.content for message in talk(made, "m", reply("a")).requests[0].messages)
     assert "Open a ticket" in prompt
     assert not [word for word in ("Call the desk.", "The ticket is open") if word in prompt]

@@ -15,7 +15,7 @@ from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.flows import Flow, Flows, document_of
 from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
-from llm_fsm.names import PATTERNS, Kind
+from llm_fsm.names import PATTERNS
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
 from llm_fsm.portrait import WORKS, Endings, endings_of, glimpse, state_line, state_words, states_text
@@ -26,7 +26,7 @@ from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
-from llm_fsm.vicinity import Region, regions
+from llm_fsm.vicinity import Region, demanded, regions
 from llm_fsm.wording import WordingError, compile_reply, is_english
 
 
@@ -47,7 +47,7 @@ def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
 
 def _guard(condition: Condition, pointer: str) -> Guard:
     try:
-        rule = None if condition.logic is None else compile_rule(condition.logic)
+        rule = condition.rule
     except ConditionError as error:
         raise _fault(f"{pointer}/logic{error.pointer}", error.reason, "C201", "bad-condition") from error
     return Guard(
@@ -74,23 +74,17 @@ def _move(transition: Transition, pointer: str) -> Move:
     )
 
 
-def mentioned_keys(definition: Definition) -> tuple[str, ...]:
+def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
+    return tuple(_move(transition, f"{pointer}/{number}") for number, transition in enumerate(transitions))
+
+
+def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
     """Every key that states collect or transitions require, in order of appearance, without repeats."""
-
-    def names() -> Iterator[str]:
-        for state in definition.states.values():
-            yield from state.required_context_keys
-        for transitions in (
-            *(state.transitions for state in definition.states.values()),
-            definition.global_transitions,
-        ):
-            for transition in transitions:
-                for condition in transition.conditions:
-                    yield from condition.requires_context_keys
-                    if condition.rule is not None:
-                        yield from sorted(condition.rule.reads)
-
-    return tuple(dict.fromkeys(name for name in names() if not name.startswith("_")))
+    states = definition.states.values()
+    names = [key for state in states for key in state.required_context_keys]
+    for transitions in (*(state.transitions for state in states), definition.global_transitions):
+        names += demanded(transitions)
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
 
 
 def merged_model(*settings: ModelSettings) -> ModelSettings:
@@ -101,11 +95,11 @@ def merged_model(*settings: ModelSettings) -> ModelSettings:
     return ModelSettings(**values)
 
 
-def _menu(definition: Definition, state_id: str, kind: Kind, shared: Sequence[Move]) -> tuple[Move, ...]:
-    own = [
-        _move(transition, f"/states/{state_id}/transitions/{number}")
-        for number, transition in enumerate(definition.states[state_id].transitions)
-    ]
+def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tuple[Move, ...]:
+    own = _moves(definition.states[state_id].transitions, f"/states/{state_id}/transitions")
+    kind = definition.kind_of(state_id)
+    if kind == "final":
+        return ()
     known = {move.target for move in own if not move.guards and not move.auto}
     offered = [
         move
@@ -119,7 +113,7 @@ def _plan(
     flow: Flow,
     state_id: str,
     keys: Keys,
-    shared: Sequence[Move],
+    moves: tuple[Move, ...],
     *,
     region: Region,
     schema_of: Callable[[Region, str], ReplySchema],
@@ -128,8 +122,6 @@ def _plan(
 ) -> StatePlan:
     definition = flow.definition
     state = definition.states[state_id]
-    kind = definition.kind_of(state_id)
-    moves = () if kind == "final" else _menu(definition, state_id, kind, shared)
     model = merged_model(given, state.model)
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
@@ -137,7 +129,7 @@ def _plan(
         raise _fault(f"/states/{state_id}/reply", str(error), "S110", "bad-template") from error
     return StatePlan(
         id=state_id,
-        kind=kind,
+        kind=definition.kind_of(state_id),
         state=state,
         moves=moves,
         autos=tuple(move for move in moves if move.auto and move.target != state_id),
@@ -234,11 +226,6 @@ def _answer(state_id: str, state: State) -> Shape | None:
         raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
 
 
-def compile_program(definition: Definition, prompts: Prompts, pieces: Pieces = no_pieces) -> Program:
-    """Make a definition that calls no other one ready to run; errors as of `compile_flows`."""
-    return compile_flows(Flows(root=Flow(definition=definition)), prompts, pieces)
-
-
 def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) -> Program:
     """Make a machine ready to run. `pieces`: where repair patterns come from.
 
@@ -333,13 +320,14 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     on = {*above.patterns, *definition.patterns}
     patterns = {name: above.pieces[name] for name in PATTERNS if name in on and name not in definition.states}
     own = frozenset(on & definition.states.keys())
-    try:
-        keys = compile_keys(definition, mentioned_keys(definition))
-    except ShapeError as error:
-        raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
-    shared = tuple(_move(item, f"/global_transitions/{n}") for n, item in enumerate(definition.global_transitions))
+    shared = _moves(definition.global_transitions, "/global_transitions")
     asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
     shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
+    menus = {state_id: _menu(definition, state_id, shared) for state_id in definition.states}
+    try:
+        keys = compile_keys(definition, _mentioned_keys(definition))
+    except ShapeError as error:
+        raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
     lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
     spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
 
@@ -352,7 +340,9 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
     found = regions(definition, tuple(keys.offered), whole=prompts.whole)
     states = {
-        state_id: _plan(flow, state_id, keys, shared, region=region, schema_of=schema_of, given=given, endings=endings)
+        state_id: _plan(
+            flow, state_id, keys, menus[state_id], region=region, schema_of=schema_of, given=given, endings=endings
+        )
         for region in found
         for state_id in region.states
     }

@@ -145,7 +145,7 @@ def _tokens(state: State) -> int:
 def _own(state: State) -> Iterator[str]:
     """The keys that a state collects, and those that its conditions read."""
     yield from state.required_context_keys
-    yield from _demanded(state.transitions)
+    yield from demanded(state.transitions)
 
 
 def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> Iterator[str]:
@@ -160,7 +160,7 @@ def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]
         state = definition.states[state_id]
         found |= dict.fromkeys(_own(state))
         targets |= dict.fromkeys(transition.target_state for transition in state.transitions)
-    found |= dict.fromkeys(_demanded(definition.global_transitions))
+    found |= dict.fromkeys(demanded(definition.global_transitions))
     for target in targets:
         found |= dict.fromkeys(definition.states[target].required_context_keys)
     whole = dict.fromkeys(name if name in known else name.partition(".")[0] for name in found)
@@ -180,7 +180,7 @@ def _read_out(definition: Definition, states: Iterable[str]) -> Iterator[str]:
                     yield name
 
 
-def _demanded(transitions: Iterable[Transition]) -> Iterator[str]:
+def demanded(transitions: Iterable[Transition]) -> Iterator[str]:
     """The keys that conditions read."""
     for transition in transitions:
         for condition in transition.conditions:
