@@ -293,9 +293,7 @@ def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]
                 pointer=f"/patterns/{name}",
                 target=name,
                 description=state.description or state.purpose,
-                guards=(),
                 priority=1000,
-                auto=False,
                 returns=name in COMES_BACK,
             )
 

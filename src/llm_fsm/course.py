@@ -198,14 +198,7 @@ class Course(Talking):
             if state.on_timeout is None:
                 self.stopped = "expired"
             else:
-                move = Move(
-                    pointer=f"/states/{self.plan.id}/on_timeout",
-                    target=state.on_timeout,
-                    description="",
-                    guards=(),
-                    priority=0,
-                    auto=False,
-                )
+                move = Move(pointer=f"/states/{self.plan.id}/on_timeout", target=state.on_timeout)
                 if (yield from self.step(move, "timeout")):
                     yield from self.settle()
             yield from self.arrived()
@@ -300,7 +293,6 @@ class Course(Talking):
             kept_user=None if user is None else without(secrets, user),
             kept_text=without(secrets, text),
         )
-
 
 
 def initial_memory(background: Mapping[str, Any] | None) -> dict[str, Any]:

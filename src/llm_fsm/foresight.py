@@ -122,9 +122,7 @@ def asides(root: Program, session: Session) -> dict[str, Aside]:
     here = root.of(session)
     for state, number in session.places_beyond().items():
         if state not in here.states:
-            move = Move(
-                pointer="", target=state, description="", guards=(), priority=0, auto=False, place=number
-            )
+            move = Move(pointer="", target=state, place=number)
             found[state] = Aside(move=move, program=root.named(session.flow_at(number)), data={})
     for place in session.callers():
         caller = session.of_caller(place)
@@ -287,8 +285,6 @@ def _left_open(state: str, purpose: str) -> Choice:
         description="back to what was left open",
         open=True,
         judged=True,
-        requires=(),
-        logic=(),
         arrival=purpose,
     )
 
@@ -303,8 +299,6 @@ def _choice_beside(aside: Aside, session: Session) -> Choice:
         description=aside.move.description,
         open=aside.is_open,
         judged=True,
-        requires=(),
-        logic=(),
         arrival=own_words(aside.program, target, session.of_caller(caller)),
         fixed=target.fixed is not None,
     )

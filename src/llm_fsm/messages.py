@@ -128,10 +128,10 @@ class Choice:
     description: str
     open: bool
     judged: bool
-    requires: tuple[str, ...]
-    logic: tuple[Any, ...]
     arrival: str
     """What the target says or is there for, in the definition's own words; fixed replies are rendered."""
+    requires: tuple[str, ...] = ()
+    logic: tuple[Any, ...] = ()
     fixed: bool = False
     """The target has a fixed reply, which follows by itself."""
     wanted: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

@@ -121,7 +121,7 @@ class Repairing(Amending):
         while len(self.session.stack) > place:
             self.leave("handover")
         self.said.append(message)
-        yield from self.enter(_move_to("handover"), "handover")
+        yield from self.enter(Move(pointer="/patterns", target="handover"), "handover")
         yield from self.settle()
         yield from self.complete_words(spoken_for=bool(message))
 
@@ -149,7 +149,7 @@ class Repairing(Amending):
                 return
             self.stopped = ""
         if "cancelled" in self.program.states:
-            yield from self.enter(_move_to("cancelled"), "cancel")
+            yield from self.enter(Move(pointer="/patterns", target="cancelled"), "cancel")
             yield from self.settle()
             yield from self.complete_words(spoken_for=True)
         else:
@@ -293,10 +293,6 @@ class Repairing(Amending):
         )
         points = dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said)
         return "; ".join(points) if self.program.english else "\n".join(f"• {point}" for point in points)
-
-
-def _move_to(state: str) -> Move:
-    return Move(pointer="/patterns", target=state, description="", guards=(), priority=0, auto=False)
 
 
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:

@@ -262,11 +262,9 @@ class Rounds(Progress):
         """True unless a person said no."""
         if not self.kit.terms[planned.name].approval or planned.id not in loop.answers:
             return True
-        answer = loop.answers[planned.id]
+        answer = loop.answers.pop(planned.id)
         if answer.get("approved") is True:
-            del loop.answers[planned.id]
             return True
-        del loop.answers[planned.id]
         reason = str(answer.get("reason") or "")
         said = f"a person refused this call: {reason}" if reason else "a person refused this call"
         call = next(call for call in loop.calls if call.id == planned.id)

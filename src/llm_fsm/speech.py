@@ -173,7 +173,7 @@ class Speaking(Moving):
 
     def words(self, asked_for: Literal["greeting", "words"]) -> Run:
         """One call for words alone: nothing else in its reply counts."""
-        look = Outlook(items=(), valid=(self.plan.id,), open=frozenset(), arrivals={})
+        look = self.no_look()
         request = self.request(look, words_only=True, greeting=asked_for == "greeting")
         for _ in range(2):
             reply = yield from self.call(asked_for, request, look)

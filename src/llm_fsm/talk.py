@@ -256,7 +256,7 @@ class Talking(Repairing):
         """The move to a state that was named, if it stands."""
         session = self.session
         if target in session.open_places():
-            return Move(pointer="", target=target, description="", guards=(), priority=0, auto=False)
+            return Move(pointer="", target=target)
         found = judge(here.moves, target, session.data())
         if isinstance(found, Refusal) and found.by == "unknown" and session.stack:
             aside = asides(self.root, session).get(target)

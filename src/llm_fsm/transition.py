@@ -36,10 +36,10 @@ class Move:
 
     pointer: str
     target: str
-    description: str
-    guards: tuple[Guard, ...]
-    priority: int
-    auto: bool
+    description: str = ""
+    guards: tuple[Guard, ...] = ()
+    priority: int = 0
+    auto: bool = False
     on: str | None = None
     returns: bool = False
     caller: int | None = None

@@ -278,14 +278,7 @@ class Working(Rounds):
             return None
         if then == "continue":
             return (yield from self.follow(output))
-        return Move(
-            pointer=f"/states/{self.plan.id}/on_exhausted",
-            target=then,
-            description="",
-            guards=(),
-            priority=0,
-            auto=False,
-        )
+        return Move(pointer=f"/states/{self.plan.id}/on_exhausted", target=then)
 
     def follow(self, output: Any) -> Generator[Effect, Result, Move | None]:
         """The move that an output leads to; None ends the run: passed where there are no transitions."""
