@@ -13,6 +13,7 @@ from llm_fsm.effects import Execute, Executed
 from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
 from llm_fsm.session import Session
+from llm_fsm.tokens import estimate
 from machines import calls, machine, nested, reply, say, talk, worker
 
 LENGTH = {
@@ -213,6 +214,13 @@ def test_judge_that_answers_nonsense_twice_fails_what_it_judged(nonsense: str) -
 def test_an_empty_verdict_is_quoted_as_something() -> None:
     done = worker({"write": task(key_results=JUDGED, max_retries=0)}).run("text", "", "")
     assert [message.content for message in done.requests[2].messages if message.role == "assistant"] == ["{}"]
+
+
+def test_the_record_of_a_judges_second_try_counts_what_it_adds() -> None:
+    done = worker({"write": task(key_results=JUDGED)}).run("text", "All good!", verdicts(kind=True, true=True))
+    first, second = done.of(ev.ModelReplied)[1:]
+    added = sum(estimate(message.content) for message in done.requests[2].messages[2:])
+    assert second.prompt == {**first.prompt, "second_try": added}
 
 
 def test_judge_is_asked_only_about_what_passed_all_else() -> None:

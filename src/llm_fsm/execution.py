@@ -24,8 +24,8 @@ from llm_fsm.effects import (
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.functions import called, is_async
 from llm_fsm.journal import entry_reply, reply_entry
-from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
-from llm_fsm.program import Outlook, Program
+from llm_fsm.messages import LLMMessage, ModelReply, Usage
+from llm_fsm.program import Program
 from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
@@ -56,17 +56,8 @@ class _Questions:
         course = Rounds(self.program, self.session, frozenset(), self.host.means.kit)
         course.space = f"{self.running.id}/{self.effect.key}/{number}"
         course.base = self._used()
-        plan = self.program.of(self.session).states[self.effect.state]
-        request = LLMRequest(
-            messages=tuple(messages),
-            model=plan.model.name,
-            temperature=plan.model.temperature,
-            max_tokens=plan.model.max_tokens,
-            conversation_id=self.running.id,
-            state=plan.id,
-            tools=course.offered() if tools else (),
-        )
-        look = Outlook(items=(), valid=(plan.id,), open=frozenset(), arrivals={})
+        request = course.question(tuple(messages), None, tools=course.offered() if tools else ())
+        look = course.no_look()
         drive = _Drive(self, course, number, rounds)
         loop = Loop("task", request, look)
         while True:

@@ -32,11 +32,12 @@ from llm_fsm.folding import apply
 from llm_fsm.foresight import turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.markup import escaped
-from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, Usage
+from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, ToolSpec, Usage
 from llm_fsm.program import Outlook, Program, StatePlan
-from llm_fsm.prompts import call_sizes
+from llm_fsm.prompts import call_sizes, own_sizes, second_try
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session, cut
+from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000
@@ -256,6 +257,39 @@ class Progress:
         return None
 
     # -- the model
+
+    def question(
+        self,
+        messages: tuple[LLMMessage, ...],
+        schema: ReplySchema | None,
+        *,
+        tools: tuple[ToolSpec, ...] = (),
+        temperature: float | None = None,
+    ) -> LLMRequest:
+        """A request on behalf of the current state."""
+        plan = self.plan
+        return LLMRequest(
+            messages=messages,
+            schema=schema,
+            model=plan.model.name,
+            temperature=plan.model.temperature if temperature is None else temperature,
+            max_tokens=plan.model.max_tokens,
+            conversation_id=self.session.conversation_id,
+            state=plan.id,
+            tools=tools,
+        )
+
+    def no_look(self) -> Outlook:
+        return Outlook(items=(), valid=(self.plan.id,), open=frozenset(), arrivals={})
+
+    def again(
+        self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None = None, *, unmet: str = ""
+    ) -> LLMRequest:
+        """The same question with the refused reply and a line that says why. `valid`, `unmet`: as of `second_try`."""
+        further = second_try(self.program.prompts, text, reason, valid, unmet=unmet)
+        messages = self.blotted((*request.messages, *further))
+        more = sum(estimate(message.content) for message in messages[len(request.messages) :])
+        return replace(request, messages=messages, sizes={**own_sizes(request), "second_try": more})
 
     def call(
         self,

@@ -237,9 +237,14 @@ def turn_prompt(
     return text, sizes
 
 
+def own_sizes(request: LLMRequest) -> Mapping[str, int]:
+    """Estimated tokens of the parts of a question, tools apart: those that it tells, else of its two messages."""
+    return request.sizes or {item.role: estimate(item.content) for item in request.messages[:2]}
+
+
 def call_sizes(request: LLMRequest) -> Mapping[str, int]:
-    """Estimated tokens of the parts of one call: `request.sizes`, its tools, and their calls and results so far."""
-    parts = request.sizes or {item.role: estimate(item.content) for item in request.messages[:2]}
+    """Estimated tokens of the parts of one call: `own_sizes`, its tools, and their calls and results so far."""
+    parts = own_sizes(request)
     if request.tools:
         parts = {**parts, "tools": sum(estimate(escaped(to_openai(spec))) for spec in request.tools)}
     since = [item for item in request.messages if item.tool_calls or item.tool_call_id]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, Literal
 
 from llm_fsm import events as ev
@@ -21,11 +20,10 @@ from llm_fsm.patterns import words_of
 from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
-from llm_fsm.prompts import is_whole, key_line, second_try, turn_prompt
+from llm_fsm.prompts import is_whole, key_line, turn_prompt
 from llm_fsm.reply import parse_words
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame
-from llm_fsm.tokens import estimate
 from llm_fsm.tool_results import shortened
 from llm_fsm.wording import asks, own_question, question_in, sentence
 
@@ -120,15 +118,6 @@ class Speaking(Moving):
                     lines.setdefault(key, key_line(key, keys.schema(key)))
         return "\n".join(lines.values())
 
-    def again(
-        self, request: LLMRequest, text: str, reason: str, valid: tuple[str, ...] | None, *, unmet: str = ""
-    ) -> LLMRequest:
-        """The same question with the refused reply and a line that says why. `valid`, `unmet`: as of `second_try`."""
-        further = second_try(self.program.prompts, text, reason, valid, unmet=unmet)
-        messages = self.blotted((*request.messages, *further))
-        more = sum(estimate(message.content) for message in messages[len(request.messages) :])
-        return replace(request, messages=messages, sizes={**request.sizes, "second_try": more})
-
     # -- words
 
     def of_pattern(self, piece: Program, state: str, data: Mapping[str, Any]) -> str:
@@ -183,7 +172,7 @@ class Speaking(Moving):
                 words = parse_words(reply.text)
             except ReplyError as error:
                 self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-                request = self.again(request, reply.text, str(error), None)
+                request = self.again(request, reply.text, str(error))
             else:
                 self.said.append(words)
                 return

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Generator, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
@@ -18,9 +18,8 @@ from llm_fsm.context import accept_host
 from llm_fsm.effects import CheckKeyResults, Effect, Execute, Executed, Result, Verdicts
 from llm_fsm.errors import ReplyError
 from llm_fsm.kit import call_key
-from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema, ToolCall
-from llm_fsm.program import Check, Outlook
-from llm_fsm.prompts import second_try
+from llm_fsm.messages import ToolCall
+from llm_fsm.program import Check
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.session import cut
 from llm_fsm.transition import Move
@@ -97,30 +96,6 @@ class Working(Rounds):
             )
         value = output_of(reply.text)
         return Output(value, _EMPTY if value == "" else None)
-
-    def question(
-        self,
-        messages: tuple[LLMMessage, ...],
-        schema: ReplySchema | None,
-        *,
-        tools: Any = (),
-        temperature: float | None = None,
-    ) -> LLMRequest:
-        """A request on behalf of the current state."""
-        plan = self.plan
-        return LLMRequest(
-            messages=messages,
-            schema=schema,
-            model=plan.model.name,
-            temperature=plan.model.temperature if temperature is None else temperature,
-            max_tokens=plan.model.max_tokens,
-            conversation_id=self.session.conversation_id,
-            state=plan.id,
-            tools=tools,
-        )
-
-    def no_look(self) -> Outlook:
-        return Outlook(items=(), valid=(self.plan.id,), open=frozenset(), arrivals={})
 
     def execute(self, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output]:
         """The registered function of an attempt."""
@@ -257,15 +232,11 @@ class Working(Rounds):
                 said = judged(checks, reply.text)
             except ReplyError as error:
                 self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-                request = self.once_more(request, reply.text, str(error))
+                request = self.again(request, reply.text, str(error))
             else:
                 silent = (False, "the judge gave no clear verdict on it")
                 return {check.name: said.get(check.name, silent) for check in checks}
         return dict.fromkeys((check.name for check in checks), (False, "the judge gave no usable verdict"))
-
-    def once_more(self, request: LLMRequest, text: str, reason: str) -> LLMRequest:
-        further = second_try(self.program.prompts, text, reason, None)
-        return replace(request, messages=self.blotted((*request.messages[:2], *further)))
 
     # -- where it leads
 
