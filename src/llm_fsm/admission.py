@@ -7,16 +7,14 @@ from typing import Any
 
 from llm_fsm.coercion import mended
 from llm_fsm.context import ValueFault, to_json_value
-from llm_fsm.course import MAX_MESSAGE_CHARS
 from llm_fsm.errors import ConversationConflict, ConversationEnded
 from llm_fsm.messages import Paused
 from llm_fsm.program import Program
+from llm_fsm.progress import MAX_MESSAGE_CHARS
 from llm_fsm.session import Session
 from llm_fsm.shapes import compile_shape
 
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
-
-
 _ENDED = {
     "final": "This conversation has ended; please start a new one.",
     "passed": "This run has finished; please start a new one.",

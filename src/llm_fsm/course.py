@@ -21,15 +21,13 @@ from llm_fsm.memory import Background
 from llm_fsm.messages import Paused
 from llm_fsm.outputs import accept_output, masked
 from llm_fsm.program import Program
-from llm_fsm.progress import MAX_MESSAGE_CHARS, Run
+from llm_fsm.progress import Run
 from llm_fsm.rounds import Loop
 from llm_fsm.secrecy import without
 from llm_fsm.session import Session, Silence
 from llm_fsm.speech import CANNOT_GO_ON
 from llm_fsm.talk import Talking
 from llm_fsm.transition import Move
-
-__all__ = ["MAX_MESSAGE_CHARS", "Answer", "Course", "Heard", "Opening", "Run"]
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it

@@ -198,8 +198,8 @@ class Engine:
             pause = expected(session, pause_id)
             check_known(edition.program, session)
             plain = fitting(pause, value)
-            identity = {"kind": "answer", "id": pause.id, "value": plain, "request_id": request_id}
-            given = Answer(value=plain, time=await turn.open(identity, now), request_id=request_id)
+            began = await turn.open({**mine, "id": pause.id, "value": plain}, now)
+            given = Answer(value=plain, time=began, request_id=request_id)
             step = await turn.play(begin_answer(edition.program, session, given, edition.means))
             outcome = await turn.commit("answer", step.session, held, step.usage, request_id)
         await _after(edition, outcome)

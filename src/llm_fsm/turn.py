@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from llm_fsm import events as ev
-from llm_fsm.course import Answer, Course, Heard, Opening, Run
+from llm_fsm.course import Answer, Course, Heard, Opening
 from llm_fsm.effects import AskModel, Effect, Point, Result
 from llm_fsm.folding import apply
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, Usage
 from llm_fsm.program import Program
+from llm_fsm.progress import Run
 from llm_fsm.session import Session
 
 

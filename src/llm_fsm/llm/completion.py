@@ -21,6 +21,7 @@ from llm_fsm.messages import ModelReply
 _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""
 _NUMBERS = (int, float)
+_ERROR_CHARS = 300
 THOUGHTS = ("reasoning_content", "reasoning")
 """Where servers put what a model thought."""
 
@@ -109,8 +110,8 @@ def rejected_words(said: str) -> dict[str, Any] | None:
     return {"choices": [{"message": {"content": words}}]} if isinstance(words, str) else None
 
 
-def error_line(body: str, limit: int = 300) -> str:
-    """What an error body says, in one line of at most `limit` characters."""
+def error_line(body: str) -> str:
+    """What an error body says, in one line."""
     try:
         payload = json.loads(body)
     except (ValueError, RecursionError):
@@ -124,7 +125,7 @@ def error_line(body: str, limit: int = 300) -> str:
     if text.lstrip()[:1] == "<":
         return "an HTML page"
     line = " ".join(text.split()) or "nothing"
-    return line if len(line) <= limit else line[: limit - 1] + "…"
+    return line if len(line) <= _ERROR_CHARS else line[: _ERROR_CHARS - 1] + "…"
 
 
 def _first_choice(payload: Any) -> dict[str, Any]:
