@@ -7,7 +7,7 @@ import pytest
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.modes import MODES, ReplyModes, form_fields, form_json, rejects_form, rejects_tools
 from llm_fsm.messages import ModelReply, ReplySchema
-from llm_requests import SCHEMA
+from llm_requests import REPLY_SCHEMA, SCHEMA
 
 pytestmark = pytest.mark.anyio
 
@@ -96,11 +96,35 @@ def test_an_error_is_a_rejection_of_the_form_only_if_it_says_so(status, body, mo
     assert rejects_form(status, body, mode) is rejected
 
 
-@pytest.mark.parametrize("mode", MODES)
-def test_the_text_and_the_fields_of_a_form_are_the_same(mode):
+WISH = {"name": "reply", "strict": True, "schema": REPLY_SCHEMA}
+FUNCTION = {"name": "reply", "description": "Give your reply.", "parameters": REPLY_SCHEMA}
+
+
+@pytest.mark.parametrize(
+    ("mode", "fields"),
+    [
+        ("schema", {"response_format": {"type": "json_schema", "json_schema": WISH}}),
+        (
+            "tool",
+            {
+                "tools": [{"type": "function", "function": FUNCTION}],
+                "tool_choice": {"type": "function", "function": {"name": "reply"}},
+            },
+        ),
+        ("json_object", {"response_format": {"type": "json_object"}}),
+        ("prompt", {}),
+    ],
+)
+def test_each_form_is_asked_for_in_fields_of_its_own(mode, fields):
+    assert form_fields(mode, SCHEMA) == fields
+    assert json.loads('{"a":1' + form_json(mode, SCHEMA) + "}") == {"a": 1, **fields}
+    assert form_fields(mode, None) == {}
+
+
+def test_a_schema_beyond_ascii_is_sent_as_escapes():
     schema = ReplySchema(name="r", schema={"description": "né \ud800"}, text='{"description": "né \ud800"}')
-    for given in (SCHEMA, schema, None):
-        assert json.loads('{"a":1' + form_json(mode, given) + "}") == {"a": 1, **form_fields(mode, given)}
+    assert form_json("schema", schema).isascii()
+    assert form_fields("schema", schema)["response_format"]["json_schema"]["schema"] == schema.schema
 
 
 class Endpoint:

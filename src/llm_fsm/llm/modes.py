@@ -104,24 +104,10 @@ def _strings(value: Any) -> Iterator[str]:
                 yield from _strings(item)
 
 
-def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
-    """The fields that a chat-completions request needs for this mode."""
-    if mode == "prompt" or schema is None:
-        return {}
-    if mode == "schema":
-        wanted = {"name": schema.name, "strict": True, "schema": schema.schema}
-        return {"response_format": {"type": "json_schema", "json_schema": wanted}}
-    if mode == "tool":
-        function = {"name": TOOL_NAME, "description": _TOOL_DESCRIPTION, "parameters": schema.schema}
-        choice = {"type": "function", "function": {"name": TOOL_NAME}}
-        return {"tools": [{"type": "function", "function": function}], "tool_choice": choice}
-    return {"response_format": {"type": "json_object"}}
-
-
 def form_json(mode: Mode, schema: ReplySchema | None) -> str:
-    """`form_fields` as members of a JSON object, led by a comma, around the schema's own text.
+    """The fields that a request needs for this mode, as members of a JSON object, led by a comma.
 
-    Non-ASCII text becomes escapes, so that lone surrogates survive.
+    They have the schema's own text; non-ASCII text becomes escapes, so that lone surrogates survive.
     """
     if mode == "prompt" or schema is None:
         return ""
@@ -138,6 +124,12 @@ def form_json(mode: Mode, schema: ReplySchema | None) -> str:
             f'"tool_choice":{{"type":"function","function":{{"name":"{TOOL_NAME}"}}}}'
         )
     return ',"response_format":{"type":"json_object"}'
+
+
+def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
+    """The same as an object, which whoever sends it may change."""
+    fields: dict[str, Any] = json.loads(f"{{{form_json(mode, schema)[1:]}}}")
+    return fields
 
 
 class ReplyModes:
