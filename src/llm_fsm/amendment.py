@@ -11,11 +11,11 @@ from llm_fsm.context import accept_reply
 from llm_fsm.corrections import Correction, apart, correction, onward, outside, own_moves
 from llm_fsm.effects import Effect, Result
 from llm_fsm.progress import Run
+from llm_fsm.questions import is_nearer, question_in, told_in
 from llm_fsm.reply import Reply
 from llm_fsm.session import Session
 from llm_fsm.speech import Speaking
 from llm_fsm.transition import Move, verdict
-from llm_fsm.wording import is_nearer, question_in, told_in
 
 _ENDS = ("cancel", "restart", "handover")
 """Patterns after which it does not matter what was corrected."""

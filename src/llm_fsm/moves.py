@@ -20,12 +20,12 @@ from llm_fsm.foresight import own_words
 from llm_fsm.memory import Background, MemoryFault
 from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
+from llm_fsm.questions import asks
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session
 from llm_fsm.tool_results import shortened
 from llm_fsm.transition import Move
 from llm_fsm.verdicts import summary_of
-from llm_fsm.wording import asks
 
 
 class Moving(Nested):

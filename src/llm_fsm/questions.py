@@ -1,17 +1,27 @@
-"""What words ask: one thing or several, whether yes and no answer it, and what is numbered in them.
+"""What words ask: which sentences do, one thing or several, whether yes and no answer it, and what is numbered.
 
-Rough, in a few dozen languages, and only ever to the safe side: what looks like several questions, or like one that
-yes does not answer, is for a model.
+Rough, in a few dozen languages; where a turn may do without a model, only ever to the safe side: what looks like
+several questions, or like one that yes does not answer, is for a model.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
+
+from llm_fsm.session import TRUNCATED
 
 YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是", "نعم", "כן"))
 NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))
-_MARK = re.compile("[?\uff1f\u061f\u037e\u055e\u1367]+|か(?=。|$)", re.MULTILINE)
-_SENTENCE_END = re.compile("(?<=[.!?…\u061f])\\s+|(?<=[。！\uff1f])|\n+")
+QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
+"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
+_ASKED = re.compile(f"[{QUESTION_MARKS}]+|か(?=。|$)", re.MULTILINE)
+"""A question mark, or how a Japanese sentence ends that asks."""
+_UNSPACED = "。！\uff1f"
+"""What ends a sentence in scripts that put no space after it."""
+_SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
+_LEANING = 30
+"""Characters below which a question may need the sentence before it."""
 _WORD = re.compile(r"[\w'’]+")
 _TURNED = frozenset(
     (
@@ -31,9 +41,65 @@ _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNO
 """Letters of languages in which "no" says yes (Polish, Czech, Slovak), or hardly anything, and of some others."""
 
 
+def asks(text: str) -> bool:
+    """True when a text asks something: it has a question mark of any script, or a Japanese sentence that ends so."""
+    return _ASKED.search(text) is not None
+
+
+def question_in(text: str) -> str:
+    """The sentences that ask in the last paragraph of a text that asks; "" where none does, or the text was cut off.
+
+    A question that is shorter than the sentence before it in its paragraph leans on that one: "… a deposit. Is that
+    all right?"
+    """
+    if text.endswith(TRUNCATED):
+        return ""
+    return next(filter(None, map(_asking, reversed(text.split("\n\n")))), "")
+
+
+def _asking(paragraph: str) -> str:
+    parts = _sentences(paragraph)
+    asking = [number for number, part in enumerate(parts) if asks(part)]
+    if asking and asking[0] > 0 and len(parts[asking[0]]) < min(_LEANING, len(parts[asking[0] - 1])):
+        asking.insert(0, asking[0] - 1)
+    return _joined(parts[number] for number in asking)
+
+
+def _sentences(paragraph: str) -> list[str]:
+    return [part.strip() for part in _SENTENCE_END.split(paragraph)]
+
+
+def told_in(text: str) -> str:
+    """What a text says without asking."""
+    told = (_joined(part for part in _sentences(paragraph) if not asks(part)) for paragraph in text.split("\n\n"))
+    return "\n\n".join(filter(None, told))
+
+
+def _joined(parts: Iterable[str]) -> str:
+    text = ""
+    for part in filter(None, parts):
+        text += part if not text or text[-1] in _UNSPACED else f" {part}"
+    return text
+
+
+def is_nearer(text: str, first: str, second: str) -> bool:
+    """True when a text has more of the first one's letters in pairs than of the second one's, in whatever language."""
+    pairs = _pairs(text)
+    return _share(pairs, _pairs(first)) > _share(pairs, _pairs(second))
+
+
+def _pairs(text: str) -> frozenset[str]:
+    letters = "".join(letter for letter in text.casefold() if letter.isalnum())
+    return frozenset(letters[place : place + 2] for place in range(len(letters) - 1))
+
+
+def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
+    return len(pairs & wanted) / len(wanted) if wanted else 0.0
+
+
 def several(words: str) -> bool:
     """True where more than one thing may have been asked."""
-    return len(_MARK.findall(words)) > 1
+    return len(_ASKED.findall(words)) > 1
 
 
 def takes(word: str, words: str) -> bool:
@@ -41,7 +107,7 @@ def takes(word: str, words: str) -> bool:
     if word == "no" and no_agrees(words):
         return False
     sentences = _SENTENCE_END.split(words)
-    asked = next((part for part in reversed(sentences) if _MARK.search(part)), words)
+    asked = next((part for part in reversed(sentences) if _ASKED.search(part)), words)
     return not _is_turned(_WORD.findall(_SPANISH_OR.sub("or", asked.casefold())))
 
 

@@ -17,10 +17,10 @@ from llm_fsm.effects import Point
 from llm_fsm.patterns import end_of
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run, Stopped
+from llm_fsm.questions import asks, is_nearer, question_in, told_in
 from llm_fsm.reply import Reply
 from llm_fsm.session import TRUNCATED, Frame, Session
 from llm_fsm.transition import Move, verdict
-from llm_fsm.wording import asks, is_nearer, question_in, told_in
 
 
 class Repairing(Amending):

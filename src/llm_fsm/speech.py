@@ -21,11 +21,12 @@ from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
 from llm_fsm.prompts import is_whole, key_line, turn_prompt
+from llm_fsm.questions import asks, question_in
 from llm_fsm.reply import parse_words
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame
 from llm_fsm.tool_results import shortened
-from llm_fsm.wording import asks, own_question, question_in, sentence
+from llm_fsm.wording import own_question, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
 _UNREADABLE = (" does not match ", " is not of type ")

@@ -8,7 +8,7 @@ at most 100,000 characters out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,18 +18,12 @@ from jinja2.exceptions import SecurityError
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llm_fsm.definition import Definition
-from llm_fsm.session import TRUNCATED
+from llm_fsm.questions import QUESTION_MARKS, asks
 
 MAX_CHARS = 100_000
-_QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
-"""Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
-_JAPANESE_QUESTION = re.compile("か(?=。|$)", re.MULTILINE)
-ENDS = f".!…:。！：।۔{_QUESTION_MARKS}"
+ENDS = f".!…:。！：।۔{QUESTION_MARKS}"
 """What a sentence ends in, of any script."""
 _EMOJI = re.compile("[\u2600-\u27bf\U0001f000-\U0001faff]\ufe0f?$")
-_UNSPACED = "。！\uff1f"
-"""What ends a sentence in scripts that put no space after it."""
-_SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{_QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
 _EXPRESSION = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ENGLISH = frozenset(
@@ -100,10 +94,6 @@ class FixedReply:
         return "".join(pieces).strip()
 
 
-_LEANING = 30
-"""Characters below which a question may need the sentence before it."""
-
-
 def compile_reply(source: str) -> FixedReply:
     """Compile a fixed reply once. Raises WordingError for a broken expression."""
     if not any(mark in source for mark in ("{{", "{%", "{#")):
@@ -123,62 +113,6 @@ def sentence(text: str) -> str:
 def is_ended(text: str) -> bool:
     """True where a text ends as a sentence does, or in an emoji, after which nobody puts a full stop."""
     return text[-1:] in ENDS or _EMOJI.search(text) is not None
-
-
-def asks(text: str) -> bool:
-    """True when a text asks something: it has a question mark of any script, or a Japanese sentence that ends so."""
-    return any(mark in text for mark in _QUESTION_MARKS) or _JAPANESE_QUESTION.search(text) is not None
-
-
-def question_in(text: str) -> str:
-    """The sentences that ask in the last paragraph of a text that asks; "" where none does, or the text was cut off.
-
-    A question that is shorter than the sentence before it in its paragraph leans on that one: "… a deposit. Is that
-    all right?"
-    """
-    if text.endswith(TRUNCATED):
-        return ""
-    return next(filter(None, map(_asking, reversed(text.split("\n\n")))), "")
-
-
-def _asking(paragraph: str) -> str:
-    parts = _sentences(paragraph)
-    asking = [number for number, part in enumerate(parts) if asks(part)]
-    if asking and asking[0] > 0 and len(parts[asking[0]]) < min(_LEANING, len(parts[asking[0] - 1])):
-        asking.insert(0, asking[0] - 1)
-    return _joined(parts[number] for number in asking)
-
-
-def _sentences(paragraph: str) -> list[str]:
-    return [part.strip() for part in _SENTENCE_END.split(paragraph)]
-
-
-def told_in(text: str) -> str:
-    """What a text says without asking."""
-    told = (_joined(part for part in _sentences(paragraph) if not asks(part)) for paragraph in text.split("\n\n"))
-    return "\n\n".join(filter(None, told))
-
-
-def _joined(parts: Iterable[str]) -> str:
-    text = ""
-    for part in filter(None, parts):
-        text += part if not text or text[-1] in _UNSPACED else f" {part}"
-    return text
-
-
-def is_nearer(text: str, first: str, second: str) -> bool:
-    """True when a text has more of the first one's letters in pairs than of the second one's, in whatever language."""
-    pairs = _pairs(text)
-    return _share(pairs, _pairs(first)) > _share(pairs, _pairs(second))
-
-
-def _pairs(text: str) -> frozenset[str]:
-    letters = "".join(letter for letter in text.casefold() if letter.isalnum())
-    return frozenset(letters[place : place + 2] for place in range(len(letters) - 1))
-
-
-def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
-    return len(pairs & wanted) / len(wanted) if wanted else 0.0
 
 
 def is_english(definition: Definition) -> bool:

@@ -1,0 +1,53 @@
+"""What words ask: which sentences, and whether two ask the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from llm_fsm.questions import is_nearer, question_in, told_in
+
+
+@pytest.mark.parametrize(
+    ("said", "question"),
+    [
+        ("Welcome! What is your name?", "What is your name?"),
+        ("For groups we ask for a deposit. Is that all right?", "For groups we ask for a deposit. Is that all right?"),
+        ("We are open all day. Which day would you like to come, and at what time?",
+         "Which day would you like to come, and at what time?"),
+        ("Your name, please.", ""),
+        ("What? And where?", "What? And where?"),
+        ("Your balance is 100 euros.\n\nHow much?", "How much?"),
+        ("Are you still there?\n\nHow much? In euros.\n\nWe are open.", "How much?"),
+        ("かしこまりました。サイズはどれですか。", "サイズはどれですか。"),
+        ("かしこまりました。お届け先は？", "かしこまりました。お届け先は？"),
+    ],
+)  # fmt: skip
+def test_a_short_question_takes_along_what_it_leans_on(said: str, question: str) -> None:
+    assert question_in(said) == question
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("2,000 it is. On which day?", "2,000 it is."),
+        ("On which day?", ""),
+        ("Noted!\n\nOn which day? Take your time.", "Noted!\n\nTake your time."),
+        ("かしこまりました。サイズはどれですか。", "かしこまりました。"),
+        ("Nothing is asked here.", "Nothing is asked here."),
+    ],
+)
+def test_what_is_told_is_left_where_the_questions_go(said: str, told: str) -> None:
+    assert told_in(said) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "second", "nearer"),
+    [
+        ("On which day shall I send it?", "On which day?", "What is the transfer for?", True),
+        ("What is it for?", "On which day?", "What is the transfer for?", False),
+        ("トッピングは何にしますか。", "トッピングは何ですか。", "お届け先はどこですか。", True),
+        ("", "On which day?", "What is it for?", False),
+    ],
+)
+def test_a_question_is_known_again_by_its_letters(text: str, first: str, second: str, nearer: bool) -> None:
+    assert is_nearer(text, first, second) is nearer
