@@ -34,6 +34,8 @@ MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
 
 _PATH = "/chat/completions"
+_FAILURES = (aiohttp.ClientError, OSError, ValueError)
+"""What requests and reading their answers raise; a time-out is an OSError."""
 _ENCODE = json.JSONEncoder(ensure_ascii=True).encode
 
 
@@ -81,7 +83,7 @@ class CompatLLM:
         return self._modes.settle(model, request.schema, ask, tools=tools)
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
-        """One form's reply. What waits for the server holds little: of that, many conversations have much."""
+        """One form's reply. The loop is that of `Retries.run`, without its frames for each conversation that waits."""
         body, asked = _body(request, model, mode), Asked(model, mode, bool(request.tools))
         last: ModelError | None = None
         while True:
@@ -116,10 +118,8 @@ class CompatLLM:
                 async for piece in arriving.pieces(self._retry.attempt_timeout):
                     yield piece
                 reply = arriving.reply(attempts=retries.sent, seconds=retries.seconds)
-            except TimeoutError as error:
-                raise ModelError(f"{self._where} stopped in the middle of its reply", retryable=True) from error
-            except (aiohttp.ClientError, OSError, ValueError) as error:
-                raise self._broken(error) from error
+            except _FAILURES as error:
+                raise self._broken(error, "stopped in the middle of its reply") from error
             finally:
                 arriving.close()
         yield reply
@@ -138,11 +138,8 @@ class CompatLLM:
         except BaseException as error:
             if arriving is not None:
                 arriving.close()
-            if isinstance(error, TimeoutError):
-                said = f"{self._where} gave no answer within {seconds:.3g} s"
-                raise ModelError(said, retryable=True) from error
-            if isinstance(error, aiohttp.ClientError | OSError | ValueError):
-                raise self._broken(error) from error
+            if isinstance(error, _FAILURES):
+                raise self._broken(error, f"gave no answer within {seconds:.3g} s") from error
             raise
         return arriving
 
@@ -165,12 +162,8 @@ class CompatLLM:
                     response.close()
             if response.status == 200 and len(answer) > MAX_ANSWER:
                 raise no_completion(f"more than {MAX_ANSWER} bytes")
-        except TimeoutError as error:
-            raise ModelError(
-                f"{self._where} gave no answer within {seconds:.3g} s", retryable=True
-            ) from error
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise self._broken(error) from error
+        except _FAILURES as error:
+            raise self._broken(error, f"gave no answer within {seconds:.3g} s") from error
         return read_completion(
             gathered(answer) if response.status == 200 else rejected,
             model=asked.model,
@@ -220,7 +213,10 @@ class CompatLLM:
             format_rejected=rejected,
         )
 
-    def _broken(self, error: Exception) -> ModelError:
+    def _broken(self, error: Exception, late: str) -> ModelError:
+        """What came between a request and the end of its answer; `late`: what a time-out says of the server."""
+        if isinstance(error, TimeoutError):
+            return ModelError(f"{self._where} {late}", retryable=True)
         if isinstance(error, Closed):
             return ModelError(f"the connection to {self._where} was closed on this side, before the reply was whole")
         if isinstance(error, aiohttp.ClientConnectorError):
