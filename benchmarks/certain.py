@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from benchmarks.prompts import counter, sent
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.testing import reply
 
 _QUESTIONS = {
     "topic": "What is broken?\n1. heating\n2. water\n3. power",
@@ -111,8 +112,7 @@ async def held(said: Sequence[Said], *, fast: bool) -> Held:
 
 
 def _reply(said: Said) -> dict[str, Any]:
-    transition = {"target_state": said.target, "context_update": said.update}
-    return {"transition": transition, "message": "" if said.update else "Yes, gladly."}
+    return reply(said.target, "" if said.update else "Yes, gladly.", **said.update)
 
 
 async def cpu(*, fast: bool, rounds: int = 200) -> float:

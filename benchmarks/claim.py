@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from llm_fsm.testing import reply
+
 KEYS = {
     "anliegen": {"type": "string", "enum": ["Schaden", "Kündigung", "Frage"], "description": "Worum es geht"},
     "vertragsnummer": {"type": "string", "pattern": "^[0-9]{8}$", "description": "Achtstellige Vertragsnummer"},
@@ -138,34 +140,30 @@ def definition() -> dict[str, Any]:
     }
 
 
-def _reply(target: str, message: str, **update: Any) -> dict[str, Any]:
-    return {"transition": {"target_state": target, "context_update": update}, "message": message}
-
-
 def replies() -> list[dict[str, Any]]:
     """What the model says: the greeting, then one reply a message."""
     return [
-        _reply("begruessung", "Guten Tag und willkommen bei der Schadenmeldung! Worum geht es bei Ihnen?"),
-        _reply(
+        reply("begruessung", "Guten Tag und willkommen bei der Schadenmeldung! Worum geht es bei Ihnen?"),
+        reply(
             "identitaet", "Das tut mir sehr leid. Wie ist Ihr Name und Ihre Vertragsnummer?", anliegen="Schaden"
         ),
-        _reply("identitaet", "Vielen Dank. Und Ihre Vertragsnummer?", name="Jörg Müller-Lüdenscheidt"),
-        _reply("identitaet", "Die Nummer hat acht Ziffern und steht oben rechts auf der Police. Sehen Sie sie?"),
-        _reply("zeit", "Danke, das passt. An welchem Tag geschah es?", vertragsnummer="47114711"),
-        _reply("zeit", "Welches Datum war das genau?"),
-        _reply("ort", "Danke. Wo ist es geschehen?", schadentag="2026-11-17"),
-        _reply("hergang", "Können Sie mir bitte schildern, was geschehen ist?", schadenort="Goethestraße 12, Köln"),
-        _reply("polizei", "Das ist ärgerlich. Haben Sie die Polizei gerufen?", hergang="Einbruch, Fernseher und Räder"),
-        _reply("akte", "Gut. Haben Sie ein Aktenzeichen bekommen?", polizei=True),
-        _reply("betrag", "Sie können es gern nachreichen. Wie hoch schätzen Sie den Schaden?"),
-        _reply("konto", "Danke. Auf welches Konto sollen wir auszahlen?", betrag=3500),
-        _reply("telefon", "Unter welcher Nummer erreichen wir Sie bei Rückfragen?", iban="DE02120300000000202051"),
-        _reply(
+        reply("identitaet", "Vielen Dank. Und Ihre Vertragsnummer?", name="Jörg Müller-Lüdenscheidt"),
+        reply("identitaet", "Die Nummer hat acht Ziffern und steht oben rechts auf der Police. Sehen Sie sie?"),
+        reply("zeit", "Danke, das passt. An welchem Tag geschah es?", vertragsnummer="47114711"),
+        reply("zeit", "Welches Datum war das genau?"),
+        reply("ort", "Danke. Wo ist es geschehen?", schadentag="2026-11-17"),
+        reply("hergang", "Können Sie mir bitte schildern, was geschehen ist?", schadenort="Goethestraße 12, Köln"),
+        reply("polizei", "Das ist ärgerlich. Haben Sie die Polizei gerufen?", hergang="Einbruch, Fernseher und Räder"),
+        reply("akte", "Gut. Haben Sie ein Aktenzeichen bekommen?", polizei=True),
+        reply("betrag", "Sie können es gern nachreichen. Wie hoch schätzen Sie den Schaden?"),
+        reply("konto", "Danke. Auf welches Konto sollen wir auszahlen?", betrag=3500),
+        reply("telefon", "Unter welcher Nummer erreichen wir Sie bei Rückfragen?", iban="DE02120300000000202051"),
+        reply(
             "pruefung",
             "Ich fasse zusammen: Einbruch am 17. November 2026 in Köln, etwa 3.500 Euro. Stimmt das so?",
             telefon="02215550188",
         ),
-        _reply("betrag", "Gern. Wie hoch ist der Schaden dann?"),
-        _reply("pruefung", "Danke, ich habe 4.800 Euro notiert. Ist sonst alles richtig?", betrag=4800),
-        _reply("fertig", "Vielen Dank. Sie erhalten in den nächsten Tagen Post von uns."),
+        reply("betrag", "Gern. Wie hoch ist der Schaden dann?"),
+        reply("pruefung", "Danke, ich habe 4.800 Euro notiert. Ist sonst alles richtig?", betrag=4800),
+        reply("fertig", "Vielen Dank. Sie erhalten in den nächsten Tagen Post von uns."),
     ]

@@ -5,6 +5,8 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import Any
 
+from llm_fsm.testing import reply
+
 KEYS = {
     "name": {"type": "string"},
     "email": {"type": "string", "format": "email"},
@@ -91,8 +93,7 @@ def long_definition(states: int) -> dict[str, Any]:
 
 
 def _reply(target: str, **update: str) -> dict[str, Any]:
-    transition = {"target_state": target, "context_update": update}
-    return {"transition": transition, "message": "Thank you. Please tell me what comes next."}
+    return reply(target, "Thank you. Please tell me what comes next.", **update)
 
 
 def replies() -> list[dict[str, Any]]:

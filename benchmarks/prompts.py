@@ -18,8 +18,10 @@ from benchmarks.form import MESSAGES, definition, long_definition, replies
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.messages import LLMRequest
+from llm_fsm.testing import reply
 from llm_fsm.tokens import estimate
 
+LISTENING = "Please go on, I am listening."
 _VOCABULARY = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"
 
 
@@ -88,13 +90,6 @@ async def figures(
     return sum(count(messages_text(each)) for each in turns) / len(turns), whole / len(turns), known / whole
 
 
-def _stays(state: str) -> dict[str, Any]:
-    return {
-        "transition": {"target_state": state, "context_update": {}},
-        "message": "Please go on, I am listening.",
-    }
-
-
 def main() -> None:
     """Print the figures."""
     count = counter()
@@ -111,11 +106,11 @@ def main() -> None:
         )
     sizes = {}
     for states in (10, 1000):
-        asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [_stays("step_0")]))
+        asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [reply("step_0", LISTENING)]))
         sizes[states] = sum(count(sent(request)) for request in asked[1:]) / 12
     print(f"with 10 states {sizes[10]:.0f} tokens a turn, with 1,000 states {sizes[1000]:.0f}")
     said = [f"message number {turn}: I would rather first ask you something" for turn in range(512)]
-    asked = asyncio.run(requests(definition(), said, [_stays("greeting")]))
+    asked = asyncio.run(requests(definition(), said, [reply("greeting", LISTENING)]))
     period = [sum(count(sent(request)) for request in asked[at : at + 12]) / 12 for at in (10, 500)]
     print(
         f"around turn 10 {period[0]:.0f} tokens a turn, around turn 500 {period[1]:.0f} (means of twelve turns)"

@@ -23,13 +23,10 @@ from httpx import ASGITransport, AsyncClient
 from llm_fsm import AsyncMachine, Machine, ModelError
 from llm_fsm.events import MoveRefused
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.testing import reply
 from llm_fsm.testing.server import serve_scripted
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
-
-
-def reply(target: str, message: str = "", **update: Any) -> dict[str, Any]:
-    return {"transition": {"target_state": target, "context_update": update}, "message": message}
 
 
 def run(name: str, *arguments: str, said: str = "", folder: Path | None = None, **environment: str) -> str:

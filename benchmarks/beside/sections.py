@@ -14,9 +14,9 @@ from typing import Any
 
 from benchmarks.beside.server_process import Server
 from benchmarks.beside.systems import HERE, System, python, why
+from benchmarks.beside.workload import EXPECTED
 
 Row = dict[str, Any]
-EXPECTED = {"name": "Maria Gonzalez", "email": "m.gonzalez@example.org", "date": "12 May 2027"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +120,7 @@ def _many(count: int, rounds: int) -> Callable[[Bench], dict[str, Row]]:
 
 def idle(bench: Bench) -> dict[str, Row]:
     """Memory of an idle conversation in the memory store."""
-    systems = [system for system in bench.systems if system.stubbed and system.name != "fsm-agent-flow"]
+    systems = [system for system in bench.systems if system.stubbed and system.converses]
     return {system.name: bench.worker(system, "idle", n=10_000, seconds=5, stub=True) for system in systems}
 
 
@@ -128,7 +128,7 @@ def long(bench: Bench) -> dict[str, Row]:
     """A conversation of 505 turns: prompt tokens and time at turns 10, 100 and 500."""
     found = {}
     for system in bench.systems:
-        if system.name == "fsm-agent-flow":
+        if not system.converses:
             continue
         bench.server.configure(record="light")
         row = bench.worker(system, "long", turns=505, seconds=20, timeout=120)
@@ -150,7 +150,7 @@ def stream(bench: Bench) -> dict[str, Row]:
     return {
         system.name: bench.worker(system, "stream", times=3, timeout=120)
         for system in bench.systems
-        if system.name != "fsm-agent-flow"
+        if system.converses
     }
 
 

@@ -38,6 +38,8 @@ class System:
     """Can be measured without HTTP."""
     durable: bool = False
     """Brings a store on disk."""
+    converses: bool = True
+    """Takes one message after another."""
 
 
 SYSTEMS = (
@@ -45,7 +47,7 @@ SYSTEMS = (
     System("llm_fsm, sync", "ours", "ours:Sync", "llm-fsm"),
     System("fsm-llm", "fsm_llm", "fsm_llm_form:Peer", "fsm-llm", stubbed=False),
     System("llm-fsm 0.1.1 (seed era)", "seed_era", "seed_era:Peer", "llm-fsm"),
-    System("fsm-agent-flow", "fsm_agent_flow", "fsm_agent_flow_form:Peer", "fsm-agent-flow"),
+    System("fsm-agent-flow", "fsm_agent_flow", "fsm_agent_flow_form:Peer", "fsm-agent-flow", converses=False),
     System("LangGraph", "langgraph", "langgraph_form:Sync", "langgraph", durable=True),
     System("LangGraph, async", "langgraph", "langgraph_form:Async", "langgraph"),
     System("Burr", "burr", "burr_form:Sync", "burr", durable=True),
