@@ -108,6 +108,18 @@ def test_the_run_that_was_disturbed_least_counts_and_a_failure_only_where_all_fa
     assert bench.repeated(bench.systems, "turns") == {SYSTEMS[0].name: taken}
 
 
+def test_what_keeping_takes_is_the_median_of_the_runs_that_did_not_fail(monkeypatch: pytest.MonkeyPatch) -> None:
+    took = iter([9.0, FAILED, 3.0, 4.0])
+
+    def worker(*_: object, store: bool, pinned: bool = True, **__: object) -> Row:
+        found = next(took) if store and pinned else 1.5 if store else 1.0
+        return found if isinstance(found, dict) else {"ms_at": {"10": found}, "store_bytes_at": {"500": 2**20}}
+
+    monkeypatch.setattr(Bench, "worker", worker)
+    bench = Bench(Server(0), [system for system in SYSTEMS if system.durable][:1], runs=4, conversations=1)
+    assert list(sections.durable(bench).values()) == [{"more_10": 3.0, "mb": 1.0, "free_10": 0.5}]
+
+
 def test_without_the_fake_server_nothing_else_is_installed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

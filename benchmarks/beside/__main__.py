@@ -51,7 +51,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     names = [system.name for system in SYSTEMS]
     told = "a system, as the tables name it; may be repeated"
     parser.add_argument("--only", action="append", metavar="SYSTEM", help=told)
-    parser.add_argument("--runs", type=_count, default=5, help="of each system for the CPU of a turn (5)")
+    parser.add_argument("--runs", type=_count, default=5, help="of each for the CPU of a turn and for keeping it (5)")
     parser.add_argument("--conversations", type=_count, default=10, help="of each run for the CPU of a turn (10)")
     options = parser.parse_args(arguments)
     for given, known, what in ((options.sections, SECTIONS, "section"), (options.only or (), names, "system")):

@@ -12,8 +12,9 @@ METHOD = """\
 `make bench` installs every system from PyPI into an environment of its own under `.bench/`, starts one fake
 OpenAI-compatible server on one core and runs the systems on the other, one after the other. CPU of a turn is
 the median over the turns of a run, of that one of five interleaved runs which took least: what else happens on a
-machine only adds to it. The other figures are of one run. All systems hold the same conversation: a form of six
-states, nine messages, two answers that cannot be used and one correction. What the model
+machine only adds to it. What keeping a turn on disk takes is the median of five interleaved runs, on that core
+and, as no server is asked, on any. The other figures are of one run. All systems hold the same conversation: a
+form of six states, nine messages, two answers that cannot be used and one correction. What the model
 understands is the same few regular expressions for all, so the figures compare the systems and not a model.
 Systems that bring no prompt of their own (LangGraph, Burr, pydantic-ai, fsm-llm, the raw clients) use one prompt
 written by hand, ordered for prefix caching. Tokens are cl100k, counted from what was sent; the greeting of a

@@ -309,8 +309,9 @@ async def measured(peer: str, mode: str, options: dict[str, Any], store: str | N
 def main() -> None:
     """Measure, print, and leave without waiting for the threads of others."""
     peer, mode, options = sys.argv[1], sys.argv[2], json.loads(sys.argv[3])
-    with contextlib.suppress(AttributeError, OSError):
-        os.sched_setaffinity(0, {0})
+    if options.get("pinned", True):
+        with contextlib.suppress(AttributeError, OSError):
+            os.sched_setaffinity(0, {0})
     answer = os.dup(1)
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # what systems print is not the answer
     # Where it runs, which whoever called it removes: a process that is ended early removes nothing.
