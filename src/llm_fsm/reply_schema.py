@@ -39,6 +39,13 @@ _DAY = re.compile(
 """A day that begins with its year, which nobody reads in two ways."""
 _EARLY = re.compile(r"[0-9]:[0-5][0-9](?::[0-5][0-9])?")
 """A time before ten o'clock, without the zero."""
+_GROUP = "[0-9]{1,6}"
+_GROUPS = re.compile(
+    rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
+)
+"""A number as people write long ones, in groups; two numbers one after the other have larger groups."""
+_LONG = range(9, 17)
+"""How many digits a number in groups has: fewer may be a day, more may be two numbers."""
 _ZEROS = re.compile(r"[+]?[0-9]{1,15}")
 """A whole number, with zeros or a plus before it, which JSON does not take."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
@@ -202,11 +209,19 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _in_format(schema: Mapping[str, Any], text: str) -> str:
-    """A day or a time as ISO 8601 writes it, where the schema asks for one and a text says it for certain."""
-    plain = plain_digits(text).strip()
-    if schema.get("format") == "date" and (found := _DAY.fullmatch(plain)):
+    """A day or a time as ISO 8601 writes it, where the schema may ask for one and a text says it for certain.
+
+    A number in groups is one without spaces and the like, where a pattern may want it so.
+    """
+    plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
+    if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
         return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
-    return f"0{plain}" if schema.get("format") == "time" and _EARLY.fullmatch(plain) else text
+    if (form == "time" or patterned) and _EARLY.fullmatch(plain):
+        return f"0{plain}"
+    digits = "".join(filter(str.isdigit, plain))
+    if patterned and len(digits) in _LONG and _GROUPS.fullmatch(plain):
+        return f"+{digits}" if plain[0] == "+" else digits
+    return text
 
 
 def _letters(text: str) -> str:
