@@ -39,6 +39,10 @@ _DAY = re.compile(
 """A day that begins with its year, which nobody reads in two ways."""
 _EARLY = re.compile(r"[0-9]:[0-5][0-9](?::[0-5][0-9])?")
 """A time before ten o'clock, without the zero."""
+_ACCENTS = re.compile("[\u0300-\u036f]")
+"""Marks of Latin, Greek and Cyrillic letters; those of other scripts make other sounds."""
+_BARRED = str.maketrans("\u0111\u0142\u00f8\u0131", "dloi")
+"""Latin letters that Unicode takes for one with no mark: those of Vietnamese, Polish, Danish and Turkish."""
 _GROUP = "[0-9]{1,6}"
 _GROUPS = re.compile(
     rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
@@ -194,6 +198,7 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
     text, enum = text.strip(), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
     same = [word for word in words if _letters(word) == _letters(text)]
+    same = same or [word for word in words if _bare(word) == _bare(text)]
     if same:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
@@ -226,6 +231,11 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
 
 def _letters(text: str) -> str:
     return _BETWEEN.sub(" ", normalize("NFKC", text).casefold())
+
+
+def _bare(text: str) -> str:
+    """The letters of a text without accents, which names of choices often lack."""
+    return _ACCENTS.sub("", normalize("NFD", _letters(text))).translate(_BARRED)
 
 
 def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
