@@ -1,7 +1,8 @@
 """JSON text without spaces, written quickly.
 
 pydantic-core writes a value twice as fast as the standard library does. What it will not write (halves of surrogate
-pairs, very deep values), and ASCII where the text is not ASCII as it is, is left to the standard library.
+pairs, very deep values), and ASCII where the text is not ASCII as it is, is left to the standard library. That is what
+a caller can tell beforehand of most languages, so that nothing is written twice.
 """
 
 from __future__ import annotations
@@ -22,9 +23,18 @@ def in_unicode(value: object) -> str:
         return _UNICODE.encode(value)
 
 
-def in_ascii(value: object) -> str:
-    """A JSON value as compact JSON, everything beyond ASCII as escapes. One that circles is a RecursionError."""
-    text = in_unicode(value)
-    if not text.isascii():
+def in_ascii(value: object, *, escapes: bool = False) -> str:
+    """A JSON value as compact JSON, everything beyond ASCII as escapes. One that circles is a RecursionError.
+
+    `escapes`: there are likely some.
+    """
+    if escapes:
         return _ASCII.encode(value)
+    try:
+        data = to_json(value, inf_nan_mode="constants")
+    except PydanticSerializationError:
+        return _ASCII.encode(value)
+    if not data.isascii():
+        return _ASCII.encode(value)
+    text = data.decode()
     return text.replace("\x7f", "\\u007f") if "\x7f" in text else text  # to look is much quicker than to replace

@@ -18,6 +18,7 @@ from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
 from llm_fsm.session import Session
+from llm_fsm.window import is_ascii
 
 FORMAT = 1
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -44,8 +45,8 @@ class TurnRecord:
         return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
 
 
-def dump(record: TurnRecord) -> str:
-    """The record as canonical JSON text in ASCII."""
+def dump(record: TurnRecord, *, escapes: bool = False) -> str:
+    """The record as canonical JSON text in ASCII. `escapes`: as of `in_ascii`."""
     document = {
         "format": FORMAT,
         "kind": record.kind,
@@ -53,7 +54,7 @@ def dump(record: TurnRecord) -> str:
         "usage": record.usage.__dict__,
         "events": [event_json.to_dict(event) for event in record.events],
     }
-    return in_ascii(document)
+    return in_ascii(document, escapes=escapes)
 
 
 def parse(text: str) -> TurnRecord:
@@ -76,7 +77,7 @@ def parse(text: str) -> TurnRecord:
 
 def dump_session(session: Session) -> str:
     """A session as canonical JSON text in ASCII."""
-    return in_ascii(se.to_dict(session))
+    return in_ascii(se.to_dict(session), escapes=not is_ascii(session.window))
 
 
 def parse_session(text: str) -> Session:

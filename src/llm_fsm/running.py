@@ -53,6 +53,7 @@ from llm_fsm.turn import Means, Step, advance, rehearse
 from llm_fsm.voice import Listening, Voice
 
 _TALK = ("turn", "greeting", "words")
+_ESCAPE = "\\u"
 
 
 class Outcome(NamedTuple):
@@ -346,7 +347,7 @@ class Running:
                 conversation_id=self.id,
                 expected=held.version,
                 session=text,
-                record=dump(record),
+                record=dump(record, escapes=_ESCAPE in text),
                 request_id=request_id,
                 definition=self.host.name,
                 state=session.state,

@@ -42,6 +42,15 @@ def in_prompt(window: Iterable[Exchange]) -> str:
     return window.text
 
 
+def is_ascii(window: tuple[Exchange, ...]) -> bool:
+    """True where the exchanges seem to be ASCII; those before the last are looked at where their JSON is known."""
+    if not window:
+        return True
+    user, system = window[-1]
+    begun = window.begun if isinstance(window, Window) else ""
+    return begun.isascii() and system.isascii() and (user is None or user.isascii())
+
+
 def _json(window: Iterable[Exchange]) -> str:
     messages: list[dict[str, str]] = []
     for user, system in window:
