@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import pytest
 
 from llm_fsm import records
 from llm_fsm.conversation import AsyncConversation
+from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.session import Session, is_closed
+from llm_fsm.session import Session, Work, loose_parts, with_parts
 from llm_fsm.stores.memory import MemoryStore
 from machines import GREETER, reply
 
@@ -46,6 +48,30 @@ async def test_turns_can_be_changed_by_whoever_holds_them_and_the_conversation_s
     assert records.parse_session(stored.session).context == {"city": value}
 
 
+async def test_a_failed_turn_leaves_nothing_of_what_a_handler_changed_in_place() -> None:
+    store = MemoryStore()
+    model = ScriptedLLM([reply("hello", "one", city=["Rome"]), ModelError("down"), reply("hello", "two")])
+    machine = AsyncMachine.from_dict(GREETER, model=model, store=store)
+
+    @machine.on("pre_processing")
+    def spoils(occasion: Any) -> None:
+        if occasion.user_input == "second":
+            occasion.context["city"].append("Oslo")
+
+    chat = await machine.start(greet=False)
+    await chat.send("first")
+    with pytest.raises(ModelError):
+        await chat.send("second")
+    assert (await chat.send("third")).context == {"city": ["Rome"]}
+
+
+async def test_a_conversation_with_lists_is_not_read_again_in_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
+    chat, _ = await begun(reply("hello", "one", city=["Rome"]), reply("hello", "two"))
+    await chat.send("first")
+    monkeypatch.delattr("llm_fsm.engine.parse_session")
+    assert (await chat.send("second")).context == {"city": ["Rome"]}
+
+
 async def test_what_another_writes_meanwhile_is_seen() -> None:
     chat, store = await begun(reply("hello", "one", city="Rome"), reply("hello", "three"))
     await chat.send("first")
@@ -70,20 +96,30 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
 
 
 @pytest.mark.parametrize(
-    ("fields", "closed"),
+    ("fields", "known"),
     [
         ({}, True),
         ({"context": {"name": "Ada", "age": 36, "sure": True, "height": 1.7}}, True),
-        ({"context": {"cities": []}}, False),
-        ({"context": {"at": {}}}, False),
+        ({"context": {"cities": [{"at": [1.5, None]}], "name": "Ada \ud83e"}}, True),
+        ({"context": {"at": {}}}, True),
+        ({"context": {"at": [object()]}}, False),
         ({"input": []}, False),
         ({"input": "words"}, True),
+        ({"work": Work(state="a")}, False),
         ({"memory": {"background": {}}}, False),
         ({"shared": {"notes": []}}, False),
     ],
 )
-def test_a_session_is_closed_where_no_part_of_it_can_be_changed(fields: dict[str, Any], closed: bool) -> None:
-    assert is_closed(Session(conversation_id="c", **fields)) is closed
+def test_parts_of_a_context_that_others_change_are_known_as_they_were(fields: dict[str, Any], known: bool) -> None:
+    session, same = (Session(conversation_id="c", **copy.deepcopy(fields)) for _ in range(2))
+    loose = loose_parts(session)
+    assert (loose is not None) is known
+    if loose is not None:
+        for value in session.context.values():
+            if isinstance(value, list | dict):
+                value.clear()
+        assert with_parts(session, loose) == same
+        assert [*with_parts(session, loose).context] == [*same.context]
 
 
 def test_a_closed_session_is_what_its_text_says() -> None:
@@ -102,5 +138,5 @@ def test_a_closed_session_is_what_its_text_says() -> None:
         reminders=(1.5,),
         spent={"money": 0.25},
     )
-    assert is_closed(session)
+    assert loose_parts(session) == b""
     assert records.parse_session(records.dump_session(session)) == session

@@ -43,6 +43,32 @@ def test_what_waits_longer_keeps_no_json_of_its_exchanges() -> None:
     assert all_seen[0].session == Session(conversation_id="c0", turn=1, window=(("a", "b"),))
 
 
+class _Watched(Seen):
+    """One at which another thread looks after each step of a change."""
+
+    __slots__ = ("found",)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        super().__setattr__(name, value)
+        if hasattr(self, "found"):
+            self.found.extend((text, found.turn) for text in ("1", "2") if (found := self.as_of(text)) is not None)
+
+
+def test_who_looks_while_a_turn_is_put_down_never_takes_another_turn_for_it() -> None:
+    recent, seen = Recent(), _Watched(_session(0, turn=1), "1")
+    seen.found = []
+    recent.see(seen, _session(0, turn=2), "2")
+    recent.see(seen, _session(0, turn=1), "1")
+    assert set(seen.found) == {("2", 2), ("1", 1)}
+
+
+def test_what_waits_longer_keeps_no_copy_of_its_lists() -> None:
+    recent, all_seen = Recent(), [Seen(_session(number)) for number in range(MOST + 2)]
+    for seen in all_seen:
+        recent.see(seen, seen.session, "{}", b"" if seen is all_seen[0] else b"of a list")
+    assert [(seen.text, seen.loose) for seen in all_seen[:3]] == [("{}", b""), ("", b""), ("{}", b"of a list")]
+
+
 def test_one_that_takes_many_turns_pushes_no_other_out() -> None:
     recent, first, busy = Recent(), Seen(_session(0)), Seen(_session(1))
     recent.see(first, _session(0), "")

@@ -243,7 +243,7 @@ class AsyncConversation:
         return self._engine.send(self.id, text, request_id, sink, self._seen)
 
     def _saw(self, outcome: Outcome) -> None:
-        self._engine.recent.see(self._seen, outcome.session, outcome.text)
+        self._engine.recent.see(self._seen, outcome.session, outcome.text, outcome.loose)
 
     async def _taken(self, outcome: Outcome) -> Turn:
         if outcome.again:  # an old turn tells nothing of where the conversation is now

@@ -368,8 +368,8 @@ class Engine:
 
 def _held(loaded: Loaded, seen: Seen | None = None) -> Held:
     text = loaded.session
-    session = seen.session if seen is not None and seen.text == text else parse_session(text)
-    return Held(session, loaded.version, loaded.definition_sha)
+    known = None if seen is None else seen.as_of(text)
+    return Held(parse_session(text) if known is None else known, loaded.version, loaded.definition_sha)
 
 
 def _after_turn(held: Held, outcome: Outcome | None) -> Held:

@@ -172,7 +172,8 @@ class AsyncMachine:
         )
         await self._engine.look()
         outcome = await self._engine.start(opening, hear)
-        return AsyncConversation(self._engine, Seen(outcome.session, outcome.text), outcome.record.text)
+        seen = Seen(outcome.session, outcome.text, outcome.loose)
+        return AsyncConversation(self._engine, seen, outcome.record.text)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
         """Go on with a conversation of any process, any day. Raises ConversationNotFound.

@@ -8,20 +8,29 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from llm_fsm.copies import kept
-from llm_fsm.session import Session
+from llm_fsm.session import Session, with_parts
 
 MOST = 64
 """Sessions that are quick to read."""
 
 
 class Seen:
-    """A session as a caller had it last, and what was stored of it then; "" where that is not known."""
+    """A session as a caller had it last, and what was stored of it then; "" where that is not known.
 
-    __slots__ = ("session", "text")
+    `loose`: the parts of it that callers could change since, as of `loose_parts`.
+    """
 
-    def __init__(self, session: Session, text: str = "") -> None:
+    __slots__ = ("loose", "session", "text")
+
+    def __init__(self, session: Session, text: str = "", loose: bytes = b"") -> None:
         self.session = session
         self.text = text
+        self.loose = loose
+
+    def as_of(self, text: str) -> Session | None:
+        """The session as it was then, if this is what was stored of it."""
+        session, loose = self.session, self.loose
+        return with_parts(session, loose) if self.text == text else None  # looked at last, see `Recent.see`
 
 
 class Recent:
@@ -35,11 +44,15 @@ class Recent:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def see(self, seen: Seen, session: Session, text: str) -> None:
+    def see(self, seen: Seen, session: Session, text: str, loose: bytes = b"") -> None:
         """Put down what a turn made of a session."""
-        seen.session, seen.text = session, text
+        seen.text = ""  # another thread may look meanwhile, and would take parts of two turns for one
+        seen.session, seen.loose = session, loose
+        seen.text = text
         self._seen[seen] = None
         self._seen.move_to_end(seen)
         if len(self._seen) > MOST:
             waiting, _ = self._seen.popitem(last=False)
             waiting.session = kept(waiting.session, window=tuple(waiting.session.window))
+            if waiting.loose:  # as much again as its lists and objects
+                waiting.text, waiting.loose = "", b""

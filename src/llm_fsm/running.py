@@ -45,7 +45,7 @@ from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.observers import Observer, is_observed, publish
 from llm_fsm.progress import TICK
 from llm_fsm.records import Kind, TurnRecord, dump, dump_session
-from llm_fsm.session import Session, is_closed
+from llm_fsm.session import Session, loose_parts
 from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tool_batch import Perform
 from llm_fsm.toolbox import Toolbox
@@ -65,6 +65,8 @@ class Outcome(NamedTuple):
     """Given out before: the answer to a request id that is known already."""
     text: str = ""
     """What was written of the session; "" where reading it again is the only safe way to have it."""
+    loose: bytes = b""
+    """Those of its parts that callers can change, as they were then; see `loose_parts`."""
 
 
 class Held(NamedTuple):
@@ -338,7 +340,7 @@ class Running:
     ) -> Outcome:
         """Write the turn that took a conversation from where it was held to `session`."""
         own = session.definition == self.host.identity
-        text = dump_session(session)
+        text, loose = dump_session(session), loose_parts(session)
         record = made(TurnRecord, kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         posted = self.host.outgoing(record, session, held.version + 1)
         await self.host.store.save(
@@ -361,7 +363,7 @@ class Running:
         )
         if posted:
             self.host.committed(self.id)
-        return Outcome(record, session, text=text if is_closed(session) else "")
+        return Outcome(record, session) if loose is None else Outcome(record, session, text=text, loose=loose)
 
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:

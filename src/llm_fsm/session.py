@@ -5,6 +5,7 @@ It holds what the next turn needs and no more; the whole history is in the turn 
 
 from __future__ import annotations
 
+import marshal
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
@@ -253,14 +254,25 @@ class Session:
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
-def is_closed(session: Session) -> bool:
-    """True where nobody who was given a part of a session can change it: no part of it holds lists or objects.
+def loose_parts(session: Session) -> bytes | None:
+    """The lists and objects of a session's context, as they are now, whatever those do who were given them.
 
-    Of work only the summary and what was used stand in such a session.
+    None where more of it could be changed. Of work only the summary and what was used stand in such a session.
     """
     if session.memory or session.shared or session.work or session.pause or session.stack:
-        return False
-    return type(session.input) in _SCALARS and _SCALARS.issuperset(map(type, session.context.values()))
+        return None
+    if type(session.input) not in _SCALARS:
+        return None
+    loose = {key: value for key, value in session.context.items() if type(value) not in _SCALARS}
+    try:
+        return marshal.dumps(loose) if loose else b""  # both ways in half of the time that JSON takes
+    except ValueError:
+        return None
+
+
+def with_parts(session: Session, loose: bytes) -> Session:
+    """The session with these parts of its context as they were."""
+    return changed(session, context={**session.context, **marshal.loads(loose)}) if loose else session
 
 
 def to_dict(session: Session) -> dict[str, Any]:
