@@ -77,8 +77,8 @@ class Handler:
     timeout: float | None = None
 
     def wants(self, occasion: Occasion) -> bool:
-        """True when this handler runs on this occasion."""
-        return occasion.point in self.points and all(predicate(occasion) for predicate in self.predicates)
+        """True when this handler runs on an occasion at one of its points."""
+        return all(predicate(occasion) for predicate in self.predicates)
 
 
 def point(name: str | Point) -> Point:
@@ -212,15 +212,15 @@ def create_handler(name: str) -> HandlerBuilder:
     return HandlerBuilder(name)
 
 
-def occasion_key(effect: RunHandlers, handler: str) -> str:
+def _key(effect: RunHandlers, handler: str) -> str:
     """The idempotency key of a handler's run: the same when the turn is begun again."""
     session = effect.session
     where = [session.conversation_id, session.time, session.turn, effect.point.value, effect.number, handler]
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
 
 
-def occasion_of(effect: RunHandlers, context: Mapping[str, Any]) -> Occasion:
-    """The occasion of an effect, with the context as the handlers before this one left it, still without a key."""
+def occasion_of(effect: RunHandlers, context: Mapping[str, Any], handler: str) -> Occasion:
+    """The occasion of an effect for one handler, with the context as those before it left it."""
     session = effect.session
     arrived = effect.point is Point.POST_TRANSITION
     return Occasion(
@@ -235,6 +235,7 @@ def occasion_of(effect: RunHandlers, context: Mapping[str, Any]) -> Occasion:
         updated=effect.updated,
         text=effect.text,
         error=effect.error,
+        key=_key(effect, handler),
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from llm_fsm import event_json
+from llm_fsm.compact import in_ascii
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from llm_fsm.errors import HandlerError
 from llm_fsm.messages import ModelReply, ToolCall, Usage
@@ -147,8 +148,7 @@ class Journal:
 
     async def _write(self, entry: Entry) -> None:
         step, self._step = self._step, self._step + 1
-        text = json.dumps({**entry, "step": step}, separators=(",", ":"))
-        await self._store.journal(self._id, step, text)
+        await self._store.journal(self._id, step, in_ascii({**entry, "step": step}))
 
 
 def acts(kind: str) -> bool:

@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.effects import HandlerResult, HandlerResults, RunHandlers
-from llm_fsm.handlers import ErrorMode, Handler, occasion_key, occasion_of, run
+from llm_fsm.handlers import ErrorMode, Handler, occasion_of, run
 from llm_fsm.journal import Journal, entry_result, result_entry
 
 
@@ -31,16 +31,17 @@ async def run_point(
     context: dict[str, Any] = dict(effect.session.context)
     results: list[HandlerResult] = []
     for handler in handlers:
-        occasion = occasion_of(effect, context)
+        if effect.point not in handler.points:
+            continue
+        occasion = occasion_of(effect, context, handler.name)
         if not handler.wants(occasion):
             continue
-        occasion = replace(occasion, key=occasion_key(effect, handler.name))
 
         async def perform(handler: Handler = handler, occasion: Any = occasion) -> Mapping[str, Any]:
             timeout = None if left is None else left()
             began = time.monotonic()
-            found = _plain(await run(handler, occasion, mode=mode, timeout=timeout))
-            return result_entry(replace(found, seconds=time.monotonic() - began))
+            found = await run(handler, occasion, mode=mode, timeout=timeout)
+            return result_entry(_plain(found, time.monotonic() - began))
 
         kind = f"{effect.point.value}:{handler.name}"
         if journal is None:
@@ -64,7 +65,7 @@ def _key(kind: str, effect: RunHandlers, context: Mapping[str, Any]) -> str:
     return hashlib.sha256(json.dumps(occasion, sort_keys=True).encode()).hexdigest()
 
 
-def _plain(result: HandlerResult) -> HandlerResult:
+def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
     """A handler's result with its changes as JSON values; what has no JSON form becomes its error."""
     changes: dict[str, Any] = {}
     faults: list[str] = []
@@ -73,7 +74,7 @@ def _plain(result: HandlerResult) -> HandlerResult:
             changes[str(key)] = to_json_value(value)
         except ValueFault as fault:
             faults.append(f"key {key!r}: {fault}")
-    return replace(result, changes=changes, error="; ".join(faults) or result.error)
+    return replace(result, changes=changes, error="; ".join(faults) or result.error, seconds=seconds)
 
 
 def _overlay(context: dict[str, Any], changes: Mapping[str, Any]) -> None:
