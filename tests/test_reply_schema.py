@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.reply_schema import from_strict, meanings, pairs, reply_schema, strict
+from llm_fsm.reply_schema import from_strict, meanings, pairs, reply_schema, strict, with_targets
 from llm_fsm.shapes import compile_shape
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
@@ -211,3 +211,13 @@ def test_pairs_are_lists_of_key_and_value_only() -> None:
     assert pairs([{"key": "a", "value": 1}, {"key": "b"}]) == {"a": 1, "b": None}
     assert pairs([{"value": 1}]) is None
     assert pairs("x") is None
+
+
+def test_further_states_are_named_after_the_others_once_and_the_schema_is_made_once() -> None:
+    schema = reply_schema(name="", targets=("a", "b"), keys={}, reasoning="none")
+    wider = with_targets(schema, ("b", "c"))
+    assert wider.schema["properties"]["transition"]["properties"]["target_state"]["enum"] == ["a", "b", "c"]
+    assert json.loads(wider.text) == wider.schema
+    assert with_targets(schema, iter(("b", "c"))) is wider
+    assert with_targets(schema, ()) is schema
+    assert json.loads(schema.text)["properties"]["transition"]["properties"]["target_state"]["enum"] == ["a", "b"]

@@ -150,8 +150,7 @@ class Program:
 
     def schema_of(self, plan: StatePlan, further: Iterable[str]) -> ReplySchema:
         """The schema of a reply in a state; `further` states may be named, too."""
-        names = tuple(further)
-        return with_targets(plan.schema, names) if names else plan.schema
+        return with_targets(plan.schema, further)
 
     def knows(self, session: Session) -> bool:
         """True when this machine has every state that a conversation is in or comes back to."""
