@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import FrozenInstanceError, replace
+from dataclasses import FrozenInstanceError, asdict, replace
 
 import pytest
 
-from llm_fsm.copies import changed, kept, made
+from llm_fsm.copies import changed, fields, kept, made
 from llm_fsm.events import UserSaid
 from llm_fsm.messages import Usage
-from llm_fsm.session import Session
+from llm_fsm.session import Frame, Session
 
 
 def test_a_copy_is_what_replace_makes_and_leaves_the_original() -> None:
@@ -25,6 +25,12 @@ def test_a_value_is_made_as_its_constructor_makes_it() -> None:
     assert made(UserSaid, text="Hi", time=3.0) == UserSaid(text="Hi", time=3.0)
     assert hash(made(UserSaid, text="Hi", time=3.0)) == hash(UserSaid(text="Hi", time=3.0))
     assert made(Usage, calls=1) + Usage(calls=2, attempts=3) == Usage(calls=3, attempts=3)
+
+
+def test_the_fields_of_a_value_are_its_own() -> None:
+    frame = Frame(kind="subflow", kept={"context": {"k": [1]}}, wanted=("k",))
+    assert fields(frame) == asdict(frame)
+    assert fields(frame)["kept"] is frame.kept
 
 
 def test_what_was_made_stays_frozen() -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 from llm_fsm import event_json
 from llm_fsm.compact import in_ascii
+from llm_fsm.copies import fields
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from llm_fsm.errors import HandlerError
 from llm_fsm.messages import ModelReply, ToolCall, Usage
@@ -161,17 +162,12 @@ def without_kind(entry: Entry) -> dict[str, Any]:
     return {name: value for name, value in entry.items() if name not in ("kind", "step")}
 
 
-def _fields(value: Any) -> dict[str, Any]:
-    """The fields of a dataclass, not copied: `asdict` takes longer than a turn may."""
-    return {name: getattr(value, name) for name in value.__dataclass_fields__}
-
-
 def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
     """A model's reply, or that none came in time, as a journal entry."""
     if isinstance(reply, OutOfTime):
         return {"out_of_time": reply.seconds}
-    entry = _fields(reply)
-    entry["tool_calls"] = [_fields(call) for call in reply.tool_calls]
+    entry = fields(reply)
+    entry["tool_calls"] = [fields(call) for call in reply.tool_calls]
     return entry
 
 
@@ -186,7 +182,7 @@ def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
 
 def result_entry(result: HandlerResult | ToolResult) -> Entry:
     """The result of a handler or tool as a journal entry."""
-    return _fields(result)
+    return fields(result)
 
 
 def entry_result(entry: Entry) -> HandlerResult:
@@ -201,9 +197,9 @@ def entry_tool(entry: Entry) -> ToolResult:
 
 def executed_entry(done: Executed) -> Entry:
     """What a function gave back as a journal entry."""
-    values = _fields(done)
+    values = fields(done)
     values["happened"] = [event_json.to_dict(event) for event in done.happened]
-    values["usage"] = _fields(done.usage)
+    values["usage"] = fields(done.usage)
     return values
 
 

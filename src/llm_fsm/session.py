@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import marshal
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal
 
-from llm_fsm.copies import changed
+from llm_fsm.copies import changed, fields
 from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import Paused
 from llm_fsm.window import Exchange
@@ -304,8 +304,8 @@ def to_dict(session: Session) -> dict[str, Any]:
 
 def _plain(name: str, value: Any) -> Any:
     if name in ("work", "pause", "silence"):
-        return asdict(value)
-    return [asdict(frame) for frame in value] if name == "stack" else value
+        return fields(value)
+    return [fields(frame) for frame in value] if name == "stack" else value
 
 
 def from_dict(document: Mapping[str, Any]) -> Session:
