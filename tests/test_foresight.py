@@ -12,6 +12,7 @@ from llm_fsm.assembly import compile_flows
 from llm_fsm.flows import gather
 from llm_fsm.foresight import outlook
 from llm_fsm.loader import load
+from llm_fsm.program import Program
 from llm_fsm.session import Frame, Session
 from llm_fsm.shipped import definition_paths, pattern_piece
 from machines import GREETER, PROMPTS, machine, program
@@ -66,6 +67,49 @@ def test_a_menu_with_digressions_is_kept_where_only_the_model_decides() -> None:
     look = outlook(made, session)
     assert look is outlook(made, replace(session, context={"name": "Ada"}))
     assert (look.arrivals["hours"], look.arrivals["help"]) == ({"hello"}, {"help"})
+
+
+def _sorted_by(logic: Any) -> Program:
+    """A question, behind which a rule decides, beside a digression."""
+    branches = [
+        {"target_state": "in", "conditions": [{"logic": logic}]},
+        {"target_state": "out", "priority": 200},
+    ]
+    states = {
+        "ask": {"purpose": "Ask for the age", "transitions": [{"target_state": "sort"}]},
+        "sort": {"kind": "decide", "transitions": branches},
+        "in": {"purpose": "Welcome"},
+        "out": {"purpose": "Say goodbye"},
+        "faq": {"purpose": "Answer"},
+    }
+    keys = {"age": {"type": "integer"}, "vip": {"type": "boolean", "x-source": "host"}}
+    aside = [{"target_state": "faq", "description": "a question", "return": True}]
+    return machine(states, context_schema={"properties": keys}, global_transitions=aside)
+
+
+_KNOWN = ({}, {"age": 5}, {"age": 50}, {"age": 50, "vip": True}, {"vip": False})
+
+
+@pytest.mark.parametrize(
+    ("logic", "once"),
+    [
+        ({">": [{"var": "age"}, 17]}, True),
+        ({"and": [{"has_context": "age"}, {">": [{"var": "_turns_in_state"}, 1]}]}, False),
+        ({"==": [{"var": "vip"}, True]}, False),
+        ({"or": [{">": [{"var": "age"}, 17]}, {"var": "vip"}]}, False),
+        ({">": [{"var": "_turn"}, 3]}, False),
+        ({"and": [{"has_context": "age"}, {">": [{"now": []}, 3]}]}, False),
+    ],
+)
+def test_what_lies_behind_a_branch_is_foreseen_once_where_it_hangs_on_what_a_reply_can_write(
+    logic: Any, once: bool
+) -> None:
+    made = _sorted_by(logic)
+    for turn in range(2, 6):
+        for context in _KNOWN:
+            session = Session(conversation_id="c", state="ask", context=context, turn=turn, time=float(turn))
+            assert outlook(made, session) == outlook(replace(made, outlooks={}), session)
+    assert (outlook(made, session) is outlook(made, session)) is once
 
 
 def test_a_menu_is_made_anew_where_a_condition_depends_on_what_no_reply_can_write() -> None:

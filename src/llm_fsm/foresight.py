@@ -21,22 +21,26 @@ from llm_fsm.prompts import transition_item
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Session
 from llm_fsm.tokens import estimate
-from llm_fsm.transition import Move, is_free, may_hold, surely_holds
+from llm_fsm.transition import Move, is_steady, may_hold, surely_holds
 from llm_fsm.vicinity import REGION_TOKENS
 from llm_fsm.wording import WordingError
 
 _STOPS = ("converse", "wait", "final")
 
 
+def _onward(plan: StatePlan) -> tuple[Move, ...]:
+    """The moves that are tried on arrival, without anyone being asked."""
+    return plan.moves if plan.kind == "decide" else plan.autos
+
+
 def _following(program: Program, plan: StatePlan, data: Mapping[str, Any], left: str) -> tuple[Move, ...]:
-    """The moves that may be taken on arrival, without anyone being asked: none after one that is taken in any case.
+    """The moves that may be taken on arrival: none after one that is taken in any case.
 
     `left`: the state that it is reached from.
     """
-    moves = plan.moves if plan.kind == "decide" else plan.autos
     there = {**data, "_current_state": plan.id, "_previous_state": left, "_turns_in_state": 0}
     found: list[Move] = []
-    for move in moves:
+    for move in _onward(plan):
         if may_hold(move, there, program.keys.is_free):
             found.append(move)
             if surely_holds(move, there, program.keys.is_free):
@@ -164,16 +168,18 @@ def outlook(program: Program, session: Session, beside: Mapping[str, Aside] | No
 
 
 def _is_steady(program: Program, plan: StatePlan) -> bool:
-    """True where what is open in a state is the same whatever is known, while nothing was left open."""
-    return all(
-        move.target == plan.id
-        or (
-            is_free(move, program.keys.is_free)
-            and program.states[move.target].kind in _STOPS
-            and not program.states[move.target].autos
-        )
-        for move in plan.moves
-    )
+    """True where what is open in a state, and behind it, is the same whatever is known, while nothing was left open."""
+    tried = [move for move in plan.moves if move.target != plan.id]
+    behind: set[str] = set()
+    waiting = [move.target for move in tried]
+    while waiting:
+        target = waiting.pop()
+        if target not in behind:
+            behind.add(target)
+            moves = _onward(program.states[target])
+            tried += moves
+            waiting += [move.target for move in moves]
+    return all(is_steady(move, program.keys.is_free) for move in tried)
 
 
 def _left_beyond(session: Session, beside: Mapping[str, Aside]) -> StatePlan | None:

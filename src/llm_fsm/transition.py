@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.conditions import Rule, could_hold, test
+from llm_fsm.conditions import Rule, could_hold, is_open, test
 from llm_fsm.context import IsFree, has
 
 
@@ -95,9 +95,12 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
     return True
 
 
-def is_free(move: Move, free: IsFree) -> bool:
-    """True when a reply could always make the move's conditions hold, whatever is known: `may_hold` is true then."""
-    return all(guard.rule is None and all(free(key) for key in guard.keys) for guard in move.guards)
+def is_steady(move: Move, is_free: IsFree) -> bool:
+    """True when `may_hold` and `surely_holds` are the same whatever is known."""
+    return all(
+        all(is_free(key) for key in guard.keys) and (guard.rule is None or is_open(guard.rule, is_free))
+        for guard in move.guards
+    )
 
 
 def surely_holds(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
