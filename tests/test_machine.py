@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
 
-from llm_fsm import Machine
+from llm_fsm import AsyncMachine, Machine
 from llm_fsm.events import ModelReplied
+from llm_fsm.sinks import sink
+from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, serve_scripted
 from llm_fsm.testing.server import HttpReply
 from machines import reply
@@ -77,3 +80,49 @@ def test_a_called_definition_keeps_the_model_that_it_names() -> None:
         chat.send("Ada")
         chat.send("yes")
     assert [request.model for request in model.requests] == ["by-definition", "by-state"]
+
+
+class Stubborn(ScriptedLLM):
+    """A model that cannot be closed, or whose closing is cancelled."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        super().__init__([])
+        self.error = error
+
+    async def aclose(self) -> None:
+        raise self.error
+
+
+class Taking:
+    """A sink that takes everything and cannot be closed."""
+
+    closed = False
+
+    async def __call__(self, delivery: object) -> None: ...
+
+    async def aclose(self) -> None:
+        self.closed = True
+        raise OSError
+
+
+class Closing(MemoryStore):
+    """A store that notes that it was closed."""
+
+    closed = False
+
+    async def close(self) -> None:
+        self.closed = True
+
+
+@pytest.mark.parametrize("error", [OSError, asyncio.CancelledError])
+def test_what_cannot_be_closed_keeps_nothing_else_open(error: type[BaseException]) -> None:
+    store, taking = Closing(), Taking()
+    models, sinks = [Stubborn(error), Stubborn(OSError)], [sink(taking, name="taking")]
+
+    async def main() -> None:
+        machine = AsyncMachine.from_dict(NAMES, model=models[0], fallbacks=models[1:], store=store, sinks=sinks)
+        await machine.close()
+
+    with pytest.raises(error):
+        asyncio.run(main())
+    assert (store.closed, taking.closed) == (True, True)

@@ -10,7 +10,7 @@ import asyncio
 import json
 import re
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 
 from llm_fsm.errors import StoreError
 from llm_fsm.event_json import to_dict
@@ -106,13 +106,13 @@ class Courier:
 
     async def close(self) -> None:
         """Deliver what can be delivered at once, then stop."""
-        await self.flush()
-        for round_ in self._rounds:
-            await round_.stop()
-        for sink in self.sinks:
-            close = getattr(sink.deliver, "aclose", None)
-            if close is not None:
-                await close()
+        async with AsyncExitStack() as last:  # from the end, whatever is raised
+            for sink in self.sinks:
+                if hasattr(sink.deliver, "aclose"):
+                    last.push_async_callback(sink.deliver.aclose)
+            for round_ in self._rounds:
+                last.push_async_callback(round_.stop)
+            await self.flush()
 
 
 class _Round:

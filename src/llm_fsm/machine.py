@@ -6,7 +6,7 @@ import os
 import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -337,13 +337,13 @@ class AsyncMachine:
         return await self.store.delete(checked_id(conversation_id, "conversation id"))
 
     async def close(self) -> None:
-        """Tell sinks what they take at once, then free connections and files."""
-        await self._engine.services.courier.close()
-        close = getattr(self.llm, "aclose", None)
-        if close is not None:
-            await close()
-        await self._toolbox.aclose()
-        await self.store.close()
+        """Tell sinks what they take at once, then free connections and files, all of them though one cannot be."""
+        async with AsyncExitStack() as last:  # from the end, whatever is raised
+            last.push_async_callback(self.store.close)
+            last.push_async_callback(self._toolbox.aclose)
+            if hasattr(self.llm, "aclose"):
+                last.push_async_callback(self.llm.aclose)
+            last.push_async_callback(self._engine.services.courier.close)
 
     async def __aenter__(self) -> Self:
         return self

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import AsyncExitStack, aclosing
 from dataclasses import replace
 
 from llm_fsm.errors import ModelError
@@ -56,10 +56,10 @@ class Fallbacks:
 
     async def aclose(self) -> None:
         """Close every model that can be closed."""
-        for model in self._models:
-            close = getattr(model, "aclose", None)
-            if close is not None:
-                await close()
+        async with AsyncExitStack() as last:
+            for model in self._models:
+                if hasattr(model, "aclose"):
+                    last.push_async_callback(model.aclose)
 
 
 def _with(failures: Sequence[ModelError], reply: ModelReply) -> ModelReply:
