@@ -242,6 +242,12 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
     )
 
 
+def lacking(session: Session, plan: StatePlan) -> tuple[str, ...]:
+    """The keys to collect in a state that are not set, without those that the user will not give."""
+    found, skipped = missing(session.context, plan.collects), session.skipped
+    return tuple(key for key in found if key not in skipped) if skipped else found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ahead:
     """What the model is going to be asked with next, where a conversation talks; all empty elsewhere.
@@ -262,11 +268,10 @@ def ahead(root: Program, session: Session) -> Ahead:
     if plan.kind != "converse" or session.ended or session.pause is not None:
         return Ahead()
     look = outlook(program, session, asides(root, session))
-    lacking = missing(session.context, plan.collects)
     scope = plan.state.context_scope
     return Ahead(
         open=tuple(name for name in look.valid if name != plan.id),
-        missing=tuple(key for key in lacking if key not in session.skipped),
+        missing=lacking(session, plan),
         shown=tuple(program.keys.visible(session.context, None if scope is None else scope.read)),
     )
 
@@ -325,8 +330,7 @@ def turn_view(
     schemas = program.keys.offered
 
     def wanted(state: StatePlan) -> dict[str, Mapping[str, Any]]:
-        wanted = missing(session.context, state.collects)
-        return {key: schemas.get(key, {}) for key in wanted if key not in session.skipped}
+        return {key: schemas.get(key, {}) for key in lacking(session, state)}
 
     choices = tuple(
         Choice(

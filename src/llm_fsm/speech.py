@@ -7,12 +7,11 @@ from typing import Any, Literal
 
 from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
-from llm_fsm.context import missing
 from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
 from llm_fsm.flow_events import FlowPushed, FlowReturned
-from llm_fsm.foresight import own_words
+from llm_fsm.foresight import lacking, own_words
 from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
@@ -181,10 +180,7 @@ class Speaking(Moving):
         self.said.append(self.plan.model.on_failure or self.own_question(sorry=False))
 
     def lacking(self) -> tuple[str, ...]:
-        """The keys to collect here that are not set, without those that the user will not give."""
-        session = self.session
-        found, skipped = missing(session.context, self.plan.collects), session.skipped
-        return tuple(key for key in found if key not in skipped) if skipped else found
+        return lacking(self.session, self.plan)
 
     def own_question(self, *, sorry: bool) -> str:
         state = self.plan.state

@@ -14,7 +14,6 @@ from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
-from weakref import WeakKeyDictionary
 
 import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
@@ -72,7 +71,7 @@ class CompatLLM:
         self._counts = True
         """Whether the server takes the wish for token counts in a stream, as far as is known."""
         self._modes = ReplyModes(both=self._url.host == "api.openai.com")
-        self._posts: WeakKeyDictionary[asyncio.AbstractEventLoop, Post] = WeakKeyDictionary()
+        self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
 
     def complete(self, request: LLMRequest) -> Coroutine[Any, Any, ModelReply]:
         """Ask the server: again where that may help, in a plainer form where it rejects the form."""
