@@ -63,17 +63,13 @@ class Reply(NamedTuple):
     update_fault: str | None = None
 
 
-class _Duplicate(ValueError):
-    pass
-
-
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) != len(pairs):
         seen: dict[str, Any] = {}
         for key, value in pairs:
             if key in seen and seen[key] != value:
-                raise _Duplicate(key)
+                raise ReplyError("duplicate-key", f"the key {json.dumps(key)} stands twice with two values")
             seen[key] = value
     return found
 
@@ -92,16 +88,12 @@ def _decode(text: str) -> Any:
     try:
         value, end = _DECODER.raw_decode(text)  # takes less than `decode`, which looks for spaces around it
         return value if end == len(text) else _DECODER.decode(text)
-    except _Duplicate as error:
-        raise ReplyError(
-            "duplicate-key", f"the key {json.dumps(error.args[0])} stands twice with two values"
-        ) from None
     except RecursionError:
         raise ReplyError("too-deep", "the reply is nested too deep") from None
 
 
 def _objects(text: str) -> list[dict[str, Any]]:
-    """Every complete JSON object that stands in a text, outermost ones only."""
+    """Every complete JSON object that stands in a text, outermost ones only. Raises ReplyError, RecursionError."""
     found: list[dict[str, Any]] = []
     position = text.find("{")
     tries = 0
@@ -109,12 +101,6 @@ def _objects(text: str) -> list[dict[str, Any]]:
         tries += 1
         try:
             value, end = _DECODER.raw_decode(text, position)
-        except _Duplicate as error:
-            raise ReplyError(
-                "duplicate-key", f"the key {json.dumps(error.args[0])} stands twice with two values"
-            ) from None
-        except RecursionError:
-            raise ReplyError("too-deep", "the reply is nested too deep") from None
         except ValueError:
             end = position + 1
         else:
@@ -239,7 +225,7 @@ def _with_its_transition(value: Any, text: str) -> Any:
         return value
     try:
         return {**value, "transition": _DECODER.raw_decode(text, places[0].end())[0]}
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, ReplyError):
         return value
 
 
