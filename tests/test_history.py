@@ -15,6 +15,10 @@ def window(*sizes: int) -> list[tuple[str | None, str]]:
     return [("u" * size, "s" * size) for size in sizes]
 
 
+def taken(exchanges: list[tuple[str | None, str]]) -> int:
+    return sum(estimate(user or "") + estimate(system) + 12 for user, system in exchanges)
+
+
 @pytest.mark.parametrize(("count", "dropped"), [(0, 0), (5, 0), (10, 0), (11, 6), (12, 7)])
 def test_the_window_is_cut_in_one_block_when_it_is_twice_as_long(count: int, dropped: int) -> None:
     assert surplus(window(*[4] * count), HistorySettings()) == dropped
@@ -50,7 +54,8 @@ def test_what_is_kept_fits_and_is_never_cut_without_need(sizes: list[int], most:
     shown = window(*sizes)
     kept = shown[surplus(shown, settings) :]
     assert len(kept) <= 2 * most
-    assert sum(estimate(user or "") + estimate(system) + 12 for user, system in kept) <= tokens or not kept
+    assert taken(kept) <= tokens
+    assert kept == shown or len(shown) > 2 * most or taken(shown) > tokens
 
 
 @pytest.mark.parametrize(

@@ -30,8 +30,8 @@ class Turn:
     `text`: what was said. `previous_state`: where the message was heard; `moved`: a transition was made.
     `number`: 0 for the greeting, then 1, 2, …. `paused`: what the run waits for, None unless it waits for an answer.
     `output`: what the last task put out, or the last answer to a state that waits. `outcome`: how the run stands:
-    passed (also: reached a final state), paused, exhausted, limited, failed, closed (by `end`), or "" while the
-    conversation goes on.
+    passed (also: reached a final state), paused, exhausted, limited, failed, cancelled, handover, closed (by `end`, or
+    because nobody answered), or "" while the conversation goes on.
     """
 
     text: str

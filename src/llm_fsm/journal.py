@@ -172,10 +172,10 @@ def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
 
 
 def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
-    """The reply of a journal entry."""
+    """The reply of a journal entry, of which another version may have kept more."""
     if "out_of_time" in entry:
         return OutOfTime(seconds=entry["out_of_time"])
-    values = without_kind(entry)
+    values = {name: value for name, value in entry.items() if name in ModelReply.__dataclass_fields__}
     values["tool_calls"] = tuple(ToolCall(**call) for call in values.get("tool_calls", ()))
     return ModelReply(**values)
 

@@ -189,10 +189,7 @@ class LLMRequest:
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
 class ModelReply:
-    """What a model answered. `text` is the raw reply; `mode` is how its form was asked for.
-
-    `time`: seconds since the epoch when it arrived (set by the engine); `seconds`: how long it took.
-    """
+    """What a model answered. `text`: the raw reply; `mode`: how its form was asked for; `seconds`: how long it took."""
 
     text: str
     model: str = ""
@@ -203,7 +200,6 @@ class ModelReply:
     output_tokens: int = 0
     seconds: float = 0.0
     cost: float = 0.0
-    time: float = 0.0
     tool_calls: tuple[ToolCall, ...] = ()
     """Calls that the model asks for; the text beside them is not a reply."""
 
