@@ -608,6 +608,15 @@ def test_summary_that_lacks_a_list_changes_nothing(said: str) -> None:
     assert done.session.memory == {"background": {"todo_list": ["b"]}}
 
 
+def test_a_summary_is_told_of_calls_and_failed_attempts() -> None:
+    left = task(summarize=True, tools=["f"], key_results=[LENGTH], transitions=[{"target_state": "b"}])
+    host = worker({"a": left, "b": task()}, tools={"f": lambda n: n + 1})
+    done = host.run(calls(("f", {"n": 2})), "no", "longer", SUMMARY, "end")
+    told = done.requests[3].messages[1].content
+    assert '{"called":"f","arguments":{"n":2},"result":3}' in told
+    assert '{"attempt_failed":[{"name":"long",' in told
+
+
 def test_summaries_can_be_switched_off_for_a_run() -> None:
     assert worker(LEFT, summaries=False).run("word", "end").usage.calls == 2
 
