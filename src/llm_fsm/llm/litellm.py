@@ -156,15 +156,9 @@ class LiteLLM:
 
         arriving = await modes.settle(model, request.schema, ask, tools=tools)
         with retries:
-            try:
+            with self._told(model, arriving.mode, tools, "stopped in the middle of its reply"):
                 async for piece in arriving.pieces(self._retry.attempt_timeout):
                     yield piece
-            except TimeoutError as error:
-                raise ModelError(f"{model} stopped in the middle of its reply", retryable=True) from error
-            except ModelError:
-                raise
-            except Exception as error:
-                raise self._failure(error, model, arriving.mode, tools) from error
             if arriving.chunks.empty:  # which litellm makes of an answer that is no stream
                 reply = await self.complete(request)
                 yield replace(reply, attempts=retries.sent + reply.attempts, seconds=retries.seconds)
@@ -204,13 +198,9 @@ class LiteLLM:
         self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float
     ) -> ModelReply:
         model = fields["model"]
-        try:
+        with self._told(model, mode, tools, f"gave no answer within {seconds:.3g} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
-        except TimeoutError as error:
-            raise ModelError(f"{model} gave no answer within {seconds:.3g} s", retryable=True) from error
-        except Exception as error:
-            raise self._failure(error, model, mode, tools) from error
         reply = read_completion(
             answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0, tools=tools
         )
@@ -221,21 +211,29 @@ class LiteLLM:
         self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float
     ) -> _Arriving:
         """A reply of which the first piece has come."""
-        model = fields["model"]
         try:
-            async with asyncio.timeout(seconds):
-                answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
-                arriving = _Arriving(aiter(answer), mode, tools=tools)
-                await arriving.begin()
-                return arriving
+            with self._told(fields["model"], mode, tools, f"gave no answer within {seconds:.3g} s"):
+                async with asyncio.timeout(seconds):
+                    answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
+                    arriving = _Arriving(aiter(answer), mode, tools=tools)
+                    await arriving.begin()
+                    return arriving
+        except ModelError as error:
+            if "stream_options" not in fields or "stream_options" not in str(error.__cause__):
+                raise
+        plainer = {name: value for name, value in fields.items() if name != "stream_options"}
+        return await self._open(litellm, plainer, mode, tools, seconds)
+
+    @contextmanager
+    def _told(self, model: str, mode: Mode, tools: bool, late: str) -> Iterator[None]:
+        """Raises ModelError for what litellm raises; `late`: what a time-out says of the model."""
+        try:
+            yield
         except TimeoutError as error:
-            raise ModelError(f"{model} gave no answer within {seconds:.3g} s", retryable=True) from error
+            raise ModelError(f"{model} {late}", retryable=True) from error
         except ModelError:
             raise
         except Exception as error:
-            if "stream_options" in fields and "stream_options" in str(error):
-                plainer = {name: value for name, value in fields.items() if name != "stream_options"}
-                return await self._open(litellm, plainer, mode, tools, seconds)
             raise self._failure(error, model, mode, tools) from error
 
     def _failure(self, error: Exception, model: str, mode: Mode, tools: bool) -> ModelError:
