@@ -2,7 +2,7 @@
 
 A handler is called with an `Occasion` and returns the changes it wants in the context as a dict (None
 deletes a key), or None. At `pre_transition` it may return a `Veto`; at `post_processing` and `error` it
-may return a text to say instead, "" for silence. Plain functions run in a thread beside the loop, async ones on it.
+may return a text to say instead, "" for silence. Plain functions run in a thread of their own, async ones on the loop.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ class BoundModel:
 
 
 class SyncModel:
-    """The same for plain functions, which run in a thread beside the loop."""
+    """The same for plain functions, which run in a thread of their own."""
 
     def __init__(self, asks: Asks, loop: asyncio.AbstractEventLoop) -> None:
         self._bound = BoundModel(asks)
