@@ -102,7 +102,6 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
         ({"context": {"name": "Ada", "age": 36, "sure": True, "height": 1.7}}, True),
         ({"context": {"cities": [{"at": [1.5, None]}], "name": "Ada \ud83e"}}, True),
         ({"context": {"at": {}}}, True),
-        ({"context": {"at": [object()]}}, False),
         ({"input": []}, False),
         ({"input": "words"}, True),
         ({"work": Work(state="a")}, False),
@@ -138,5 +137,5 @@ def test_a_closed_session_is_what_its_text_says() -> None:
         reminders=(1.5,),
         spent={"money": 0.25},
     )
-    assert loose_parts(session) == b""
+    assert loose_parts(session) == ""
     assert records.parse_session(records.dump_session(session)) == session

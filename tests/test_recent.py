@@ -65,8 +65,8 @@ def test_who_looks_while_a_turn_is_put_down_never_takes_another_turn_for_it() ->
 def test_what_waits_longer_keeps_no_copy_of_its_lists() -> None:
     recent, all_seen = Recent(), [Seen(_session(number)) for number in range(MOST + 2)]
     for seen in all_seen:
-        recent.see(seen, seen.session, "{}", b"" if seen is all_seen[0] else b"of a list")
-    assert [(seen.text, seen.loose) for seen in all_seen[:3]] == [("{}", b""), ("", b""), ("{}", b"of a list")]
+        recent.see(seen, seen.session, "{}", "" if seen is all_seen[0] else "of a list")
+    assert [(seen.text, seen.loose) for seen in all_seen[:3]] == [("{}", ""), ("", ""), ("{}", "of a list")]
 
 
 def test_one_that_takes_many_turns_pushes_no_other_out() -> None:

@@ -22,7 +22,7 @@ class Seen:
 
     __slots__ = ("loose", "session", "text")
 
-    def __init__(self, session: Session, text: str = "", loose: bytes = b"") -> None:
+    def __init__(self, session: Session, text: str = "", loose: str = "") -> None:
         self.session = session
         self.text = text
         self.loose = loose
@@ -44,7 +44,7 @@ class Recent:
     def __len__(self) -> int:
         return len(self._seen)
 
-    def see(self, seen: Seen, session: Session, text: str, loose: bytes = b"") -> None:
+    def see(self, seen: Seen, session: Session, text: str, loose: str = "") -> None:
         """Put down what a turn made of a session."""
         seen.text = ""  # another thread may look meanwhile, and would take parts of two turns for one
         seen.session, seen.loose = session, loose
@@ -55,4 +55,4 @@ class Recent:
             waiting, _ = self._seen.popitem(last=False)
             waiting.session = kept(waiting.session, window=tuple(waiting.session.window))
             if waiting.loose:  # as much again as its lists and objects
-                waiting.text, waiting.loose = "", b""
+                waiting.text, waiting.loose = "", ""

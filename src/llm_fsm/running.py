@@ -65,7 +65,7 @@ class Outcome(NamedTuple):
     """Given out before: the answer to a request id that is known already."""
     text: str = ""
     """What was written of the session; "" where reading it again is the only safe way to have it."""
-    loose: bytes = b""
+    loose: str = ""
     """Those of its parts that callers can change, as they were then; see `loose_parts`."""
 
 

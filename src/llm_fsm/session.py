@@ -5,13 +5,14 @@ It holds what the next turn needs and no more; the whole history is in the turn 
 
 from __future__ import annotations
 
-import marshal
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal
 
+from llm_fsm.compact import in_unicode
 from llm_fsm.copies import changed, fields
 from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import Paused
@@ -254,8 +255,8 @@ class Session:
 _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
-def loose_parts(session: Session) -> bytes | None:
-    """The lists and objects of a session's context, as they are now, whatever those do who were given them.
+def loose_parts(session: Session) -> str | None:
+    """The lists and objects of a session's context as JSON, whatever those do who were given them; "" where none are.
 
     None where more of it could be changed. Of work only the summary and what was used stand in such a session.
     """
@@ -264,15 +265,12 @@ def loose_parts(session: Session) -> bytes | None:
     if type(session.input) not in _SCALARS:
         return None
     loose = {key: value for key, value in session.context.items() if type(value) not in _SCALARS}
-    try:
-        return marshal.dumps(loose) if loose else b""  # both ways in half of the time that JSON takes
-    except ValueError:
-        return None
+    return in_unicode(loose) if loose else ""
 
 
-def with_parts(session: Session, loose: bytes) -> Session:
+def with_parts(session: Session, loose: str) -> Session:
     """The session with these parts of its context as they were."""
-    return changed(session, context={**session.context, **marshal.loads(loose)}) if loose else session
+    return changed(session, context={**session.context, **json.loads(loose)}) if loose else session
 
 
 def to_dict(session: Session) -> dict[str, Any]:
