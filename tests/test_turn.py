@@ -811,3 +811,10 @@ def test_an_empty_reply_is_quoted_as_something(nothing: str) -> None:
     assert [message.role for message in done.requests[1].messages[2:]] == ["assistant", "user"]
     assert done.requests[1].messages[2].content == "{}"
     assert [event.fault for event in done.of(ev.ReplyRejected)] == ["empty"]
+
+
+def test_what_is_possible_is_said_again_only_where_a_move_was_refused() -> None:
+    broken = talk(GREET, "Hi", "no json", reply("greeting")).requests[1].messages[-1].content
+    refused = talk(GREET, "Hi", reply("nowhere"), reply("greeting")).requests[1].messages[-1].content
+    assert ("Possible now" in broken, "Possible now" in refused) == (False, True)
+    assert broken.startswith('Your reply cannot be used: "the reply holds no JSON object". Answer <user_input> again')

@@ -79,7 +79,8 @@ class Talking(Repairing):
             loop.refused = (*loop.refused, complaint.reason)
             valid = tuple(name for name in loop.look.valid if name != complaint.target)
             unmet = complaint.target if complaint.unmet and len(valid) < len(loop.look.valid) else ""
-            loop.request = self.again(loop.request, reply.text, complaint.reason, valid, unmet=unmet)
+            possible = valid if complaint.target else None  # else <valid_states> says it all
+            loop.request = self.again(loop.request, reply.text, complaint.reason, possible, unmet=unmet)
         if self.paused:
             return
         if self.has("cannot_handle"):
