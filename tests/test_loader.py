@@ -318,6 +318,13 @@ def test_whatever_stands_in_a_document_it_loads_or_says_why(document, chance: ra
     assert_consistent(document)
 
 
+@pytest.mark.parametrize("role", ["", " ", [], ["user"], ["0"], ["a", "b"]])
+def test_a_message_with_any_role_is_the_same_when_it_is_loaded_again(role):
+    messages = [{"role": role, "content": "I am Ada"}, {"role": "assistant", "content": "Hello"}]
+    states = {"a": {"purpose": "Ask", "example_dialogue": messages, "transitions": [{"target_state": "b"}]}, "b": {}}
+    assert_consistent({"name": "m", "initial_state": "a", "states": states})
+
+
 def assert_consistent(document):
     found = check(document)
     if any(blocking(each) for each in found):

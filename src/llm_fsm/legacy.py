@@ -227,10 +227,13 @@ def _said(item: Any) -> Any:
             return item
         speaker = spoken[1].lower()
         return {_SPEAKERS.get(speaker, speaker): spoken[2]}
-    if isinstance(item, dict) and isinstance(item.get("role"), str):
+    role = item.get("role") if isinstance(item, dict) else None
+    if isinstance(role, list) and all(isinstance(line, str) for line in role):
+        role = "\n".join(role)  # a text may be written as its lines
+    if isinstance(role, str) and role.strip():
         for key in ("content", "text", "message"):
             if key in item:
-                return {_SPEAKERS.get(item["role"], item["role"]): item[key]}
+                return {_SPEAKERS.get(role, role): item[key]}
     return item
 
 
