@@ -31,18 +31,7 @@ from llm_fsm.wording import WordingError, compile_reply, is_english
 
 
 def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
-    finding = Finding(
-        code=code,
-        name=name,
-        level="error",
-        message=message,
-        hint=None,
-        file=None,
-        line=None,
-        column=None,
-        pointer=pointer,
-    )
-    return DefinitionError([finding])
+    return DefinitionError([Finding(code=code, name=name, level="error", message=message, pointer=pointer)])
 
 
 def _guard(condition: Condition, pointer: str) -> Guard:
@@ -380,9 +369,5 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         key_lines={key: line for key, line in lines.items() if is_bounded(keys.offered[key])},
         questions=questions,
         limits=definition.limits,
-        bounds=(),
         english=is_english(definition),
-        alone=False,
-        works=False,
-        waits=False,
     )

@@ -99,15 +99,15 @@ class Program:
     prompts: Prompts
     questions: Mapping[str, LLMRequest]
     """State id to what all questions about a message have in common there: system message, schema, settings, sizes."""
-    bounds: tuple[tuple[str, float], ...]
+    bounds: tuple[tuple[str, float], ...] = ()
     """The limits of a run that forbid further model calls: name and value."""
-    alone: bool
+    alone: bool = False
     """True when no state converses: nobody is there to talk to."""
     english: bool
     """True where English words of the program are not foreign among the definition's own."""
-    works: bool
+    works: bool = False
     """True when a turn may do more than talk: tasks, tools, waiting."""
-    waits: bool
+    waits: bool = False
     """True when something may become due by itself."""
     limits: Limits
     flows: Mapping[str, Program] = field(default_factory=dict)
