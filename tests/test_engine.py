@@ -486,6 +486,25 @@ async def test_builder_narrows_when_a_handler_runs(build: Any, points: list[str]
     assert seen == points
 
 
+async def test_the_conditions_of_a_handler_see_what_those_before_it_changed_and_change_nothing_themselves() -> None:
+    seen: list[dict[str, Any]] = []
+    machine = scripted(reply("hello", "Hm?"))
+
+    def spoils(event: Any) -> bool:
+        event.context["spoilt"] = True
+        return True
+
+    for build, changes in (
+        (create_handler("a").at("pre_processing").when_context_has("tier"), {"tier": None}),
+        (create_handler("b").at("pre_processing").when_context_has("tier"), {"wrong": True}),
+        (create_handler("c").at("pre_processing").when(spoils), {"vip": True}),
+        (create_handler("d").at("pre_processing").when_context_has("vip"), None),
+    ):
+        machine.add_handler(build.do(lambda event, changes=changes: seen.append(dict(event.context)) or changes))
+    await (await machine.start(greet=False, context={"tier": "gold"})).send("m")
+    assert seen == [{"tier": "gold"}, {}, {"vip": True}]
+
+
 def test_handler_without_a_point_and_unknown_points_are_value_errors() -> None:
     with pytest.raises(ValueError, match="has no point"):
         create_handler("h").do(lambda event: None)

@@ -212,15 +212,15 @@ def create_handler(name: str) -> HandlerBuilder:
     return HandlerBuilder(name)
 
 
-def _key(effect: RunHandlers, handler: str) -> str:
+def occasion_key(effect: RunHandlers, handler: str) -> str:
     """The idempotency key of a handler's run: the same when the turn is begun again."""
     session = effect.session
     where = [session.conversation_id, session.time, session.turn, effect.point.value, effect.number, handler]
     return hashlib.sha256(json.dumps(where).encode()).hexdigest()[:32]
 
 
-def occasion_of(effect: RunHandlers, context: Mapping[str, Any], handler: str) -> Occasion:
-    """The occasion of an effect for one handler, with the context as those before it left it."""
+def occasion_of(effect: RunHandlers, context: Mapping[str, Any], key: str = "") -> Occasion:
+    """The occasion of an effect, with the context as the handlers before this one left it."""
     session = effect.session
     arrived = effect.point is Point.POST_TRANSITION
     return Occasion(
@@ -235,7 +235,7 @@ def occasion_of(effect: RunHandlers, context: Mapping[str, Any], handler: str) -
         updated=effect.updated,
         text=effect.text,
         error=effect.error,
-        key=_key(effect, handler),
+        key=key,
     )
 
 

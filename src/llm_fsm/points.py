@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.effects import HandlerResult, HandlerResults, RunHandlers
-from llm_fsm.handlers import ErrorMode, Handler, occasion_of, run
+from llm_fsm.handlers import ErrorMode, Handler, Occasion, occasion_key, occasion_of, run
 from llm_fsm.journal import Journal, entry_result, result_entry
 
 
@@ -30,12 +30,15 @@ async def run_point(
     """
     context: dict[str, Any] = dict(effect.session.context)
     results: list[HandlerResult] = []
+    asked: Occasion | None = None  # what conditions are asked about: all the same, until a handler changes something
     for handler in handlers:
         if effect.point not in handler.points:
             continue
-        occasion = occasion_of(effect, context, handler.name)
-        if not handler.wants(occasion):
-            continue
+        if handler.predicates:
+            asked = asked or occasion_of(effect, context)
+            if not handler.wants(asked):
+                continue
+        occasion = occasion_of(effect, context, occasion_key(effect, handler.name))
 
         async def perform(handler: Handler = handler, occasion: Any = occasion) -> Mapping[str, Any]:
             timeout = None if left is None else left()
@@ -53,7 +56,9 @@ async def run_point(
             entry = await journal.once(kind, perform, key=key)
         result = entry_result(entry)
         results.append(result)
-        _overlay(context, result.changes)
+        if result.changes:
+            _overlay(context, result.changes)
+            asked = None
         if result.veto is not None:
             break
     return HandlerResults(results=tuple(results))
