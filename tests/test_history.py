@@ -11,8 +11,8 @@ from llm_fsm.history import surplus
 from llm_fsm.tokens import estimate
 
 
-def window(*sizes: int) -> list[tuple[str | None, str]]:
-    return [("u" * size, "s" * size) for size in sizes]
+def window(*sizes: int) -> tuple[tuple[str | None, str], ...]:
+    return tuple(("u" * size, "s" * size) for size in sizes)
 
 
 def taken(exchanges: list[tuple[str | None, str]]) -> int:

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.markup import escaped
-from llm_fsm.window import Exchange, Window, in_prompt, is_ascii, longer
+from llm_fsm.tokens import estimate
+from llm_fsm.window import Exchange, Window, in_prompt, is_ascii, longer, shorter, tokens_in
 
 exchanges = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=6)
 
@@ -43,6 +44,26 @@ def test_a_turn_writes_no_more_than_what_it_adds() -> None:
     assert isinstance(window, Window)
     window.begun = '[{"system":"as it was written"}]'
     assert in_prompt(window) == '[{"system":"as it was written"},{"user":"c"},{"system":"d"}]'
+
+
+@given(exchanges, exchanges)
+def test_tokens_are_those_of_each_exchange_and_are_estimated_once(before: list[Exchange], said: list[Exchange]) -> None:
+    window = reduce(longer, said, tuple(before))
+    known = tokens_in(window)
+    assert known == tuple(estimate(user or "") + estimate(system) + 12 for user, system in window)
+    assert tokens_in(longer(window, ("a", "b"))) == (*known, 14)
+    if isinstance(window, Window):
+        window.tokens = (7,) * len(window)
+        assert tokens_in(longer(window, ("a", "b"))) == (*(7,) * len(window), 14)
+
+
+@given(exchanges, st.integers(0, 3))
+def test_what_is_left_of_a_window_is_shown_and_counted_as_if_it_were_all(said: list[Exchange], dropped: int) -> None:
+    window = _grown(said)
+    tokens_in(window)
+    left = shorter(window, dropped)
+    assert (left, tokens_in(left)) == (tuple(said[dropped:]), tokens_in(tuple(said[dropped:])))
+    assert in_prompt(left) == in_prompt(said[dropped:])
 
 
 @given(exchanges)

@@ -12,7 +12,7 @@ from llm_fsm import flow_events as fe
 from llm_fsm.copies import changed
 from llm_fsm.messages import Paused
 from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, cut, from_dict, moved_callers
-from llm_fsm.window import longer
+from llm_fsm.window import longer, shorter
 
 MAX_PATH = 64
 """The most steps of its way that a session keeps."""
@@ -99,7 +99,7 @@ def _bot_said(session: Session, event: ev.BotSaid) -> Session:
 
 
 def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
-    return changed(session, window=session.window[event.dropped :])
+    return changed(session, window=shorter(session.window, event.dropped))
 
 
 def _ended(session: Session, event: ev.Ended) -> Session:

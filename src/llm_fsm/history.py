@@ -7,34 +7,24 @@ harder bound: where even `max_exchanges` do not fit, fewer are kept, and these i
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from llm_fsm.definition import HistorySettings
-from llm_fsm.tokens import estimate
-from llm_fsm.window import Exchange
+from llm_fsm.window import FRAME, Exchange, tokens_in
 
-_FRAME = 12
-"""Tokens of the JSON around an exchange."""
 _LOW = 2 / 3
 """Part of the token budget that is left where `max_exchanges` do not fit: else each turn would drop another one."""
 _FEW = 2
 """Exchanges that are worth more to the model than a block."""
 
 
-def _tokens(exchange: Exchange) -> int:
-    user, system = exchange
-    return estimate(user or "") + estimate(system) + _FRAME
-
-
-def surplus(window: Sequence[Exchange], settings: HistorySettings) -> int:
+def surplus(window: tuple[Exchange, ...], settings: HistorySettings) -> int:
     """How many of the oldest exchanges to drop now."""
     most = settings.max_exchanges
-    chars = _FRAME * len(window)
+    chars = FRAME * len(window)
     for user, system in window:
         chars += len(system) if user is None else len(user) + len(system)
     if len(window) <= 2 * most and chars <= settings.max_tokens:
         return 0  # no text has more tokens than characters, as they are estimated
-    sizes = [_tokens(exchange) for exchange in window]
+    sizes = tokens_in(window)
     kept = sum(sizes)
     if len(window) <= 2 * most and kept <= settings.max_tokens:
         return 0

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from llm_fsm.markup import escaped
+from llm_fsm.tokens import estimate
 
 Exchange = tuple[str | None, str]
 """What the user said, None where nobody did, and what was answered."""
+FRAME = 12
+"""Tokens of the JSON around an exchange."""
 
 
 class Window(tuple[Exchange, ...]):
@@ -21,13 +24,32 @@ class Window(tuple[Exchange, ...]):
     """The JSON of all of them; "" while nobody has asked for it."""
     begun = ""
     """That of all but the last, where it is known."""
+    tokens: tuple[int, ...] = ()
+    """Those of each exchange, as far as anybody has asked for them."""
 
 
 def longer(window: tuple[Exchange, ...], exchange: Exchange) -> Window:
     """The exchanges and one more."""
     found = Window((*window, exchange))
-    if isinstance(window, Window) and window.text:
-        found.begun = window.text
+    if isinstance(window, Window):
+        found.begun, found.tokens = window.text, window.tokens
+    return found
+
+
+def shorter(window: tuple[Exchange, ...], dropped: int) -> Window:
+    """The exchanges without so many of the oldest."""
+    found = Window(window[dropped:])
+    if isinstance(window, Window):
+        found.tokens = window.tokens[dropped:]
+    return found
+
+
+def tokens_in(window: tuple[Exchange, ...]) -> tuple[int, ...]:
+    """The estimated tokens of each exchange in a prompt."""
+    known = window.tokens if isinstance(window, Window) else ()
+    found = (*known, *(estimate(user or "") + estimate(said) + FRAME for user, said in window[len(known) :]))
+    if isinstance(window, Window):
+        window.tokens = found
     return found
 
 
