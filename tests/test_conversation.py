@@ -102,7 +102,8 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
         ({"context": {"name": "Ada", "age": 36, "sure": True, "height": 1.7}}, True),
         ({"context": {"cities": [{"at": [1.5, None]}], "name": "Ada \ud83e"}}, True),
         ({"context": {"at": {}}}, True),
-        ({"input": []}, False),
+        ({"input": [{"at": 1}]}, True),
+        ({"input": {"at": 1}, "context": {"at": [1]}}, True),
         ({"input": "words"}, True),
         ({"work": Work(state="a")}, False),
         ({"memory": {"background": {}}}, False),
@@ -114,7 +115,7 @@ def test_parts_of_a_context_that_others_change_are_known_as_they_were(fields: di
     loose = loose_parts(session)
     assert (loose is not None) is known
     if loose is not None:
-        for value in session.context.values():
+        for value in (*session.context.values(), session.input):
             if isinstance(value, list | dict):
                 value.clear()
         assert with_parts(session, loose) == same

@@ -256,21 +256,23 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def loose_parts(session: Session) -> str | None:
-    """The lists and objects of a session's context as JSON, whatever those do who were given them; "" where none are.
+    """The lists and objects of a session's context and input as JSON, whatever those do who were given them.
 
-    None where more of it could be changed. Of work only the summary and what was used stand in such a session.
+    "" where there are none; None where more of it could be changed: of work only the input, the summary and what was
+    used stand in it else.
     """
     if session.memory or session.shared or session.work or session.pause or session.stack:
         return None
-    if type(session.input) not in _SCALARS:
-        return None
     loose = {key: value for key, value in session.context.items() if type(value) not in _SCALARS}
-    return in_unicode(loose) if loose else ""
+    return in_unicode((loose, session.input)) if loose or type(session.input) not in _SCALARS else ""
 
 
 def with_parts(session: Session, loose: str) -> Session:
-    """The session with these parts of its context as they were."""
-    return changed(session, context={**session.context, **json.loads(loose)}) if loose else session
+    """The session with these parts as they were."""
+    if not loose:
+        return session
+    values, given = json.loads(loose)
+    return changed(session, context={**session.context, **values}, input=given)
 
 
 def to_dict(session: Session) -> dict[str, Any]:
