@@ -365,3 +365,14 @@ def test_the_size_of_a_call_counts_its_tools_and_what_they_answered_so_far() -> 
     second = call_sizes(LLMRequest(messages=(*said, called, answered), tools=(spec,)))
     assert second.keys() == {"system", "user", "tools", "tool_calls"}
     assert second["tool_calls"] >= 1000
+
+
+def test_tools_that_differ_in_their_parameters_alone_are_counted_each_as_it_is() -> None:
+    """The schema of a tool may come from a server, and be another one after it was started anew."""
+    few, many = (
+        ToolSpec(name="t", description="d", parameters={"type": "object", "properties": {name: {} for name in names}})
+        for names in (("a",), map(str, range(20)))
+    )
+    counted = [call_sizes(LLMRequest(messages=(), tools=(spec,)))["tools"] for spec in (few, many, few)]
+    assert counted == [estimate(escaped(to_openai(spec))) for spec in (few, many, few)]
+    assert counted[0] < counted[1]

@@ -28,6 +28,9 @@ class ToolSpec:
     description: str
     parameters: Mapping[str, Any]
 
+    def __hash__(self) -> int:
+        return hash((self.name, self.description))  # parameters have no hash
+
 
 @dataclass(frozen=True)  # without slots, so that `copies.made` can make it
 class LLMMessage:

@@ -22,7 +22,7 @@ from llm_fsm.context import Keys
 from llm_fsm.definition import Definition
 from llm_fsm.inlining import lean, mapped
 from llm_fsm.markup import clean, escaped
-from llm_fsm.messages import LLMMessage, LLMRequest
+from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.portrait import TAGS, StateWords, in_words
 from llm_fsm.session import cut
 from llm_fsm.tokens import estimate
@@ -246,11 +246,17 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
     """Estimated tokens of the parts of one call: `own_sizes`, its tools, and their calls and results so far."""
     parts = own_sizes(request)
     if request.tools:
-        parts = {**parts, "tools": sum(estimate(escaped(to_openai(spec))) for spec in request.tools)}
+        parts = {**parts, "tools": sum(map(_tool_tokens, request.tools))}
     since = [item for item in request.messages if item.tool_calls or item.tool_call_id]
     if since:
         parts = {**parts, "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since)}
     return parts
+
+
+@lru_cache(maxsize=256)
+def _tool_tokens(spec: ToolSpec) -> int:
+    """The estimated tokens of a tool, which are asked for with each call."""
+    return estimate(escaped(to_openai(spec)))
 
 
 def moved_on(asked: str, later: str) -> str:
