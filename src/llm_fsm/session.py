@@ -5,14 +5,13 @@ It holds what the next turn needs and no more; the whole history is in the turn 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal
 
-from llm_fsm.compact import in_unicode
+from llm_fsm.compact import in_unicode, value_of
 from llm_fsm.copies import changed, fields
 from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import Paused
@@ -271,7 +270,7 @@ def with_parts(session: Session, loose: str) -> Session:
     """The session with these parts as they were."""
     if not loose:
         return session
-    values, given = json.loads(loose)
+    values, given = value_of(loose)
     return changed(session, context={**session.context, **values}, input=given)
 
 
