@@ -104,7 +104,13 @@ def test_sentences_end() -> None:
     assert [sentence(text) for text in ended] == list(ended)
 
 
-@pytest.mark.parametrize("text", ["All set! 🚀", "Love it ❤️", "Hello 👋🏽", "We code 👩‍💻", "Done ✅"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("All set! 🚀", "Love it ❤️", "Hello 👋🏽", "We code 👩‍💻", "Done ✅", "Rate us ⭐", "Soon ⏰", "Press 1️⃣"),
+        *("Go ⬆️", "Ours ™️", "Scots 🏴\U000e0067\U000e0062\U000e0073\U000e0063\U000e0074\U000e007f"),
+    ],
+)
 def test_no_full_stop_follows_an_emoji(text: str) -> None:
     assert sentence(text) == text
     assert own_question(text, {}) == text

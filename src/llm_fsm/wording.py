@@ -23,7 +23,10 @@ from llm_fsm.questions import QUESTION_MARKS, asks
 MAX_CHARS = 100_000
 ENDS = f".!…:。！：।۔{QUESTION_MARKS}"
 """What a sentence ends in, of any script."""
-_EMOJI = re.compile("[\u2600-\u27bf\U0001f000-\U0001faff]\ufe0f?$")
+_EMOJI = re.compile(
+    "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]\ufe0f?|\ufe0f\u20e3?)$"
+)
+"""Also a sign that U+FE0F makes one, a digit on its key, and a flag of a region, which ends in a tag."""
 _EXPRESSION = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ENGLISH = frozenset(
