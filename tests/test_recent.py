@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import sys
 
+import pytest
+
 from llm_fsm.copies import changed
 from llm_fsm.recent import MOST, Recent, Seen
 from llm_fsm.session import Session
@@ -60,6 +62,23 @@ def test_who_looks_while_a_turn_is_put_down_never_takes_another_turn_for_it() ->
     recent.see(seen, _session(0, turn=2), "2")
     recent.see(seen, _session(0, turn=1), "1")
     assert set(seen.found) == {("2", 2), ("1", 1)}
+
+
+class _Interrupted(Seen):
+    """One at which another thread puts the second turn down while its session is looked at."""
+
+    __slots__ = ()
+
+    def __getattribute__(self, name: str) -> object:
+        found = super().__getattribute__(name)
+        if name == "session":
+            Recent().see(self, _session(0, turn=2), "2")
+        return found
+
+
+@pytest.mark.parametrize("text", ["1", "2"])
+def test_a_turn_put_down_while_someone_looks_is_never_mixed_with_the_one_before(text: str) -> None:
+    assert _Interrupted(_session(0, turn=1), "1").as_of(text) is None
 
 
 def test_what_waits_longer_keeps_no_copy_of_its_lists() -> None:

@@ -29,8 +29,10 @@ class Seen:
 
     def as_of(self, text: str) -> Session | None:
         """The session as it was then, if this is what was stored of it."""
+        if self.text != text:
+            return None
         session, loose = self.session, self.loose
-        return with_parts(session, loose) if self.text == text else None  # looked at last, see `Recent.see`
+        return with_parts(session, loose) if self.text == text else None  # looked at last, too, see `Recent.see`
 
 
 class Recent:
