@@ -17,6 +17,7 @@ from unicodedata import normalize
 
 from llm_fsm.coercion import plain_digits
 from llm_fsm.messages import ReplySchema
+from llm_fsm.shapes import compile_shape
 
 _SCALARS = ("string", "integer", "number", "boolean")
 _PAIRS = {
@@ -49,6 +50,8 @@ _GROUPS = re.compile(
     rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
 )
 """A number as people write long ones, in groups; two numbers one after the other have larger groups."""
+_DIGITS = re.compile("[0-9]+")
+_OF_TEXT = ("pattern", "minLength", "maxLength")
 _LONG = range(9, 17)
 """How many digits a number in groups has: fewer may be a day, more may be two numbers."""
 _ZEROS = re.compile(r"[+]?[0-9]{1,15}")
@@ -217,7 +220,8 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
 def _in_format(schema: Mapping[str, Any], text: str) -> str:
     """A day or a time as ISO 8601 writes it, where the schema may ask for one and a text says it for certain.
 
-    A number in groups is one without spaces and the like, where a pattern may want it so.
+    A number in groups is one without spaces and the like, where a pattern may want it so, unless each group could be
+    a number of its own: "10000-20000" may be two.
     """
     plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
     if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
@@ -225,9 +229,15 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
     if (form == "time" or patterned) and _EARLY.fullmatch(plain):
         return f"0{plain}"
     digits = "".join(filter(str.isdigit, plain))
-    if patterned and len(digits) in _LONG and _GROUPS.fullmatch(plain):
+    if patterned and len(digits) in _LONG and _GROUPS.fullmatch(plain) and not _takes_all(schema, plain):
         return f"+{digits}" if plain[0] == "+" else digits
     return text
+
+
+def _takes_all(schema: Mapping[str, Any], groups: str) -> bool:
+    """True when each group of digits fits by itself."""
+    shape = compile_shape({name: schema[name] for name in _OF_TEXT if name in schema})
+    return all(shape.fault(group) is None for group in _DIGITS.findall(groups))
 
 
 def _letters(text: str) -> str:
