@@ -7,6 +7,7 @@ from contextlib import ExitStack, asynccontextmanager, contextmanager
 
 import aiohttp
 import pytest
+from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError
@@ -217,6 +218,22 @@ async def test_whoever_waits_for_a_name_is_told_that_it_was_closed_here(monkeypa
     with pytest.raises(Closed):
         async with asyncio.timeout(20):
             await waiting
+
+
+async def test_who_has_just_been_sent_the_head_is_told_that_its_connection_was_closed_here(monkeypatch):
+    read = ResponseHandler.read
+
+    async with server(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n") as (post, _):
+
+        async def closes(protocol: ResponseHandler) -> object:
+            found = await read(protocol)
+            await post.close()
+            return found
+
+        monkeypatch.setattr(ResponseHandler, "read", closes)
+        with pytest.raises(Closed):
+            async with asyncio.timeout(20):
+                await body(post)
 
 
 async def test_who_gives_up_leaves_nothing_behind_for_others():

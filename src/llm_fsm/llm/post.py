@@ -110,6 +110,9 @@ class Post:
             if self._closed and isinstance(error, aiohttp.ClientError | OSError):
                 raise Closed from error
             raise
+        if self._closed:  # since the head came: aiohttp would raise RuntimeError for the rest
+            connection.close()
+            raise Closed
         answer = Answer(connection, self._end, message.code, message.headers, content)
         self._arriving.add(answer)
         return answer
