@@ -18,6 +18,8 @@ from llm_fsm.machine import AsyncMachine
 
 Opens = Callable[[Probe], Any]
 """Opens the store in this process, with the points of a probe in it."""
+_PATIENCE = 60.0
+"""Seconds for what killed workers left; a lease is ten."""
 
 
 async def work(opens: Opens, ledger: Ledger, probe: Probe, slots: int, *, last: bool) -> None:
@@ -26,7 +28,17 @@ async def work(opens: Opens, ledger: Ledger, probe: Probe, slots: int, *, last: 
     for line in ledger.lines("ack"):
         clients.acknowledged[line["c"]] = max(line["turn"], clients.acknowledged.get(line["c"], 0))
     await asyncio.gather(*(clients.serve(slot, last=last) for slot in range(slots)))
+    if last:
+        await _all_told(clients.shop)
     await clients.shop.close()
+
+
+async def _all_told(shop: AsyncMachine) -> None:
+    """Until the sink has heard of everything: where locks are leases, those of a killed worker last longer than it."""
+    with suppress(TimeoutError):  # the audit says what the sink did not hear of
+        async with asyncio.timeout(_PATIENCE):
+            while await shop.store.outbox(None, limit=1):
+                await asyncio.sleep(0.1)
 
 
 @dataclass(kw_only=True)
