@@ -51,9 +51,9 @@ from llm_fsm.tool_batch import Perform
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.turn import Means, Step, advance, rehearse
 from llm_fsm.voice import Listening, Voice
+from llm_fsm.window import is_ascii
 
 _TALK = ("turn", "greeting", "words")
-_ESCAPE = "\\u"
 
 
 class Outcome(NamedTuple):
@@ -349,7 +349,7 @@ class Running:
                 conversation_id=self.id,
                 expected=held.version,
                 session=text,
-                record=dump(record, escapes=_ESCAPE in text),
+                record=dump(record, escapes=not is_ascii(session.window)),
                 request_id=request_id,
                 definition=self.host.name,
                 state=session.state,
