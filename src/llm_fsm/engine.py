@@ -212,7 +212,7 @@ class Engine:
             loaded = await self.store.load(conversation_id)
             if loaded is None:
                 return None
-            held = _held(loaded)
+            held = _holding(loaded)
             if not is_due(held.session, now):
                 return None
             edition = await self.editions.of(held.session)
@@ -293,7 +293,7 @@ class Engine:
         loaded = await self.store.load(conversation_id, request_id)
         if loaded is None:
             raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-        return _held(loaded, seen), loaded.recorded
+        return _holding(loaded, seen), loaded.recorded
 
     async def _last(self, conversation_id: str) -> TurnRecord:
         """The last record of a turn; carrying a conversation over is none."""
@@ -366,7 +366,7 @@ class Engine:
         return outcome
 
 
-def _held(loaded: Loaded, seen: Seen | None = None) -> Held:
+def _holding(loaded: Loaded, seen: Seen | None = None) -> Held:
     text = loaded.session
     known = None if seen is None else seen.as_of(text)
     return Held(parse_session(text) if known is None else known, loaded.version, loaded.definition_sha)

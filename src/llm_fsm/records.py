@@ -18,7 +18,6 @@ from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
 from llm_fsm.session import Session
-from llm_fsm.window import is_ascii
 
 FORMAT = 1
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
@@ -75,9 +74,9 @@ def parse(text: str) -> TurnRecord:
         raise UnreadableError(f"a turn record cannot be read: {error}") from error
 
 
-def dump_session(session: Session) -> str:
-    """A session as canonical JSON text in ASCII."""
-    return in_ascii(se.to_dict(session), escapes=not is_ascii(session.window))
+def dump_session(session: Session, *, escapes: bool = False) -> str:
+    """A session as canonical JSON text in ASCII. `escapes`: as of `in_ascii`."""
+    return in_ascii(se.to_dict(session), escapes=escapes)
 
 
 def parse_session(text: str) -> Session:

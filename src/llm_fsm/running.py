@@ -340,7 +340,8 @@ class Running:
     ) -> Outcome:
         """Write the turn that took a conversation from where it was held to `session`."""
         own = session.definition == self.host.identity
-        text, loose = dump_session(session), loose_parts(session)
+        escapes = not is_ascii(session.window)
+        text, loose = dump_session(session, escapes=escapes), loose_parts(session)
         record = made(TurnRecord, kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         posted = self.host.outgoing(record, session, held.version + 1)
         await self.host.store.save(
@@ -349,7 +350,7 @@ class Running:
                 conversation_id=self.id,
                 expected=held.version,
                 session=text,
-                record=dump(record, escapes=not is_ascii(session.window)),
+                record=dump(record, escapes=escapes),
                 request_id=request_id,
                 definition=self.host.name,
                 state=session.state,
