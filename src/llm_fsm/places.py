@@ -116,24 +116,10 @@ def escape(key: str) -> str:
     return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
 
 
-_TEXT_BODY = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_SCALAR = rf"{_TEXT_BODY}|[-+.\w]+"
-_IN_OBJECT = re.compile(rf"[ \t\r\n,]*(?:({_TEXT_BODY})[ \t\r\n]*:[ \t\r\n]*([{{\[]|{_SCALAR})|}})")
-_IN_LIST = re.compile(rf"[ \t\r\n,]*([{{\[\]]|{_SCALAR})")
-_READ_ONE_BY_ONE = 300
-"""When so many lists and objects were looked into, the rest of the text is read in one go."""
-
-
-def _named(key: str) -> str:
-    """A key as it stands in a text, quotes included, as a segment of a JSON pointer."""
-    return escape(key[1:-1] if "\\" not in key else str(json.loads(key)))
-
-
 class Finder:
     """Where things stand in a strict JSON text in which no key stands twice, found as it is asked.
 
-    What is not asked for is skipped by the standard library's decoder, until so much was asked for that reading
-    everything is less work.
+    What is not asked for is skipped by the standard library's decoder.
     """
 
     def __init__(self, text: str) -> None:
@@ -150,15 +136,10 @@ class Finder:
 
     def _place(self, pointer: str) -> tuple[int, int | None]:
         found = self.places.get(pointer)
-        if found is None and len(self.known) == _READ_ONE_BY_ONE:
-            self.places.update(self._everything())
-            self.known[-1] = {}
-            found = self.places.get(pointer)
         if found is None:
             parent, _, step = pointer.rpartition("/")
             at, _ = self._place(parent)
-            whole = parent in self.missing or -1 in self.known
-            known = None if whole else self._members(at).get(unescape(step))
+            known = None if parent in self.missing else self._members(at).get(unescape(step))
             if known is None:
                 self.missing.add(pointer)
             found = self.places[pointer] = (at, None) if known is None else known
@@ -184,33 +165,6 @@ class Finder:
             index += 1
             if self.text[at] == ",":
                 at = self._skip(at + 1)
-
-    def _everything(self) -> Iterator[tuple[str, tuple[int, int | None]]]:
-        """Every pointer of the text, to the offsets of value and key."""
-        text = self.text
-        above: list[tuple[str, int]] = []
-        at, _ = self.places[""]
-        inside, index = "", -1 if text[at] == "{" else 0
-        at += 1
-        while True:
-            found = (_IN_OBJECT if index < 0 else _IN_LIST).match(text, at)
-            assert found is not None, "the text is strict JSON"
-            at = found.end()
-            if (index < 0 and found[1] is None) or found[1] == "]":
-                if not above:
-                    return
-                inside, index = above.pop()
-                continue
-            if index < 0:
-                pointer, place = f"{inside}/{_named(found[1])}", found.start(2)
-                yield pointer, (place, found.start(1))
-            else:
-                pointer, place = f"{inside}/{index}", found.start(1)
-                index += 1
-                yield pointer, (place, None)
-            if text[place] in "{[":
-                above.append((inside, index))
-                inside, index = pointer, -1 if text[place] == "{" else 0
 
     def _skip(self, at: int) -> int:
         found = _SPACE.match(self.text, at)
