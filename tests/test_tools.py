@@ -14,6 +14,7 @@ from pydantic import BaseModel
 
 from llm_fsm.effects import PlannedCall, ToolResult
 from llm_fsm.tool_schema import CallInfo
+from llm_fsm.toolbox import Toolbox
 from llm_fsm.tools import ToolRegistry, make_tool
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +39,8 @@ async def outcome(function: Any, arguments: dict[str, Any] | None = None, **opti
     """The result of one call of a function in state `s`."""
     registry = ToolRegistry()
     registry.register(function, name="f", **options)
-    return (await registry.run([planned("f", arguments)], "s", conversation_id="c1")).results[0]
+    call = planned("f", arguments, timeout=options.get("timeout"))
+    return (await Toolbox(registry).run([call], "s", conversation_id="c1")).results[0]
 
 
 def add(a: int, b: int = 2) -> int:
@@ -252,7 +254,7 @@ async def test_a_call_that_was_given_up_is_of_unknown_outcome_where_it_must_not_
         registry = ToolRegistry()
         registry.register(function, name="f")
         call = planned("f", timeout=0.01, at_most_once=at_most_once)
-        (result,) = (await registry.run([call], "s")).results
+        (result,) = (await Toolbox(registry).run([call], "s")).results
         assert (result.unknown, "did not finish within" in str(result.error)) == (at_most_once, True)
     release.set()
 
@@ -307,7 +309,7 @@ async def test_who_cancels_the_run_cancels_the_tools():
             ended.set()
 
     registry = ToolRegistry([hangs])
-    task = asyncio.create_task(registry.run([planned("hangs", parallel=True)] * 2, "s"))
+    task = asyncio.create_task(Toolbox(registry).run([planned("hangs", parallel=True)] * 2, "s"))
     await asyncio.sleep(0.01)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -363,7 +365,7 @@ async def test_a_name_that_is_not_registered_or_out_of_scope_is_an_error():
         planned("add", {"a": 1}, scope=("work",)),
         planned("sum", {"a": 1}, registered="add"),
     ]
-    results = (await registry.run(calls, "s")).results
+    results = (await Toolbox(registry).run(calls, "s")).results
     assert results[0].error == "there is no tool 'ad'; did you mean 'add'?"
     assert results[1].error == "the tool 'scoped' cannot be called in state 's', only in work, more"
     assert results[2].value == 3, "the definition's scope counts, not the host's"
@@ -448,6 +450,6 @@ def test_the_schemas_are_those_of_the_providers():
 
 async def test_a_time_that_is_over_before_the_call_calls_nothing():
     registry = ToolRegistry([add])
-    result = (await registry.run([planned("add", {"a": 1})], "s", timeout=0.0)).results[0]
+    result = (await Toolbox(registry).run([planned("add", {"a": 1})], "s", timeout=0.0)).results[0]
     assert result.error == "no time was left for this call; it was not made"
     assert result.refused

@@ -22,13 +22,14 @@ from llm_fsm.effects import (
     ToolResults,
 )
 from llm_fsm.errors import LLMFSMError
-from llm_fsm.functions import called, is_async
+from llm_fsm.functions import called
 from llm_fsm.journal import entry_reply, reply_entry
 from llm_fsm.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.program import Program
 from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
+from llm_fsm.threads import is_async
 from llm_fsm.tool_batch import readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench

@@ -19,21 +19,12 @@ from typing import Any
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.findings import nearest
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.threads import in_thread
+from llm_fsm.threads import in_thread, is_async
 from llm_fsm.tool_batch import bounded, readable, within
 from llm_fsm.verdicts import Verdict
 
 Function = Callable[..., Any]
 _DATA = ("output", "context", "input")
-
-
-def is_async(function: Function) -> bool:
-    """True for a function whose call gives something to await."""
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(type(function), "__call__", None)  # noqa: B004 - looked up as a call does
-    )
 
 
 class Functions:

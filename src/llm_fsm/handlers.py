@@ -12,7 +12,7 @@ import hashlib
 import inspect
 import json
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -20,7 +20,7 @@ from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.errors import HandlerError
 from llm_fsm.findings import nearest
-from llm_fsm.threads import in_thread
+from llm_fsm.threads import in_thread, is_async
 from llm_fsm.tool_batch import CallFault, bounded
 
 ErrorMode = Literal["continue", "raise"]
@@ -92,28 +92,6 @@ def point(name: str | Point) -> Point:
         raise ValueError(f"unknown handler point {name!r}{hint} The points are {known}") from None
 
 
-def _among(names: Sequence[str], read: Callable[[Occasion], str | None]) -> Predicate:
-    wanted = frozenset(names)
-    return lambda occasion: read(occasion) in wanted
-
-
-def _not_among(names: Sequence[str], read: Callable[[Occasion], str | None]) -> Predicate:
-    unwanted = frozenset(names)
-    return lambda occasion: read(occasion) not in unwanted
-
-
-def _state(occasion: Occasion) -> str | None:
-    return occasion.state
-
-
-def _target(occasion: Occasion) -> str | None:
-    return occasion.target
-
-
-def _previous(occasion: Occasion) -> str | None:
-    return occasion.previous_state
-
-
 @dataclass(slots=True)
 class HandlerBuilder:
     """Puts a handler together; every method but `do` returns the builder, and conditions add up."""
@@ -152,19 +130,19 @@ class HandlerBuilder:
 
     def on_state(self, *states: str) -> HandlerBuilder:
         """Only in these states."""
-        return self.when(_among(states, _state))
+        return self.when(lambda occasion: occasion.state in states)
 
     def not_on_state(self, *states: str) -> HandlerBuilder:
         """Not in these states."""
-        return self.when(_not_among(states, _state))
+        return self.when(lambda occasion: occasion.state not in states)
 
     def on_target_state(self, *states: str) -> HandlerBuilder:
         """Only for moves to these states."""
-        return self.when(_among(states, _target))
+        return self.when(lambda occasion: occasion.target in states)
 
     def not_on_target_state(self, *states: str) -> HandlerBuilder:
         """Not for moves to these states."""
-        return self.when(_not_among(states, _target))
+        return self.when(lambda occasion: occasion.target not in states)
 
     def when_context_has(self, *keys: str) -> HandlerBuilder:
         """Only when all these keys are set."""
@@ -172,8 +150,7 @@ class HandlerBuilder:
 
     def when_keys_updated(self, *keys: str) -> HandlerBuilder:
         """Only when one of these keys was just changed."""
-        wanted = frozenset(keys)
-        return self.when(lambda occasion: bool(wanted & occasion.updated))
+        return self.when(lambda occasion: not occasion.updated.isdisjoint(keys))
 
     def on_state_entry(self, *states: str) -> HandlerBuilder:
         """After a move into one of these states (any, if none is named)."""
@@ -183,7 +160,7 @@ class HandlerBuilder:
     def on_state_exit(self, *states: str) -> HandlerBuilder:
         """After a move out of one of these states (any, if none is named)."""
         self.at(Point.POST_TRANSITION)
-        return self.when(_among(states, _previous)) if states else self
+        return self.when(lambda occasion: occasion.previous_state in states) if states else self
 
     def on_context_update(self, *keys: str) -> HandlerBuilder:
         """After an accepted update of one of these keys (any, if none is named)."""
@@ -278,7 +255,7 @@ async def run(
 
 async def _call(handler: Handler, occasion: Occasion, limit: float) -> Any:
     function = handler.function
-    if inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__):
+    if is_async(function):
         return await bounded(limit, function(occasion))
     async with asyncio.timeout(None if limit == math.inf else limit):
         value = await in_thread(lambda: function(occasion), f"llm_fsm handler {function!r:.60}")

@@ -5,11 +5,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import inspect
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 T = TypeVar("T")
+
+
+def is_async(function: Callable[..., Any]) -> bool:
+    """True for a function whose call gives something to await."""
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+        getattr(type(function), "__call__", None)  # noqa: B004 - looked up as a call does
+    )
 
 
 async def in_thread(function: Callable[[], T], name: str) -> T:

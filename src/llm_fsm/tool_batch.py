@@ -58,21 +58,20 @@ async def run_batch(
     perform: Callable[[PlannedCall, float], Awaitable[Any]],
     *,
     state: str,
-    default: float = TIMEOUT,
     timeout: float | None = None,
     around: Around | None = None,
 ) -> ToolResults:
     """Perform calls in order, neighbours that are all parallel at once, and give their results in that order.
 
-    `perform` makes one call within so many seconds and raises what went wrong. `default`: seconds for a call
-    that names none; `timeout`: seconds left for the whole batch. `around` is given each call and what performs
-    it, and may keep the result or give one that was kept; what it raises stops the batch and is raised here.
+    `perform` makes one call within so many seconds and raises what went wrong. `timeout`: seconds left for the
+    whole batch. `around` is given each call and what performs it, and may keep the result or give one that was
+    kept; what it raises stops the batch and is raised here.
     """
     began = time.monotonic()
     ends = math.inf if timeout is None else began + timeout
 
     async def one(call: PlannedCall) -> ToolResult:
-        limit = min(default if call.timeout is None else call.timeout, ends - time.monotonic())
+        limit = min(TIMEOUT if call.timeout is None else call.timeout, ends - time.monotonic())
 
         async def outcome() -> ToolResult:
             return await _outcome(call, state, perform, limit)

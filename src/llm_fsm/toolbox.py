@@ -13,7 +13,7 @@ from llm_fsm.mcp import McpServers, known_tool
 from llm_fsm.program import Program
 from llm_fsm.shapes import ShapeError, compile_shape
 from llm_fsm.terms import Terms, planned
-from llm_fsm.tool_batch import TIMEOUT, Around, CallFault, run_batch, unknown_tool
+from llm_fsm.tool_batch import Around, CallFault, run_batch, unknown_tool
 from llm_fsm.tool_results import result_value
 from llm_fsm.tool_schema import CallInfo
 from llm_fsm.tools import ToolRegistry
@@ -28,18 +28,11 @@ def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None
 
 
 class Toolbox:
-    """`registry`: the host's functions; `servers`: its MCP servers. `timeout`: seconds for a call that names none."""
+    """`registry`: the host's functions; `servers`: its MCP servers."""
 
-    def __init__(
-        self,
-        registry: ToolRegistry | None = None,
-        servers: McpServers | None = None,
-        *,
-        timeout: float = TIMEOUT,
-    ) -> None:
+    def __init__(self, registry: ToolRegistry | None = None, servers: McpServers | None = None) -> None:
         self.registry = ToolRegistry() if registry is None else registry
         self.servers = McpServers() if servers is None else servers
-        self._timeout = timeout
 
     async def terms(self, definition: Definition) -> dict[str, Terms]:
         """The terms of every tool of a definition, by name; servers it names are connected to once.
@@ -98,9 +91,7 @@ class Toolbox:
             info = CallInfo(key=call.key, conversation_id=conversation_id, state=state)
             return await self.registry.perform(call, info, limit)
 
-        return await run_batch(
-            calls, perform, state=state, default=self._timeout, timeout=timeout, around=around
-        )
+        return await run_batch(calls, perform, state=state, timeout=timeout, around=around)
 
     async def _remote(self, call: PlannedCall, limit: float) -> Any:
         try:

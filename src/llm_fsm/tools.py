@@ -8,25 +8,16 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
 
-from llm_fsm.effects import PlannedCall, ToolResults
+from llm_fsm.effects import PlannedCall
 from llm_fsm.messages import ToolSpec
 from llm_fsm.terms import Terms
-from llm_fsm.threads import in_thread
-from llm_fsm.tool_batch import (
-    TIMEOUT,
-    Around,
-    CallFault,
-    bounded,
-    out_of_scope,
-    run_batch,
-    unknown_tool,
-    within,
-)
+from llm_fsm.threads import in_thread, is_async
+from llm_fsm.tool_batch import CallFault, bounded, out_of_scope, unknown_tool, within
 from llm_fsm.tool_formats import Format, formatted
 from llm_fsm.tool_results import result_value
 from llm_fsm.tool_schema import CallInfo, Parameters, name_of, read_parameters
@@ -102,13 +93,11 @@ def make_tool(
 class ToolRegistry:
     """The tools of one host, by name.
 
-    `tools`: functions, tools, or another registry. `timeout`: seconds for a call whose tool names none
-    (`math.inf`: no limit). Raises ValueError as `register` does.
+    `tools`: functions, tools, or another registry. Raises ValueError as `register` does.
     """
 
-    def __init__(self, tools: Iterable[Function | Tool] = (), *, timeout: float = TIMEOUT) -> None:
+    def __init__(self, tools: Iterable[Function | Tool] = ()) -> None:
         self._tools: dict[str, Tool] = {}
-        self._timeout = timeout
         for item in tools:
             self.add(item)
 
@@ -177,33 +166,6 @@ class ToolRegistry:
         """
         return formatted(self.specs(state), form)
 
-    async def run(
-        self,
-        calls: Sequence[PlannedCall],
-        state: str,
-        *,
-        conversation_id: str = "",
-        timeout: float | None = None,
-        around: Around | None = None,
-    ) -> ToolResults:
-        """Perform a batch for a state; see `run_batch`."""
-
-        async def perform(call: PlannedCall, limit: float) -> Any:
-            info = CallInfo(key=call.key, conversation_id=conversation_id, state=state)
-            return await self.perform(call, info, limit)
-
-        timed = [self._timed(call) for call in calls]
-        return await run_batch(
-            timed, perform, state=state, default=self._timeout, timeout=timeout, around=around
-        )
-
-    def _timed(self, call: PlannedCall) -> PlannedCall:
-        """The call with the time that its tool is given, where the call itself says nothing."""
-        tool = self._tools.get(call.registered or call.name)
-        if call.timeout is not None or tool is None or tool.terms.timeout is None:
-            return call
-        return replace(call, timeout=tool.terms.timeout)
-
     async def perform(self, call: PlannedCall, info: CallInfo, limit: float) -> Any:
         """Perform one call within `limit` seconds: the function's result as JSON.
 
@@ -218,7 +180,7 @@ class ToolRegistry:
             raise CallFault(out_of_scope(call.name, info.state, tool.terms.scope), refused=True)
         arguments, named = tool.parameters.bind(call.arguments, info)
         function = partial(tool.function, *arguments, **named)
-        if _is_async(tool.function):
+        if is_async(tool.function):
             return result_value(await bounded(limit, function()))
         value = await within(limit, in_thread(partial(_plain, function), f"llm_fsm tool {name}"))
         return result_value(await within(limit, value)) if inspect.isawaitable(value) else value
@@ -228,11 +190,3 @@ def _plain(function: Function) -> Any:
     """Call a plain function; its result becomes JSON in the same thread, unless it is to be awaited."""
     value = function()
     return value if inspect.isawaitable(value) else result_value(value)
-
-
-def _is_async(function: Function) -> bool:
-    while isinstance(function, partial):
-        function = function.func
-    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
-        getattr(type(function), "__call__", None)  # noqa: B004 - looked up as a call does
-    )
