@@ -23,7 +23,7 @@ from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
 from llm_fsm.reply_schema import reply_schema, with_targets
-from llm_fsm.shapes import Shape, ShapeError, compile_shape
+from llm_fsm.shapes import ShapeError, compile_shape
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
 from llm_fsm.vicinity import Region, demanded, regions
@@ -112,6 +112,7 @@ def _plan(
     definition = flow.definition
     state = definition.states[state_id]
     model = merged_model(given, state.model)
+    _check_answer(state_id, state)
     try:
         fixed = None if state.reply is None else compile_reply(state.reply)
     except WordingError as error:
@@ -146,7 +147,6 @@ def _plan(
             _check(result, f"/states/{state_id}/key_results/{number}")
             for number, result in enumerate(state.key_results)
         ),
-        answer=_answer(state_id, state),
         calls=flow.calls.get(state_id, ""),
         answers=state_id in endings.answers,
     )
@@ -205,11 +205,11 @@ def _check(result: KeyResult, pointer: str) -> Check:
     )
 
 
-def _answer(state_id: str, state: State) -> Shape | None:
+def _check_answer(state_id: str, state: State) -> None:
     if state.answer_schema is None:
-        return None
+        return
     try:
-        return compile_shape(state.answer_schema)
+        compile_shape(state.answer_schema)
     except ShapeError as error:
         pointer = f"/states/{state_id}/answer_schema{error.pointer}"
         raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error

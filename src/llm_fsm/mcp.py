@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
@@ -82,15 +82,6 @@ class McpServers:
         self._servers = {alias: read_server(alias, given) for alias, given in (config or {}).items()}
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
-
-    def __contains__(self, alias: object) -> bool:
-        return alias in self._servers
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._servers)
-
-    def __len__(self) -> int:
-        return len(self._servers)
 
     async def tools(self, alias: str, timeout: float = CONNECT) -> Mapping[str, ToolSpec]:
         """The tools of a server by name, asked for once. `timeout`: seconds.

@@ -115,16 +115,6 @@ class Background:
         """With another to-do list. Raises MemoryFault."""
         return Background.from_dict({**self.to_dict(), "todo_list": list(todo_list)})
 
-    def with_field(self, name: str, value: Any) -> Background:
-        """With one custom field set, or removed by None. Raises MemoryFault."""
-        custom = {**self.custom_fields, name: value}
-        kept = {key: item for key, item in custom.items() if item is not None}
-        return _checked(replace(self, custom_fields=kept))
-
-    def to_context(self) -> dict[str, Any]:
-        """What a prompt shows: the fields that say something."""
-        return self.to_dict()
-
     def to_dict(self) -> dict[str, Any]:
         """The JSON form, without empty fields."""
         document: dict[str, Any] = {

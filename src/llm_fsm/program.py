@@ -16,7 +16,6 @@ from llm_fsm.prompts import Prompts
 from llm_fsm.recognition import Recogniser
 from llm_fsm.reply_schema import with_targets
 from llm_fsm.session import Session
-from llm_fsm.shapes import Shape
 from llm_fsm.transition import Move
 from llm_fsm.wording import FixedReply
 
@@ -59,8 +58,6 @@ class StatePlan:
     model: ModelSettings
     checks: tuple[Check, ...] = ()
     """The key results of a task."""
-    answer: Shape | None = None
-    """What a wait state accepts; None: any JSON value."""
     calls: str = ""
     """The name of the definition that a subflow state calls."""
     answers: bool = False

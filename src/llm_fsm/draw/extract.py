@@ -81,13 +81,12 @@ class Edge:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Picture:
-    """A machine to be drawn. Edges are in order of the file, global ones last; `level` is that of what is left."""
+    """A machine to be drawn. Edges are in order of the file, global ones last."""
 
     name: str
     initial: str | None
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
-    level: Level | None = None
 
     @property
     def shared(self) -> tuple[Edge, ...]:
@@ -267,7 +266,6 @@ def mark(
             replace(node, level=worst.get(node.pointer) if node.pointer else None) for node in picture.nodes
         ),
         edges=tuple(replace(edge, level=worst.get(edge.pointer)) for edge in picture.edges),
-        level=worst.get(""),
     )
 
 

@@ -143,8 +143,3 @@ def _in_operation(owner: Placed, comparing: Part) -> Iterator[Comparison]:
         if key is not None and isinstance(written[whole], list) and is_literal(written[whole]):
             for number, item in enumerate(written[whole]):
                 yield compared(key, whole, item, f"/{number}", {"===": [written[part], item]})
-
-
-def owners(found: Iterator[Comparison]) -> frozenset[str]:
-    """The pointers of the conditions in which these comparisons stand."""
-    return frozenset(comparison.owner.pointer for comparison in found)

@@ -2,12 +2,14 @@
 
 An adapter is any object with `complete`, and with `stream` if it can give a reply while it arrives. It returns
 a `ModelReply` or raises `ModelError` (`retryable` when the same call may succeed later) and nothing else; it
-neither parses nor judges the reply. `aclose` frees connections, where there are any.
+neither parses nor judges the reply. `stream` takes the same request and gives the reply's text in pieces, in order,
+and the reply itself last; once a piece was given, it does not send the request again. `aclose` frees connections,
+where there are any.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -22,17 +24,6 @@ class LLM(Protocol):
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer the request. Raises ModelError."""
-        ...
-
-
-class StreamingLLM(LLM, Protocol):
-    """A model that gives its reply while it arrives."""
-
-    def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
-        """Pieces of the reply's text in order, and last the reply itself. Raises ModelError.
-
-        The same request is not sent again once a piece was given.
-        """
         ...
 
 
