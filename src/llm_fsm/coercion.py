@@ -11,7 +11,7 @@ import math
 import re
 from collections.abc import Mapping
 from decimal import Decimal
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 from unicodedata import decimal
 
 MAX_DEPTH: Final = 64
@@ -77,6 +77,11 @@ def truthy(value: Any) -> bool:
     if isinstance(value, (int, float)):
         return value != 0 and value == value  # noqa: PLR0124
     return True
+
+
+def is_number(value: object) -> TypeGuard[Number]:
+    """True for a JSON number, which true and false are not."""
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def kind_of(value: Any) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import finding, listed, places_of, step
+from llm_fsm.coercion import is_number
 from llm_fsm.findings import Finding, nearest
 from llm_fsm.names import ALIASES
 from llm_fsm.published import ROOT, Part, shape_of
@@ -248,14 +249,10 @@ def _has_type(kind: str, value: Any) -> bool:
         case "boolean":
             return isinstance(value, bool)
         case "integer":
-            return _is_number(value) and (isinstance(value, int) or value.is_integer())
+            return is_number(value) and (isinstance(value, int) or value.is_integer())
         case "number":
-            return _is_number(value)
+            return is_number(value)
     return True
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _look_into_object(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:

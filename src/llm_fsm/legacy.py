@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm.codes import finding, step
+from llm_fsm.coercion import is_number
 from llm_fsm.conditions import collect_faults
 from llm_fsm.findings import Finding
 from llm_fsm.published import shape_of
@@ -112,7 +113,7 @@ def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledg
     _states_by_id(now, ledger)
     _drop_unused("definition", now, "", ledger)
     version = now.get("version")
-    if isinstance(version, int | float) and not isinstance(version, bool):
+    if is_number(version):
         now["version"] = str(version)
     states = now.get("states")
     if isinstance(states, dict):

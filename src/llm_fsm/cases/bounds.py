@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.cases.samples import matching
+from llm_fsm.coercion import is_number
 
 _ODD: tuple[Any, ...] = ("", "nonsense", -1, 0, 10**9, 1.5, True, [], {})
 _NEAR: Mapping[str, tuple[Any, ...]] = {
@@ -25,7 +26,7 @@ def at_bounds(schema: Mapping[str, Any]) -> list[Any]:
     found: list[Any] = list(_ODD)
     for word in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"):
         bound = schema.get(word)
-        if isinstance(bound, int | float) and not isinstance(bound, bool):
+        if is_number(bound):
             found += [bound - 1, bound - 0.5, bound, bound + 0.5, bound + 1]
     for word in ("minLength", "maxLength"):
         found += ["a" * size for size in _sizes(schema.get(word))]

@@ -21,6 +21,7 @@ from typing import Any
 
 from llm_fsm.cases.faults import Fault, SuiteError
 from llm_fsm.cases.reading import ENDING
+from llm_fsm.coercion import is_number
 from llm_fsm.definition import Definition
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 
@@ -182,9 +183,7 @@ def _sound(entry: Entry) -> bool:
     numbers = (entry.step, reply.input_tokens, reply.output_tokens, reply.seconds, reply.cost)
     sections = list(entry.prompt.values()) if isinstance(entry.prompt, dict) else [None]
     sums = [value for one in sections for value in (one.values() if isinstance(one, dict) else [None])]
-    return all(isinstance(text, str) for text in (*texts, *words, *named, *sums)) and all(
-        isinstance(one, int | float) and not isinstance(one, bool) for one in numbers
-    )
+    return all(isinstance(text, str) for text in (*texts, *words, *named, *sums)) and all(map(is_number, numbers))
 
 
 def write_cassette(path: str, cassette: Cassette) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from llm_fsm.cases.hints import patterns, sizes
 from llm_fsm.cases.samples import matching
 from llm_fsm.cases.solutions import placed, text
+from llm_fsm.coercion import is_number
 from llm_fsm.conditions import Rule, compile_rule, test
 from llm_fsm.lint.outcomes import operation
 from llm_fsm.lint.subject import Placed
@@ -62,7 +63,7 @@ def _tried(
     names = [name for name in reads if name.startswith("output.")]
     literals = [part for logic in logics for part in _literals_in(logic)]
     beside = [context.get(name.removeprefix("context.")) for name in reads if name.startswith("context.")]
-    numbers = [one for one in beside if isinstance(one, int | float) and not isinstance(one, bool)]
+    numbers = [one for one in beside if is_number(one)]
     lengths = [size for logic in logics for _, size in sizes(logic)]
     if names:
         lists = (["a"] * size for size in lengths if size <= _LONGEST_LIST)

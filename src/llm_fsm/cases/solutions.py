@@ -11,6 +11,7 @@ from typing import Any
 
 from llm_fsm.cases.hints import members, patterns, sizes
 from llm_fsm.cases.samples import matching, samples
+from llm_fsm.coercion import is_number
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Reasoning, read_names
@@ -140,7 +141,7 @@ class Solver:
         schema = self.known.schema(name)
         found: list[Any] = []
         for literal in self.literals.get(name, ()):
-            if isinstance(literal, int | float) and not isinstance(literal, bool):
+            if is_number(literal):
                 found += [literal, literal - 1, literal + 1]
             elif literal is not None:
                 found.append(literal)

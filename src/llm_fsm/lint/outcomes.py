@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm.coercion import Meter, number_of
+from llm_fsm.coercion import Meter, is_number, number_of
 from llm_fsm.conditions import Rule, compile_rule, test
 from llm_fsm.lint.values import EVERYTHING, NOTHING, ValueSet, ordered, points
 
@@ -108,7 +108,7 @@ def _common_mark(rule: Any, name: str) -> tuple[str, int, float] | None:
         return None
     for here in (0, 1):
         literal = found[1][1 - here]
-        if found[1][here] == {"var": name} and isinstance(literal, int | float) and not isinstance(literal, bool):
+        if found[1][here] == {"var": name} and is_number(literal):
             return found[0], here, stand_in(literal)
     return None
 

@@ -13,6 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
+from llm_fsm.coercion import is_number
 from llm_fsm.lint.cases import ANY, Case, Cases, Effort, both, contexts, either
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.formulas import Tests
@@ -362,7 +363,7 @@ class Reasoning:
 
 
 def _type_of(value: object) -> str:
-    number = isinstance(value, int | float) and not isinstance(value, bool)
+    number = is_number(value)
     return "number" if number else type(value).__name__
 
 

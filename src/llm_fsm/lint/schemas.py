@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from llm_fsm.codes import value_at
+from llm_fsm.coercion import is_number
 from llm_fsm.findings import nearest
 from llm_fsm.shapes import TOO_MUCH_WORK, ShapeError, compile_shape
 
@@ -82,10 +83,6 @@ def _is_list(value: object) -> bool:
     return isinstance(value, list)
 
 
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
-
-
 def _is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
@@ -105,7 +102,7 @@ _PLAIN: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("title", "description"), _is_text),
     **dict.fromkeys(("enum", "examples"), _is_list),
     **dict.fromkeys(("const", "default"), _is_anything),
-    **dict.fromkeys(("minimum", "maximum"), _is_number),
+    **dict.fromkeys(("minimum", "maximum"), is_number),
     **dict.fromkeys(("minLength", "maxLength", "minItems", "maxItems"), _is_count),
 }
 

@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
+from llm_fsm.coercion import is_number
+
 KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
 _SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}
 
@@ -377,20 +379,16 @@ def _domain(schema: object, definitions: Mapping[str, Any], depth: int, known: d
 def _bounds(schema: Mapping[str, Any]) -> ValueSet:
     low = high = None
     for key, shift in (("minimum", 0), ("exclusiveMinimum", 1)):
-        if _is_number(schema.get(key)):
+        if is_number(schema.get(key)):
             low = _highest_low(low, (schema[key], shift))
     for key, shift in (("maximum", 0), ("exclusiveMaximum", -1)):
-        if _is_number(schema.get(key)):
+        if is_number(schema.get(key)):
             high = _lowest_high(high, (schema[key], shift))
     texts, names = _EVERY_TEXT, KINDS
-    if _is_number(schema.get("minLength")) and schema["minLength"] > 0:
+    if is_number(schema.get("minLength")) and schema["minLength"] > 0:
         texts = ordered(("", 1), None)
-    if _is_number(schema.get("minItems")) and schema["minItems"] > 0:
+    if is_number(schema.get("minItems")) and schema["minItems"] > 0:
         names = KINDS - {"empty"}
     if low is None and high is None and texts is _EVERY_TEXT and names is KINDS:
         return EVERYTHING
     return ValueSet(kinds=names, numbers=ordered(low, high), texts=texts)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)

@@ -14,8 +14,8 @@ Write a number that leaves room, or take the key out.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeGuard
 
+from llm_fsm.coercion import is_number
 from llm_fsm.findings import Finding
 from llm_fsm.lint.ledger import shared_tokens
 from llm_fsm.lint.rule import Rule
@@ -64,7 +64,7 @@ def _model(owner: Placed) -> Iterator[Finding]:
         return
     settings = Placed(owner.pointer + "/model", written)
     heat = written.get("temperature")
-    if _is_number(heat) and heat > _HOTTEST:
+    if is_number(heat) and heat > _HOTTEST:
         yield RULE.finding(
             f'"temperature" {heat:g}: providers take at most 2',
             pointer=settings.pointer + "/temperature",
@@ -75,12 +75,8 @@ def _model(owner: Placed) -> Iterator[Finding]:
 
 def _below(placed: Placed, key: str, least: float, why: str) -> Iterator[Finding]:
     value = placed.value.get(key)
-    if _is_number(value) and value < least:
+    if is_number(value) and value < least:
         yield RULE.finding(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 RULE = Rule(name="hopeless-setting", code="T517", level="warning", check=check, needs_form=True)

@@ -20,6 +20,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from llm_fsm.coercion import is_number
 from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Part, parts
@@ -88,13 +89,13 @@ def _odd(
     """(message, hint) where the other side does not go with what is computed."""
     other = arguments[1 - here]
     shown = json.dumps(other, ensure_ascii=False)[:60]
-    if computed in _COUNTING and _is_number(other):
+    if computed in _COUNTING and is_number(other):
         outcomes = {_outcome(operator, number, other, here) for number in _lengths(other)}
         if len(outcomes) == 1:
             always = "holds in every case" if outcomes.pop() else "never holds"
             return f"{_COUNTING[computed]} is a whole number from 0 on: this {always}", None
     if computed in ("now", "date"):
-        if _is_number(other) and abs(other) >= _MILLISECONDS:
+        if is_number(other) and abs(other) >= _MILLISECONDS:
             return (
                 f'"{computed}" counts seconds, and {shown} looks like milliseconds',
                 f"write {int(other) // 1000}",
@@ -122,7 +123,7 @@ def _too_long(
         return f'{json.dumps(name)[:60]} is of type "{kind}", which has no length: this never holds', None
     word = _LONGEST.get(kind)
     most = None if schema is None or word is None else schema.get(word)
-    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < 10**6 or not _is_number(other):
+    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < 10**6 or not is_number(other):
         return None
     lengths = sorted({0, most, *(number for number in _lengths(other) if number <= most)})
     if any(_outcome(operator, number, other, here) for number in lengths):
@@ -143,10 +144,6 @@ def _lengths(other: float) -> list[int]:
 def _is_text(subject: Subject, name: str) -> bool:
     values = reasoning(subject).domain(name) & SET
     return not values.empty and values.within(TEXTS)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:

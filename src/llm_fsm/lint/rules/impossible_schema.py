@@ -17,8 +17,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, TypeGuard
+from typing import Any
 
+from llm_fsm.coercion import is_number
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schema_parts import Part, schema_parts
@@ -57,7 +58,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _crossed(part: Part) -> Finding | None:
     for low, high, apart in _BOUNDS:
         least, most = part.schema.get(low), part.schema.get(high)
-        if _is_number(least) and _is_number(most) and (least > most or (apart and least == most)):
+        if is_number(least) and is_number(most) and (least > most or (apart and least == most)):
             return RULE.finding(
                 f'{part.name} can have no value: "{low}" {least:g} and "{high}" {most:g} exclude each other',
                 pointer=f"{part.pointer}/{low}",
@@ -115,10 +116,6 @@ def _told(schema: Mapping[str, Any]) -> str:
 
 def _quoted(word: str) -> str:
     return f'"{word}"'
-
-
-def _is_number(value: object) -> TypeGuard[int | float]:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 RULE = Rule(name="impossible-schema", code="S120", level="error", check=check, blocks=False)

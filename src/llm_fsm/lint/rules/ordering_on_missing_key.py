@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.coercion import is_number
 from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Comparison, comparisons
@@ -55,7 +56,7 @@ def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bo
     if comparison.positive is None or found is None or any(_has_default(side) for side in found[1]):
         return False
     literal = comparison.literal
-    number = isinstance(literal, int | float) and not isinstance(literal, bool)
+    number = is_number(literal)
     mark = (comparison.operator, variable(found[1][0]) is not None, repr(stand_in(literal) if number else literal))
     if mark not in passed:
         passed[mark] = test(compile_rule(comparison.rule), {}).holds
