@@ -102,6 +102,18 @@ def test_what_only_answers_a_digression_is_said_once_to_come_back() -> None:
     assert "then_back_to" not in user
 
 
+def test_the_end_of_a_longer_digression_is_shown_as_an_end_only_where_the_way_leads_there_too() -> None:
+    system = asked(reply("name", "Hello.")).requests[0].messages[0].content
+    assert "\nanswered (then back to what was asked): Answer the question." in system
+    assert "\ndone (final)" in system
+    leading = [{"target_state": "size"}, {"target_state": "answered"}]
+    both = machine({**STATES, "name": {**STATES["name"], "transitions": leading}}, global_transitions=ASIDE)
+    assert "\nanswered (final): " in talk(both, "m", reply("name")).requests[0].messages[0].content
+    failed = {"kind": "task", "purpose": "Look it up", "on_exhausted": "answered", "transitions": []}
+    worked = machine({**STATES, "size": failed}, global_transitions=ASIDE)
+    assert "\nanswered (final): " in talk(worked, "m", reply("name")).requests[0].messages[0].content
+
+
 def test_own_states_of_patterns_that_come_back_are_not_shown_as_ends() -> None:
     states = {"name": STATES["name"], "size": {}, "clarify": {"purpose": "As in a shop."}, "restart": {}}
     done = talk(machine(states, patterns=["clarify", "restart"]), "m", reply("name"))

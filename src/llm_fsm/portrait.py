@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.definition import Definition, State
+from llm_fsm.graph import reachable
 from llm_fsm.markup import clean, escaped
 from llm_fsm.tokens import estimate
 from llm_fsm.wording import is_ended
@@ -109,12 +110,19 @@ def states_text(definition: Definition, state_ids: Iterable[str], endings: Endin
 def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:
     """The final states of a definition, which ends no conversation where it is `called`.
 
-    `asides`: states that come back although no transition says so.
+    Those that are come to on no way but through a digression only end that. `asides`: states that come back although
+    no transition says so.
     """
-    own = [transition for state in definition.states.values() for transition in state.transitions]
-    arrows = (*own, *definition.global_transitions)
-    left = {*asides, *(arrow.target_state for arrow in arrows if arrow.returns)}
-    left -= {arrow.target_state for arrow in arrows if not arrow.returns}
+    arrows = [*definition.global_transitions]
+    ahead: dict[str, list[str]] = {}
+    for state_id, state in definition.states.items():
+        arrows += state.transitions
+        onward = (arrow.target_state for arrow in state.transitions if not arrow.returns)
+        ahead[state_id] = [*onward, *filter(None, (state.on_exhausted, state.on_timeout))]
+    left = reachable(ahead, {*asides, *(arrow.target_state for arrow in arrows if arrow.returns)})
+    starts = {definition.initial_state, *(name for name in ahead if name not in left)}
+    starts.update(arrow.target_state for arrow in definition.global_transitions if not arrow.returns)
+    left -= reachable(ahead, starts)
     final = frozenset(name for name in definition.states if definition.kind_of(name) == "final")
     return Endings(ends=frozenset() if called else final - left, answers=final & left)
 
