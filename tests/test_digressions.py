@@ -114,6 +114,26 @@ def test_the_end_of_a_longer_digression_is_shown_as_an_end_only_where_the_way_le
     assert "\nanswered (final): " in talk(worked, "m", reply("name")).requests[0].messages[0].content
 
 
+BOTH = "name where the answer leads, and tell what was asked aside"
+
+
+def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_words_can_tell_what_was_asked() -> None:
+    def told(aside: list[dict[str, Any]]) -> bool:
+        done = talk(machine(STATES, global_transitions=aside), "m", reply("name"))
+        return BOTH in done.requests[0].messages[0].content
+
+    assert told(ASIDE[:1])
+    assert not told(ASIDE[:2])  # a fixed reply of a digression comes only where that is named
+    assert not told(ASIDE[2:])  # nothing is told at once there
+    assert not told([{"target_state": "hours"}])
+    done = talk(machine(STATES, global_transitions=ASIDE[:1]), "hello", reply("name", "Welcome! What is your name?"))
+    done = say(
+        machine(STATES, global_transitions=ASIDE[:1]), done.session, "Ada. When do you open?",
+        reply("size", "At nine.", name="Ada"),
+    )  # fmt: skip
+    assert (done.session.state, done.text) == ("size", "At nine.\n\nWhich size, Ada?")
+
+
 def test_own_states_of_patterns_that_come_back_are_not_shown_as_ends() -> None:
     states = {"name": STATES["name"], "size": {}, "clarify": {"purpose": "As in a shop."}, "restart": {}}
     done = talk(machine(states, patterns=["clarify", "restart"]), "m", reply("name"))

@@ -336,6 +336,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     moves = [(plan, move) for plan in states.values() for move in plan.moves]
     judged = any(guard.judged for _, move in moves for guard in move.guards)
     behind = any(_leads_further(plan, move, states[move.target]) for plan, move in moves)
+    answering = [states[move.target] for _, move in moves if move.returns and states[move.target].answers]
     questions: dict[str, LLMRequest] = {}
     for region in found:
         by_reasoning: dict[str, list[StatePlan]] = {}
@@ -352,6 +353,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
                 parts=len(found) > 1 or above.aside or behind,
                 judged=judged,
+                aside=bool(answering) and all(plan.fixed is None for plan in answering),
                 added=any(plan.fixed is not None or plan.kind in WORKS for plan in states.values()),
                 reasoning=reasoning,
             )

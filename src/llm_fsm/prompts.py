@@ -135,13 +135,15 @@ def system_prompt(
     parts: bool,
     judged: bool,
     added: bool,
+    aside: bool = False,
     reasoning: str = "none",
     patterns: str = "",
 ) -> str:
     """The system message of some states. `shown`: the key list. `patterns`: one line.
 
     `states`: what <states> says; `parts`: transitions say more under "there". `judged`: some condition is for the model
-    to judge. `added`: some state has a fixed reply. `reasoning`: none, first, last.
+    to judge. `added`: some state has a fixed reply. `aside`: what digressions tell at once, any reply can tell.
+    `reasoning`: none, first, last.
     """
     form = _FORM
     if reasoning == "first":
@@ -153,6 +155,7 @@ def system_prompt(
         parts=parts,
         judged=judged,
         added=added,
+        aside=aside,
         name=clean(definition.name),
         description=clean(definition.description),
         persona=clean(definition.persona),
