@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -112,6 +113,18 @@ def test_the_end_of_a_longer_digression_is_shown_as_an_end_only_where_the_way_le
     failed = {"kind": "task", "purpose": "Look it up", "on_exhausted": "answered", "transitions": []}
     worked = machine({**STATES, "size": failed}, global_transitions=ASIDE)
     assert "\nanswered (final): " in talk(worked, "m", reply("name")).requests[0].messages[0].content
+
+
+def test_a_state_is_not_summarised_for_a_digression_that_comes_back_at_once() -> None:
+    shop = machine({**STATES, "name": {**STATES["name"], "summarize": True}}, global_transitions=ASIDE)
+    summary = json.dumps({"summary": "Somebody came", "todo_list": []})
+    hello = talk(shop, "hello", reply("name", "Welcome! What is your name?"))
+    told = say(shop, hello.session, "hours?", reply("hours", "From nine."))
+    assert (told.text, told.usage.calls) == ("From nine.\n\nWhat is your name?", 1)
+    longer = say(shop, told.session, "help", reply("help", "With what?"), summary)
+    assert (longer.usage.calls, longer.session.summary) == (2, "Somebody came")
+    left = say(shop, told.session, "Ada", reply("size", "Hello.", name="Ada"), summary)
+    assert (left.usage.calls, left.session.summary) == (2, "Somebody came")
 
 
 BOTH = "name where the answer leads, and tell what was asked aside"

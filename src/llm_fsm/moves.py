@@ -103,7 +103,7 @@ class Moving(Nested):
 
     def enter(self, move: Move, by: str, given: Mapping[str, Any] | None = None) -> Run:
         """Make a move. `given`: what a reply says about the definition that it leads into."""
-        if self.plan.state.summarize and self.summaries:
+        if self.plan.state.summarize and self.summaries and not self.comes_back(move):
             yield from self.summarise(self.plan.id, self.left_behind())
         place = self.session.open_places().get(move.target) if move.place is None else move.place
         if place is not None:
@@ -130,6 +130,11 @@ class Moving(Nested):
             yield from self.keep(given)
         yield from self.run(Point.POST_TRANSITION)
         self.say_fixed()
+
+    def comes_back(self, move: Move) -> bool:
+        """True for a digression that is told of at once, which leaves its state for no further message."""
+        there = self.program.states.get(move.target) if move.caller is None else None
+        return move.returns and there is not None and there.kind == "final"
 
     def keep(self, update: Mapping[str, Any]) -> Run:
         """Keep what a reply says, as far as the definition at work lets it."""
