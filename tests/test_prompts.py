@@ -167,6 +167,55 @@ def test_instructions_that_states_share_are_said_once() -> None:
     assert states_shown(states) == "a: Ask A.\nb: Ask B.\nc (final)\na, b: Be kind."
 
 
+_OFFICE = "If the user asks about parking or prices, say that the office will answer by mail."
+
+
+_TIMES = "予約について聞かれたら、" * 6 + "答える。"
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "shared"),
+    [
+        (f"Be kind. {_OFFICE}", f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
+        (["Be kind.", _OFFICE], f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
+        (f"Be kind. {_OFFICE} Then go on.", f"Be brief. {_OFFICE} Then go on.", f"\na, b: {_OFFICE} Then go on."),
+        (_OFFICE, f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
+        (f"親切に。{_TIMES}", f"短く。{_TIMES}", f"\na, b: {_TIMES}"),
+    ],
+)  # fmt: skip
+def test_what_instructions_of_several_states_end_with_is_said_once(first: Any, second: Any, shared: str) -> None:
+    onward = {"transitions": [{"target_state": "c"}]}
+    states = {"a": {"instructions": first, **onward}, "b": {"instructions": second, **onward}, "c": {}}
+    shown = states_shown(states)
+    assert shown.endswith(f"c (final){shared}")
+    assert shown.count(shared.partition(": ")[2]) == 1
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Be kind. Go on.", "Be brief. Go on."),
+        ("Say e.g. " + _OFFICE.lower(), "Ask e.g. " + _OFFICE.lower()),
+        (["Colours:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]], ["Cars:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]]),
+        (["Never say:", _OFFICE], ["Always say:", _OFFICE]),
+        (f"Be kind. {_OFFICE}", f"Be brief. {_OFFICE} Then go on."),
+    ],
+    ids=["too short", "within a sentence", "a line of a list", "announced", "not at the end"],
+)
+def test_what_could_mean_something_else_on_its_own_stays_with_each_state(first: Any, second: Any) -> None:
+    onward = {"transitions": [{"target_state": "c"}]}
+    states = {"a": {"instructions": first, **onward}, "b": {"instructions": second, **onward}, "c": {}}
+    assert "a, b: " not in states_shown(states)
+
+
+@pytest.mark.parametrize(("times", "shared"), [(1, f"\na, b, c: {_OFFICE}"), (2, "\na, b: Never promise")])
+def test_of_several_ends_the_one_that_saves_most_is_said_once(times: int, shared: str) -> None:
+    more = "Never promise a day that nobody has confirmed. " * times + _OFFICE
+    ends = {"a": f"Be kind. {more}", "b": f"Be brief. {more}", "c": f"Be calm. {_OFFICE}"}
+    onward = {"transitions": [{"target_state": "d"}]}
+    assert shared in states_shown({**{name: {"instructions": text, **onward} for name, text in ends.items()}, "d": {}})
+
+
 LONG = "word " * 40
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,13 @@ _BACK = "what was asked"
 """What the answer of a digression comes back to, whatever state that is."""
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
+_BREAK = re.compile(r"(?<=[.!?…])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
+"""Between two sentences or lines, but for a line that announces the next one."""
+_DEPENDING = "-*•–("
+"""What a line of a list begins with, or a remark on what stands before it."""
+_SHARED_CHARS = 60
+"""Characters of the end of some instructions that is worth a line of its own."""
+_MOST_ENDS = 16
 _NO_WORD = re.compile(r"[\W_]+")
 TAGS = 6
 """Tokens of the markup around a section."""
@@ -51,16 +59,21 @@ class StateWords:
 
 def state_words(state_id: str, state: State) -> StateWords:
     """The words of a state; its instructions of all kinds are joined."""
-    instructions = (state.instructions, state.extraction_instructions, state.response_instructions)
     texts = {
         "id": state_id,
         "description": clean(state.description) if state.description != state.purpose else "",
         "purpose": clean(state.purpose),
-        "instructions": clean("\n".join(text for text in instructions if text)),
+        "instructions": instructions_of(state),
         "example": escaped(state.example_dialogue) if state.example_dialogue else "",
     }
     example = estimate(texts["example"]) + TAGS if texts["example"] else 0
     return StateWords(**texts, tokens=name_tokens(state_id) + example)
+
+
+def instructions_of(state: State) -> str:
+    """The instructions of a state, those of all kinds."""
+    kinds = (state.instructions, state.extraction_instructions, state.response_instructions)
+    return clean("\n".join(text for text in kinds if text))
 
 
 def name_tokens(state_id: str) -> int:
@@ -84,27 +97,55 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
 def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
     """What <states> says of some states: a line for each that has words.
 
-    Instructions that several states have word for word get one line, with the ids of all of them.
+    What several of them have in their instructions, as `shared` finds it, gets one line, with the ids of all of them.
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
-    sharing: dict[str, list[str]] = {}
-    for state_id, found in words.items():
-        if definition.kind_of(state_id) not in WORKS:
-            sharing.setdefault(found.instructions, []).append(state_id)
+    works = {state_id: definition.kind_of(state_id) in WORKS for state_id in words}
+    sharing = shared({state_id: found.instructions for state_id, found in words.items() if not works[state_id]})
+    said_below = {state_id: text for text, ids in sharing.items() for state_id in ids}
     lines = [
         _state_line(
             definition.states[state_id],
             found,
-            found.instructions if sharing.get(found.instructions) == [state_id] else "",
+            "" if works[state_id] else found.instructions.removesuffix(said_below.get(state_id, "")).rstrip(),
             mark=_mark(state_id, endings),
-            works=definition.kind_of(state_id) in WORKS,
+            works=works[state_id],
         )
         for state_id, found in words.items()
     ]
-    lines += [
-        f"{', '.join(ids)}: {_indented(text)}" for text, ids in sharing.items() if text and len(ids) > 1
-    ]
+    lines += [f"{', '.join(ids)}: {_indented(text)}" for text, ids in sharing.items()]
     return "\n".join(line for line in lines if line)
+
+
+def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
+    """What several states have word for word at the end of their instructions, or as all of them, to those states.
+
+    An end counts from a sentence or line that stands for itself, if it is long enough to say all that it means.
+    """
+    having: dict[str, list[str]] = {}
+    alike = Counter(text[-_SHARED_CHARS:] for text in instructions.values())
+    for state_id, text in instructions.items():
+        for end in (text, *(_ends(text) if alike[text[-_SHARED_CHARS:]] > 1 else ())):
+            having.setdefault(end, []).append(state_id)
+    groups = [(text, ids) for text, ids in having.items() if text and len(ids) > 1]
+    found: dict[str, tuple[str, ...]] = {}
+    taken: set[str] = set()
+    for text, ids in sorted(groups, key=lambda group: -len(group[0]) * (len(group[1]) - 1)):
+        free = [state_id for state_id in ids if state_id not in taken]
+        if len(free) > 1:
+            found[text] = tuple(free)
+            taken.update(free)
+    places = {state_id: place for place, state_id in enumerate(instructions)}
+    return dict(sorted(found.items(), key=lambda item: places[item[1][0]]))
+
+
+def _ends(text: str) -> Iterator[str]:
+    """The ends of a text that may stand on their own: the last few."""
+    for match in [*_BREAK.finditer(text, 0, max(0, len(text) - _SHARED_CHARS))][-_MOST_ENDS:]:
+        line, end = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip(), text[match.end() :]
+        in_list = line[:1] in _DEPENDING and "\n" not in match.group()
+        if not (in_list or end[0] in _DEPENDING or end[0].islower() or end[0].isdigit()):  # lower: after "e.g."
+            yield end
 
 
 def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -> Endings:

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from llm_fsm.definition import Definition, State, Transition
+from llm_fsm.portrait import WORKS, instructions_of, shared
 from llm_fsm.tokens import estimate
 
 MOST_KEYS = 24
@@ -78,8 +79,10 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
     By dynamic programming over the first so many states: a group costs what it is off the size that all should have,
     and is the cheaper the more transitions stay within.
     """
+    again = _said_again(definition)
     sizes = [
-        _tokens(state) + (0 if few_keys else _KEY * len(set(_own(state)))) for state in definition.states.values()
+        _tokens(state) - again.get(state_id, 0) + (0 if few_keys else _KEY * len(set(_own(state))))
+        for state_id, state in definition.states.items()
     ]
     asking = sum(definition.kind_of(state_id) == "converse" for state_id in definition.states)
     total = sum(sizes)
@@ -107,6 +110,16 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
         groups.append(tuple(every[start:end]))
         end = start
     return groups[::-1]
+
+
+def _said_again(definition: Definition) -> dict[str, int]:
+    """Tokens of the instructions of states that one before them has, too, as a region says them once."""
+    speaking = {
+        state_id: instructions_of(state)
+        for state_id, state in definition.states.items()
+        if definition.kind_of(state_id) not in WORKS
+    }
+    return {state_id: estimate(text) for text, ids in shared(speaking).items() for state_id in ids[1:]}
 
 
 def _links(definition: Definition) -> Counter[tuple[int, int]]:
