@@ -92,53 +92,42 @@ class Host(Protocol):
     @property
     def means(self) -> Means:
         """What every turn is given."""
-        ...
 
     @property
     def name(self) -> str:
         """The name of the definition."""
-        ...
 
     @property
     def identity(self) -> str:
         """The SHA-256 that conversations are pinned to."""
-        ...
 
     @property
     def document(self) -> str:
         """The definition as canonical JSON."""
-        ...
 
     @property
     def journals(self) -> bool:
         """True when turns may act."""
-        ...
 
     def now(self) -> float:
         """Seconds since the epoch."""
-        ...
 
     def outgoing(self, record: TurnRecord, session: Session, number: int) -> tuple[Outgoing, ...]:
         """What is to be told of a turn once it is on record, as rows of the outbox."""
-        ...
 
     def committed(self, conversation_id: str) -> None:
         """A turn is on record, with rows of the outbox."""
-        ...
 
     async def ask(self, effect: AskModel, left: float | None, listener: Listening | None) -> ModelReply:
         """Call the model."""
-        ...
 
     async def run_handlers(
         self, effect: RunHandlers, left: Any, journal: Journal | None, *, ahead: bool = False
     ) -> HandlerResults:
         """Run the handlers of a point."""
-        ...
 
     async def execute(self, effect: Execute, running: Running) -> Executed:
         """Run the function of a task."""
-        ...
 
 
 class Running:

@@ -103,7 +103,6 @@ class Asks(Protocol):
 
     async def __call__(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
         """The model's answer. Raises Break, RunLimit, ModelError and RuntimeError."""
-        ...
 
 
 def _messages(messages: Sequence[LLMMessage | Mapping[str, Any]]) -> list[LLMMessage]:

@@ -122,15 +122,12 @@ class Model(Protocol):
 
     def begin(self, play: Play) -> None:
         """A case begins."""
-        ...
 
     def step(self, number: int, replies: Sequence[Reply]) -> None:
         """A step begins; 0 is the start."""
-        ...
 
     def done(self, secrets: Collection[str]) -> str | None:
         """A step is over: what was wrong with the model itself in it. `secrets`: values that nobody may keep."""
-        ...
 
 
 class Scripted:

@@ -189,23 +189,18 @@ class View(Protocol):
 
     def take(self, event: ev.Event) -> None:
         """Show an event."""
-        ...
 
     def during(self, work: Callable[[], Turn]) -> Turn:
         """Do the work while it is watched."""
-        ...
 
     def ended(self, turn: Turn) -> None:
         """Show how the run stands."""
-        ...
 
     def parked(self, conversation_id: str, again: str) -> None:
         """Show that the run was left in the middle."""
-        ...
 
     def ask(self, pause: Paused) -> Any:
         """What a person answers. Raises EOFError where there is none now."""
-        ...
 
 
 class JsonLines:

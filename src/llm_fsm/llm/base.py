@@ -24,7 +24,6 @@ class LLM(Protocol):
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Answer the request. Raises ModelError."""
-        ...
 
 
 class Listener(Protocol):
@@ -34,11 +33,9 @@ class Listener(Protocol):
 
     async def hear(self, piece: str) -> None:
         """Take the next piece of the reply's text."""
-        ...
 
     def give_up(self) -> None:
         """What was heard does not count; the reply comes in one piece."""
-        ...
 
 
 async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:

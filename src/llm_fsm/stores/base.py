@@ -152,7 +152,6 @@ class Store(Protocol):
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         """The conversation, with the record that answered `request_id` if there is one; None if unknown."""
-        ...
 
     async def save(self, commit: Commit) -> None:
         """Write one turn, all or nothing, durably before it returns. Raises ConversationConflict.
@@ -160,11 +159,9 @@ class Store(Protocol):
         StoreError where `definition_sha` names a definition that the store has not got, and
         StoreError(retryable=True) where the conversation's lock was lost since it was taken.
         """
-        ...
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         """The turn records with numbers above `after`, in order, at most `limit`."""
-        ...
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         """Keep the result of one step of the turn under way, durably. Works before the first save, too.
@@ -172,15 +169,12 @@ class Store(Protocol):
         A step is written once: ConversationConflict when it is there already, and the first result stays.
         A lock that was lost is an error here as in `save`.
         """
-        ...
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         """The results of the turn under way, in order of their steps."""
-        ...
 
     async def forget_journal(self, conversation_id: str) -> None:
         """Drop the journal of a turn that will not be finished."""
-        ...
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         """Be the one writer of a conversation, in order of asking.
@@ -190,7 +184,6 @@ class Store(Protocol):
         connection or on a lease, the store that lost it writes nothing any more for that conversation until it has
         taken the lock again.
         """
-        ...
 
     async def list(
         self,
@@ -205,18 +198,15 @@ class Store(Protocol):
 
         `definition`, `state`, `ended`: only those whose last commit said so; None: all.
         """
-        ...
 
     async def definition(self, sha: str) -> str | None:
         """The definition that a conversation is pinned to, as its commit gave it; None if there is none."""
-        ...
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         """Rows of the due table up to the time `now`, in order of time, then of ids, at most `limit`.
 
         `definition`: only those of conversations that were last saved with this name of a definition.
         """
-        ...
 
     async def outbox(
         self,
@@ -233,22 +223,18 @@ class Store(Protocol):
         `after`: only of conversations with ids after it. `conversation_id`: only of this one. `definition`: only of
         those that were last saved with this name of a definition.
         """
-        ...
 
     async def acknowledge(self, posted: Posted) -> None:
         """Drop a row of the outbox, and those of the same sink and conversation before it. Once or more is the same."""
-        ...
 
     async def delete(self, conversation_id: str) -> bool:
         """Remove everything about a conversation, and its definition if nobody else is pinned to it.
 
         False if there was no such conversation; a journal without one is removed all the same.
         """
-        ...
 
     async def close(self) -> None:
         """Free files and connections; the store cannot be used afterwards."""
-        ...
 
 
 async def kept_definition(store: Store, sha: str) -> str | None:

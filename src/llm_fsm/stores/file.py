@@ -47,32 +47,25 @@ class FileStore:
         return self._path
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        """See `Store.load`."""
         return await self._run(lambda folder: folder.load(conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
-        """See `Store.save`."""
         check_appended(commit)
         await self._run(lambda folder: folder.save(commit))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        """See `Store.records`."""
         return await self._run(lambda folder: folder.records(conversation_id, after, limit))
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """See `Store.journal`."""
         await self._run(lambda folder: folder.journal(conversation_id, step, text))
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         return await self._run(lambda folder: folder.journalled(conversation_id))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """See `Store.forget_journal`."""
         await self._run(lambda folder: folder.forget_journal(conversation_id))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        """See `Store.lock`."""
         parts = self._own()
         return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
 
@@ -85,16 +78,13 @@ class FileStore:
         state: str | None = None,
         ended: bool | None = None,
     ) -> Sequence[Listed]:
-        """See `Store.list`."""
         wanted = {"definition": definition, "state": state, "ended": ended}
         return await self._run(lambda folder: folder.listed(after or "", limit, wanted))
 
     async def definition(self, sha: str) -> str | None:
-        """See `Store.definition`."""
         return await self._run(lambda folder: folder.files.definition(sha))
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        """See `Store.due`."""
         return await self._run(lambda folder: folder.due(now, limit, definition))
 
     async def outbox(
@@ -106,16 +96,13 @@ class FileStore:
         conversation_id: str | None = None,
         definition: str | None = None,
     ) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         wanted = {"conversation_id": conversation_id, "definition": definition}
         return await self._run(lambda folder: folder.outbox(sink, after or "", limit, wanted))
 
     async def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         await self._run(lambda folder: folder.acknowledge(posted))
 
     async def delete(self, conversation_id: str) -> bool:
-        """See `Store.delete`."""
         return await self._run(lambda folder: folder.delete(conversation_id))
 
     async def close(self) -> None:

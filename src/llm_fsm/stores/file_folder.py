@@ -36,7 +36,6 @@ class Folder:
         self._locks.close()
 
     def load(self, name: str, request_id: str | None) -> Loaded | None:
-        """See `Store.load`."""
         head = self.files.head(name)
         if head is None:
             return None
@@ -49,7 +48,6 @@ class Folder:
         )
 
     def save(self, commit: Commit) -> None:
-        """See `Store.save`."""
         name, sha = commit.conversation_id, commit.definition_sha
         before = self.files.head(name)
         moves = before is None or before["definition_sha"] != sha
@@ -75,7 +73,6 @@ class Folder:
                 self._drop_unused(head["definition_sha"])
 
     def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
-        """See `Store.records`."""
         head = self.files.head(name)
         if head is None:
             return ()
@@ -83,7 +80,6 @@ class Folder:
         return tuple(islice(found, None if limit is None else max(limit, 0)))
 
     def journal(self, name: str, step: int, text: str) -> None:
-        """See `Store.journal`."""
         with self._alone(name):
             version = self._version(name)
             if any(known == step for number, known, _ in self.files.journal(name) if number == version):
@@ -91,13 +87,11 @@ class Folder:
             self.files.append_journal(name, [version, step, text])
 
     def journalled(self, name: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         version = self._version(name)
         steps = ((step, text) for number, step, text in self.files.journal(name) if number == version)
         return tuple(text for _, text in sorted(steps))
 
     def forget_journal(self, name: str) -> None:
-        """See `Store.forget_journal`."""
         with self._alone(name):
             self.files.drop_journal(name)
 
@@ -119,7 +113,6 @@ class Folder:
         )
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
-        """See `Store.due`."""
         rows = (
             (at, head["conversation_id"], kind)
             for head in self._heads({"definition": definition})
@@ -131,7 +124,6 @@ class Folder:
         )
 
     def outbox(self, sink: str | None, after: str, limit: int, wanted: Mapping[str, Any]) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         posting = (head for head in self._heads(wanted) if head["outbox"] and head["conversation_id"] > after)
         rows = (
             Posted(
@@ -149,7 +141,6 @@ class Folder:
         return tuple(islice(rows, max(limit, 0)))
 
     def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         name = posted.conversation_id
         with self._alone(name):
             head = self.files.head(name)
@@ -161,7 +152,6 @@ class Folder:
                 self.files.replace_head(name, {**head, "outbox": left})
 
     def delete(self, name: str) -> bool:
-        """See `Store.delete`."""
         with self._alone(_DEFINITIONS), self._alone(name):
             head = self.files.head(name)
             found = self.files.drop(name)

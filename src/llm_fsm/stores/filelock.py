@@ -41,15 +41,12 @@ class FileLocks(Protocol):
 
     def take(self, name: str) -> bool:
         """Take the lock if it is free, without waiting. Raises StoreError when locking is impossible."""
-        ...
 
     def give(self, name: str) -> None:
         """Give a lock back; nothing happens if it is not held (any more)."""
-        ...
 
     def close(self) -> None:
         """Give everything back."""
-        ...
 
 
 class NoLocks:

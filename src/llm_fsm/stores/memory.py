@@ -56,7 +56,6 @@ class MemoryStore:
         self._closed = False
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        """See `Store.load`."""
         self._check_open()
         with self._guard:
             found = self._conversations.get(conversation_id)
@@ -129,7 +128,6 @@ class MemoryStore:
         self._posting[name] = found
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        """See `Store.records`."""
         self._check_open()
         start = max(after, 0)
         with self._guard:
@@ -138,7 +136,6 @@ class MemoryStore:
             return tuple(stored[start:] if limit is None else stored[start : start + max(limit, 0)])
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """See `Store.journal`."""
         self._check_open()
         with self._guard:
             steps = self._journals.setdefault(conversation_id, {})
@@ -147,19 +144,16 @@ class MemoryStore:
             steps[step] = text
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         self._check_open()
         with self._guard:
             return tuple(text for _, text in sorted(self._journals.get(conversation_id, {}).items()))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """See `Store.forget_journal`."""
         self._check_open()
         with self._guard:
             self._journals.pop(conversation_id, None)
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        """See `Store.lock`."""
         self._check_open()
         return self._turnstile.lock(conversation_id, timeout)
 
@@ -172,7 +166,6 @@ class MemoryStore:
         state: str | None = None,
         ended: bool | None = None,
     ) -> Sequence[Listed]:
-        """See `Store.list`."""
         self._check_open()
         wanted = (("definition", definition), ("state", state), ("ended", ended))
         with self._guard:
@@ -185,13 +178,11 @@ class MemoryStore:
             return tuple(_line(*line) for line in heapq.nsmallest(max(limit, 0), lines, itemgetter(0)))
 
     async def definition(self, sha: str) -> str | None:
-        """See `Store.definition`."""
         self._check_open()
         with self._guard:
             return self._definitions.get(sha)
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        """See `Store.due`."""
         self._check_open()
         with self._guard:
             rows = (
@@ -215,7 +206,6 @@ class MemoryStore:
         conversation_id: str | None = None,
         definition: str | None = None,
     ) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         self._check_open()
         with self._guard:
             names = (
@@ -229,7 +219,6 @@ class MemoryStore:
             return tuple(islice(rows, max(limit, 0)))
 
     async def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         self._check_open()
         with self._guard:
             found = self._posting.get(posted.conversation_id)
@@ -243,7 +232,6 @@ class MemoryStore:
                 del self._posting[posted.conversation_id]
 
     async def delete(self, conversation_id: str) -> bool:
-        """See `Store.delete`."""
         self._check_open()
         with self._guard:
             self._due.pop(conversation_id, None)
@@ -255,7 +243,6 @@ class MemoryStore:
             return found is not None
 
     async def close(self) -> None:
-        """See `Store.close`."""
         self._closed = True
 
     def _check_open(self) -> None:

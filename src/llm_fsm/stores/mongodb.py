@@ -66,7 +66,6 @@ class MongoDBStore:
             ) from error
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        """See `Store.load`."""
         return await self._run(lambda kept: kept.load(conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
@@ -76,24 +75,19 @@ class MongoDBStore:
         await self._run(lambda kept: kept.save(commit, holder))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        """See `Store.records`."""
         return await self._run(lambda kept: kept.records(conversation_id, after, limit))
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """See `Store.journal`."""
         holder = self._held.get(conversation_id)
         await self._run(lambda kept: kept.journal(conversation_id, step, text, holder))
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         return await self._run(lambda kept: kept.journalled(conversation_id))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """See `Store.forget_journal`."""
         await self._run(lambda kept: kept.forget_journal(conversation_id))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        """See `Store.lock`."""
         self._own()
         return RemoteWriter(lambda: self, self._turnstile, self._held, conversation_id, timeout)
 
@@ -106,16 +100,13 @@ class MongoDBStore:
         state: str | None = None,
         ended: bool | None = None,
     ) -> Sequence[Listed]:
-        """See `Store.list`."""
         wanted = {"definition": definition, "state": state, "ended": ended}
         return await self._run(lambda kept: kept.listed(after or "", limit, wanted))
 
     async def definition(self, sha: str) -> str | None:
-        """See `Store.definition`."""
         return await self._run(lambda kept: kept.definition(sha))
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        """See `Store.due`."""
         return await self._run(lambda kept: kept.due(now, limit, definition))
 
     async def outbox(
@@ -127,16 +118,13 @@ class MongoDBStore:
         conversation_id: str | None = None,
         definition: str | None = None,
     ) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         wanted = {"conversation": conversation_id, "definition": definition}
         return await self._run(lambda kept: kept.outbox(sink, after or "", limit, wanted))
 
     async def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         await self._run(lambda kept: kept.acknowledge(posted))
 
     async def delete(self, conversation_id: str) -> bool:
-        """See `Store.delete`."""
         return await self._run(lambda kept: kept.delete(conversation_id))
 
     async def take(self, name: str) -> str | None:

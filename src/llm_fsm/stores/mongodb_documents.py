@@ -46,7 +46,6 @@ class Documents:
         self._prepared = False
 
     def load(self, name: str, request_id: str | None) -> Loaded | None:
-        """See `Store.load`."""
         newest = self._newest(name)
         if newest is None:
             return None
@@ -58,7 +57,6 @@ class Documents:
         )
 
     def save(self, commit: Commit, holder: str | None) -> None:
-        """See `Store.save`."""
         self._prepare()
         name, sha = commit.conversation_id, commit.definition_sha
         newest = self._newest(name)
@@ -83,7 +81,6 @@ class Documents:
             self._drop_unused(newest["sha"])
 
     def records(self, name: str, after: int, limit: int | None) -> Sequence[str]:
-        """See `Store.records`."""
         if self._newest(name) is None:
             return ()
         turns = self._turns.find({"conversation": name, "number": {"$gt": after}}).sort("first", ASCENDING)
@@ -96,7 +93,6 @@ class Documents:
         return tuple(islice(found, None if limit is None else max(limit, 0)))
 
     def journal(self, name: str, step: int, text: str, holder: str | None) -> None:
-        """See `Store.journal`."""
         self._prepare()
         self._check_lock(name, holder)
         entry = {"conversation": name, "version": self._version(name), "step": step, "text": text}
@@ -106,16 +102,13 @@ class Documents:
             raise step_exists(name, step) from None
 
     def journalled(self, name: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         steps = self._journal.find({"conversation": name, "version": self._version(name)})
         return tuple(entry["text"] for entry in steps.sort("step", ASCENDING))
 
     def forget_journal(self, name: str) -> None:
-        """See `Store.forget_journal`."""
         self._journal.delete_many({"conversation": name})
 
     def listed(self, after: str, limit: int, wanted: Document) -> Sequence[Listed]:
-        """See `Store.list`."""
         lines = (
             Listed(
                 conversation_id=turn["conversation"],
@@ -133,12 +126,10 @@ class Documents:
         return tuple(islice(lines, max(limit, 0)))
 
     def definition(self, sha: str) -> str | None:
-        """See `Store.definition`."""
         found = self._definitions.find_one({"_id": sha})
         return None if found is None else str(found["text"])
 
     def due(self, now: float, limit: int, definition: str | None) -> Sequence[Due]:
-        """See `Store.due`."""
         rows = sorted(
             (row["time"], turn["conversation"], row["kind"])
             for turn in self._current({"due.time": {"$lte": now}})
@@ -151,7 +142,6 @@ class Documents:
         )
 
     def outbox(self, sink: str | None, after: str, limit: int, wanted: Document) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         told = {"outbox.0": {"$exists": True}} if sink is None else {"outbox.sink": sink}
         asked: dict[str, Any] = {**told, "conversation": {"$gt": after}}
         if wanted["conversation"] is not None:
@@ -174,7 +164,6 @@ class Documents:
         return tuple(islice(rows, max(limit, 0)))
 
     def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         mine = {"conversation": posted.conversation_id, "outbox.sink": posted.sink}
         before = {**mine, "number": {"$lt": posted.number}}
         self._turns.update_many(before, {"$pull": {"outbox": {"sink": posted.sink}}})

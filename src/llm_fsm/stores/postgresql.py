@@ -83,7 +83,6 @@ class PostgreSQLStore:
         weakref.finalize(self, _drop, self._parts).atexit = False
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        """See `Store.load`."""
         parts = self._own()
         return await parts.reads.ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
 
@@ -94,26 +93,21 @@ class PostgreSQLStore:
         await parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id)))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        """See `Store.records`."""
         return await self._read(partial(rows.records, name=conversation_id, after=after, limit=limit))
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """See `Store.journal`."""
         parts = self._own()
         entry = Step(conversation_id, step, text)
         await parts.writes.ask(parts.journal, Held(entry, self._held.get(conversation_id)))
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         parts = self._own()
         return await parts.reads.ask(parts.journalled, conversation_id)  # type: ignore[no-any-return]
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """See `Store.forget_journal`."""
         await self._write(partial(rows.forget_journal, name=conversation_id))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        """See `Store.lock`."""
         self._check_open()
         return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
 
@@ -126,16 +120,13 @@ class PostgreSQLStore:
         state: str | None = None,
         ended: bool | None = None,
     ) -> Sequence[Listed]:
-        """See `Store.list`."""
         wanted = (after or "", definition, definition, state, state, ended, ended, max(limit, 0))
         return await self._read(partial(rows.listed, wanted=wanted))
 
     async def definition(self, sha: str) -> str | None:
-        """See `Store.definition`."""
         return await self._read(partial(rows.definition, sha=sha))
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        """See `Store.due`."""
         return await self._read(partial(rows.due, now=now, limit=limit, name=definition))
 
     async def outbox(
@@ -147,7 +138,6 @@ class PostgreSQLStore:
         conversation_id: str | None = None,
         definition: str | None = None,
     ) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         wanted = (
             sink,
             after or "",
@@ -160,11 +150,9 @@ class PostgreSQLStore:
         return await self._read(partial(rows.outbox, wanted=wanted))
 
     async def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         await self._write(partial(rows.acknowledge, posted=posted))
 
     async def delete(self, conversation_id: str) -> bool:
-        """See `Store.delete`."""
         return await self._write(partial(rows.delete, name=conversation_id))
 
     async def close(self) -> None:

@@ -139,7 +139,6 @@ _UNUSED = """DELETE FROM definitions d
 
 
 async def load(db: Connection, asked: Sequence[tuple[str, str | None]]) -> Sequence[Loaded | None]:
-    """See `Store.load`."""
     cursor = await db.execute(
         _LOAD, (texts(name for name, _ in asked), texts(request for _, request in asked))
     )
@@ -232,7 +231,6 @@ async def _reasons(db: Connection, refused: Sequence[Held], again: bool) -> dict
 
 
 async def journal(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[Exception | None]:
-    """See `Store.journal`."""
     steps: Sequence[Step] = [item.value for item in asked]
     arrays = (
         texts(step.conversation_id for step in steps),
@@ -258,7 +256,6 @@ async def _why_not(db: Connection, item: Held, again: bool) -> Exception | None:
 
 
 async def journalled(db: Connection, asked: Sequence[str]) -> Sequence[Sequence[str]]:
-    """See `Store.journalled`."""
     found: list[list[str]] = [[] for _ in asked]
     cursor = await db.execute(_JOURNALLED, (texts(asked),))
     for place, text in await cursor.fetchall():
@@ -279,14 +276,12 @@ async def unlock(db: Connection, held: Sequence[tuple[str, int]]) -> None:
 
 
 async def records(db: Connection, name: str, after: int, limit: int | None) -> Sequence[str]:
-    """See `Store.records`."""
     query = "SELECT record FROM records WHERE conversation = %s AND number > %s ORDER BY number LIMIT %s"
     cursor = await db.execute(query, (name, after, None if limit is None else max(limit, 0)))
     return tuple(record for (record,) in await cursor.fetchall())
 
 
 async def forget_journal(db: Connection, name: str) -> None:
-    """See `Store.forget_journal`."""
     await db.execute("DELETE FROM journal WHERE conversation = %s", (name,))
 
 
@@ -308,13 +303,11 @@ async def listed(db: Connection, wanted: Sequence[Any]) -> Sequence[Listed]:
 
 
 async def definition(db: Connection, sha: str) -> str | None:
-    """See `Store.definition`."""
     row = await (await db.execute("SELECT text FROM definitions WHERE sha = %s", (sha,))).fetchone()
     return None if row is None else row[0]
 
 
 async def due(db: Connection, now: float, limit: int, name: str | None) -> Sequence[Due]:
-    """See `Store.due`."""
     cursor = await db.execute(_DUE, (now, name, name, max(limit, 0)))
     return tuple(Due(conversation_id=row[0], time=row[1], kind=row[2]) for row in await cursor.fetchall())
 
@@ -328,13 +321,11 @@ async def outbox(db: Connection, wanted: Sequence[Any]) -> Sequence[Posted]:
 
 
 async def acknowledge(db: Connection, posted: Posted) -> None:
-    """See `Store.acknowledge`."""
     told = "DELETE FROM outbox WHERE conversation = %s AND sink = %s AND (number, place) <= (%s, %s)"
     await db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
 
 async def delete(db: Connection, name: str) -> bool:
-    """See `Store.delete`."""
     await forget_journal(db, name)
     gone = await db.execute("DELETE FROM conversations WHERE id = %s", (name,))
     await db.execute(_UNUSED)

@@ -75,7 +75,6 @@ class RedisStore:
         self._closed = False
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        """See `Store.load`."""
         answer = await self._do(scripts.LOAD, conversation_id, request_id or "")
         session, version, sha, record = answer.value
         if session is None:
@@ -98,7 +97,6 @@ class RedisStore:
             raise unknown_definition(commit)
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        """See `Store.records`."""
         first = max(after, 0)
         last = -1 if limit is None else first + max(limit, 0) - 1
         if limit is not None and limit <= 0:
@@ -108,7 +106,6 @@ class RedisStore:
         return tuple(found)
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """See `Store.journal`."""
         holder = self._held.get(conversation_id, "")
         answer = await self._do(scripts.JOURNAL, conversation_id, holder, step, text)
         said, *more = answer.value
@@ -118,16 +115,13 @@ class RedisStore:
             raise step_exists(conversation_id, step)
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         steps: Mapping[str, str] = await self._ask("HGETALL", self._key("j", conversation_id))
         return tuple(steps[step] for step in sorted(steps, key=int))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """See `Store.forget_journal`."""
         await self._ask("DEL", self._key("j", conversation_id))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        """See `Store.lock`."""
         self._check_open()
         return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
 
@@ -140,7 +134,6 @@ class RedisStore:
         state: str | None = None,
         ended: bool | None = None,
     ) -> Sequence[Listed]:
-        """See `Store.list`."""
         wanted = {"definition": definition, "state": state, "ended": ended}
         found: list[Listed] = []
         async for name in self._names("all", after):
@@ -154,12 +147,10 @@ class RedisStore:
         return tuple(found)
 
     async def definition(self, sha: str) -> str | None:
-        """See `Store.definition`."""
         found: str | None = await self._ask("HGET", f"{self.prefix}defs", sha)
         return found
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        """See `Store.due`."""
         members = await self._ask("ZRANGEBYSCORE", f"{self.prefix}due", "-inf", repr(float(now)))
         rows = sorted((float(at), name, kind) for name, kind, at in map(json.loads, members))
         found: list[Due] = []
@@ -179,7 +170,6 @@ class RedisStore:
         conversation_id: str | None = None,
         definition: str | None = None,
     ) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         found: list[Posted] = []
         async for name in self._names("out", after):
             if len(found) >= limit:
@@ -197,11 +187,9 @@ class RedisStore:
         return tuple(found[: max(limit, 0)])
 
     async def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         await self._do(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
 
     async def delete(self, conversation_id: str) -> bool:
-        """See `Store.delete`."""
         answer = await self._do(scripts.DELETE, conversation_id)
         return bool(answer.value)
 

@@ -23,11 +23,9 @@ class Door(Protocol[H]):
 
     async def take(self, name: str) -> H | None:
         """What the lock is held under; None where somebody else has it."""
-        ...
 
     async def give(self, name: str, holder: H) -> None:
         """Give a lock back."""
-        ...
 
 
 class RemoteWriter(Generic[H]):

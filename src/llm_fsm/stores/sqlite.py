@@ -65,7 +65,6 @@ class SQLiteStore:
         return self._path
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        """See `Store.load`."""
         work = partial(rows.load, conversation_id, request_id)
         parts = self._own()
         if parts.written[hash(conversation_id) % _WRITTEN] == conversation_id and len(parts.turnstile) < _MANY:
@@ -75,7 +74,6 @@ class SQLiteStore:
         return await self._run(work, writes=False, together=batches.load, value=(conversation_id, request_id))
 
     async def save(self, commit: Commit) -> None:
-        """See `Store.save`."""
         check_appended(commit)
         work = partial(rows.save, commit)
         parts = self._own()
@@ -85,23 +83,18 @@ class SQLiteStore:
         self._own().written[hash(commit.conversation_id) % _WRITTEN] = commit.conversation_id
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
-        """See `Store.records`."""
         return await self._run(partial(rows.records, conversation_id, after, limit), writes=False)
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
-        """See `Store.journal`."""
         await self._run(partial(rows.journal, conversation_id, step, text), writes=True)
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
-        """See `Store.journalled`."""
         return await self._run(partial(rows.journalled, conversation_id), writes=False)
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """See `Store.forget_journal`."""
         await self._run(partial(rows.forget_journal, conversation_id), writes=True)
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        """See `Store.lock`."""
         self._own().worker.check_open()
         parts = self._parts
         return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
@@ -115,17 +108,14 @@ class SQLiteStore:
         state: str | None = None,
         ended: bool | None = None,
     ) -> Sequence[Listed]:
-        """See `Store.list`."""
         place = {"after": after or "", "limit": max(limit, 0)}
         wanted = {**place, "definition": definition, "state": state, "ended": ended}
         return await self._run(partial(rows.listed, wanted), writes=False)
 
     async def definition(self, sha: str) -> str | None:
-        """See `Store.definition`."""
         return await self._run(partial(rows.definition, sha), writes=False)
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
-        """See `Store.due`."""
         return await self._run(partial(rows.due, now, limit, definition), writes=False)
 
     async def outbox(
@@ -137,17 +127,14 @@ class SQLiteStore:
         conversation_id: str | None = None,
         definition: str | None = None,
     ) -> Sequence[Posted]:
-        """See `Store.outbox`."""
         place = {"sink": sink, "after": after or "", "limit": max(limit, 0)}
         wanted = {**place, "conversation_id": conversation_id, "definition": definition}
         return await self._run(partial(rows.outbox, wanted), writes=False)
 
     async def acknowledge(self, posted: Posted) -> None:
-        """See `Store.acknowledge`."""
         await self._run(partial(rows.acknowledge, posted), writes=True)
 
     async def delete(self, conversation_id: str) -> bool:
-        """See `Store.delete`."""
         return await self._run(partial(rows.delete, conversation_id), writes=True)
 
     async def faults(self) -> Sequence[str]:

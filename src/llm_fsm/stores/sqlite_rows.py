@@ -42,7 +42,6 @@ _UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
 
 
 def load(conversation_id: str, request_id: str | None, db: Connection) -> Loaded | None:
-    """See `Store.load`."""
     if request_id is None:
         found = db.lately.of(conversation_id, db)
         if found is not None:
@@ -56,7 +55,6 @@ def load(conversation_id: str, request_id: str | None, db: Connection) -> Loaded
 
 
 def save(commit: Commit, db: Connection) -> None:
-    """See `Store.save`."""
     name = commit.conversation_id
     db.lately.write(commit)
     if not _put(commit, db):
@@ -131,33 +129,28 @@ def _keep_definition(commit: Commit, db: sqlite3.Connection) -> None:
 
 
 def definition(sha: str, db: sqlite3.Connection) -> str | None:
-    """See `Store.definition`."""
     row = db.execute("SELECT text FROM definitions WHERE sha = ?", (sha,)).fetchone()
     return None if row is None else row[0]
 
 
 def records(conversation_id: str, after: int, limit: int | None, db: sqlite3.Connection) -> Sequence[str]:
-    """See `Store.records`."""
     query = "SELECT record FROM records WHERE conversation = ? AND number > ? ORDER BY number LIMIT ?"
     rows = db.execute(query, (conversation_id, after, -1 if limit is None else max(limit, 0)))
     return tuple(record for (record,) in rows)
 
 
 def journal(conversation_id: str, step: int, text: str, db: sqlite3.Connection) -> None:
-    """See `Store.journal`."""
     insert = "INSERT INTO journal (conversation, step, text) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
     if db.execute(insert, (conversation_id, step, text)).rowcount == 0:
         raise step_exists(conversation_id, step)
 
 
 def journalled(conversation_id: str, db: sqlite3.Connection) -> Sequence[str]:
-    """See `Store.journalled`."""
     query = "SELECT text FROM journal WHERE conversation = ? ORDER BY step"
     return tuple(text for (text,) in db.execute(query, (conversation_id,)))
 
 
 def forget_journal(conversation_id: str, db: sqlite3.Connection) -> None:
-    """See `Store.forget_journal`."""
     db.execute("DELETE FROM journal WHERE conversation = ?", (conversation_id,))
 
 
@@ -180,7 +173,6 @@ def listed(wanted: Mapping[str, object], db: sqlite3.Connection) -> Sequence[Lis
 
 
 def due(now: float, limit: int, definition: str | None, db: sqlite3.Connection) -> Sequence[Due]:
-    """See `Store.due`."""
     query = """SELECT conversation, time, kind FROM due JOIN conversations ON id = conversation
         WHERE time <= ? AND (? IS NULL OR definition = ?) ORDER BY time, conversation, kind LIMIT ?"""
     rows = db.execute(query, (now, definition, definition, max(limit, 0)))
@@ -197,7 +189,6 @@ def outbox(wanted: Mapping[str, object], db: sqlite3.Connection) -> Sequence[Pos
 
 
 def acknowledge(posted: Posted, db: sqlite3.Connection) -> None:
-    """See `Store.acknowledge`."""
     told = "DELETE FROM outbox WHERE conversation = ? AND sink = ? AND (number, place) <= (?, ?)"
     db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
@@ -215,7 +206,6 @@ def drop_unused(db: sqlite3.Connection) -> None:
 
 
 def delete(conversation_id: str, db: Connection) -> bool:
-    """See `Store.delete`."""
     db.lately.forget()
     forget_journal(conversation_id, db)
     gone = db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
