@@ -17,8 +17,7 @@ import click
 
 from llm_fsm import source
 from llm_fsm.cli import choice, exits, host, lines, printing, report, saved_test
-from llm_fsm.cli.conversations import unknown
-from llm_fsm.cli.options import data_folder, db_option, open_existing, open_store
+from llm_fsm.cli.options import data_folder, db_option, open_holding, unknown
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.prompt_printer import PromptPrinter
 from llm_fsm.cli.talk import Talk
@@ -149,7 +148,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
     with ExitStack() as stack:
         out = None if wanted.terminal else stack.enter_context(own_output())
         runner = stack.enter_context(asyncio.Runner())
-        store = _store(wanted)
+        store = open_holding(wanted.db, wanted.resume)
         stack.callback(lambda: runner.run(store.close()))
         path = _path(wanted, store, runner, ctx)
         if path is None:
@@ -181,15 +180,6 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         finally:
             if wanted.save_test is not None:
                 printing.note(saved_test.write(talk, wanted.save_test))
-
-
-def _store(wanted: Wanted) -> Store:
-    if wanted.resume is None:
-        return open_store(wanted.db)
-    store = open_existing(wanted.db)
-    if store is None:
-        raise unknown(wanted.resume)
-    return store
 
 
 def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Context) -> Path | None:

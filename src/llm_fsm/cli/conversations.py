@@ -12,8 +12,7 @@ from typing import Any, cast
 import click
 
 from llm_fsm.cli import printing, transcript
-from llm_fsm.cli.exits import Failure
-from llm_fsm.cli.options import db_option, open_existing
+from llm_fsm.cli.options import db_option, open_existing, open_holding, unknown
 from llm_fsm.cli.transfers import doctor, export_, fork_, import_
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.flows import read_document
@@ -95,23 +94,13 @@ def show(conversation_id: str, db: str | None, as_json: bool) -> None:
 @verbose_option
 def delete(conversation_id: str, yes: bool, db: str | None) -> None:
     """Delete a conversation and everything about it."""
-    store = open_existing(db)
-    if store is None:
-        raise unknown(conversation_id)
+    store = open_holding(db, conversation_id)
     if not yes and not _confirmed(conversation_id):
         printing.note("nothing was deleted")
         return
     if not asyncio.run(_delete(store, conversation_id)):
         raise unknown(conversation_id)
     printing.note(f"deleted {conversation_id}")
-
-
-def unknown(conversation_id: str) -> Failure:
-    """There is no conversation of that id."""
-    return Failure(
-        f"there is no conversation {conversation_id!r} in this store; "
-        "`llm-fsm conversations list` shows those there are"
-    )
 
 
 def _confirmed(conversation_id: str) -> bool:

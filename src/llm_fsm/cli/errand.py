@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_fsm.cli import choice, exits, printing, report
-from llm_fsm.cli.conversations import unknown
+from llm_fsm.cli.options import unknown
 from llm_fsm.conversation import Turn
 from llm_fsm.errors import (
     ConversationConflict,

@@ -56,3 +56,21 @@ def open_existing(url: str | None) -> Store | None:
     if url is None:
         return None
     raise Failure(f"{path}: there is no such file", STORE)
+
+
+def open_holding(url: str | None, conversation_id: str | None) -> Store:
+    """The store of `--db`; for a conversation, one that is there. Raises Failure where it cannot be."""
+    if conversation_id is None:
+        return open_store(url)
+    store = open_existing(url)
+    if store is None:
+        raise unknown(conversation_id)
+    return store
+
+
+def unknown(conversation_id: str) -> Failure:
+    """There is no conversation of that id."""
+    return Failure(
+        f"there is no conversation {conversation_id!r} in this store; "
+        "`llm-fsm conversations list` shows those there are"
+    )

@@ -17,9 +17,8 @@ import click
 
 from llm_fsm.cli import choice, exits, host, report
 from llm_fsm.cli.chat import context_of
-from llm_fsm.cli.conversations import unknown
 from llm_fsm.cli.errand import NOTHING, Errand, Wanted
-from llm_fsm.cli.options import db_option, open_existing, open_store
+from llm_fsm.cli.options import db_option, open_holding
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition import Definition
@@ -137,7 +136,7 @@ def _perform(wanted: Wanted, out: TextIO | None) -> int:
     brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
     with ExitStack() as stack:
         runner = stack.enter_context(asyncio.Runner())
-        store = _store(wanted)
+        store = open_holding(wanted.db, wanted.resume)
         stack.callback(lambda: runner.run(store.close()))
         machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
         stack.callback(lambda: runner.run(machine.close()))
@@ -146,15 +145,6 @@ def _perform(wanted: Wanted, out: TextIO | None) -> int:
         stack.callback(observe(lambda who, event: view.take(event) if who == name else None))
         errand = Errand(wanted=wanted, path=path, runner=runner, machine=machine, view=view, id=name)
         return errand.play()
-
-
-def _store(wanted: Wanted) -> Store:
-    if wanted.resume is None:
-        return open_store(wanted.db)
-    store = open_existing(wanted.db)
-    if store is None:
-        raise unknown(wanted.resume)
-    return store
 
 
 def _machine(
