@@ -23,7 +23,7 @@ from llm_fsm.cases.sense import tasks_of
 from llm_fsm.cases.tape import Match, Recorder, Replayed
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.flows import document_of
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import TIMEOUT
 from llm_fsm.reading import FilePath
@@ -112,9 +112,7 @@ async def _played(job: Job, loaded: Loaded, host: Host | None) -> FileResult:
                 return await _recorded(job, loaded, llm, host)
             return await play_all(job, loaded, lambda _: Plain(llm), host)
         finally:
-            close = getattr(llm, "aclose", None)
-            if close is not None:
-                await close()
+            await let_go(llm)
     return await play_all(job, loaded, _from_files(job, loaded), host)
 
 

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing
 
 from llm_fsm.cli import printing
-from llm_fsm.llm.base import LLM, streamed
-from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
+from llm_fsm.llm.base import LLM, let_go, streamed
+from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.prompts import sections
 from llm_fsm.tokens import estimate
 
@@ -37,9 +37,7 @@ class PromptPrinter:
 
     async def aclose(self) -> None:
         """Close the model, if it can be closed."""
-        close = getattr(self._llm, "aclose", None)
-        if close is not None:
-            await close()
+        await let_go(self._llm)
 
 
 def lines(request: LLMRequest, call: int) -> Iterator[str]:
@@ -53,13 +51,9 @@ def lines(request: LLMRequest, call: int) -> Iterator[str]:
     if request.schema is not None:
         yield f"reply schema: {_size(request.schema.text)}"
     for message in request.messages:
-        yield from _text(message)
+        yield f"── {message.role} ──"
+        yield printing.words(message.content)
     yield f"── end of call {call} ──"
-
-
-def _text(message: LLMMessage) -> Iterator[str]:
-    yield f"── {message.role} ──"
-    yield printing.words(message.content)
 
 
 def _size(text: str) -> str:

@@ -19,7 +19,7 @@ from llm_fsm.cli.options import db_option, open_existing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.base import LLM
+from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import ModelReply
@@ -90,9 +90,7 @@ async def _replayed(program: Program, store: Store, ids: Sequence[str], llm: LLM
                 except ModelError as error:
                     raise Failure(f"{name}: {error}", 3) from error
     finally:
-        close = getattr(llm, "aclose", None)
-        if close is not None:
-            await close()
+        await let_go(llm)
         await store.close()
     return found
 

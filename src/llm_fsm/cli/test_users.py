@@ -14,6 +14,7 @@ from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.simulation import Rate, simulate
 from llm_fsm.cli import printing
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.llm.base import let_go
 from llm_fsm.llm.offline import OfflineLLM
 from llm_fsm.llm.resolve import resolve
 
@@ -63,9 +64,7 @@ async def _file(wish: Wish, file: str) -> FileRates:
         return FileRates(file=file, rates=await simulate(loaded, bot, human, wish.times, users=users, host=wish.host))
     finally:
         for llm in {id(item): item for item in (bot, human)}.values():
-            close = getattr(llm, "aclose", None)
-            if close is not None:
-                await close()
+            await let_go(llm)
 
 
 def table(found: Iterable[FileRates]) -> str:

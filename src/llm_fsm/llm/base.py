@@ -9,13 +9,16 @@ where there are any.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from llm_fsm.errors import ModelError
 from llm_fsm.messages import LLMRequest, ModelReply
+
+_PIECE = 12
 
 
 @runtime_checkable
@@ -70,6 +73,17 @@ async def streamed(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
             yield item
 
 
-def pieces(text: str, size: int = 12) -> Iterator[str]:
-    """A text as it might arrive, for models that have it at once."""
-    return (text[start : start + size] for start in range(0, len(text), size))
+async def let_go(llm: object) -> None:
+    """Free what a model holds, where it holds anything."""
+    close = getattr(llm, "aclose", None)
+    if close is not None:
+        await close()
+
+
+async def in_pieces(llm: LLM, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+    """The reply as it might arrive, a few characters at a time, from a model that has it at once."""
+    reply = await llm.complete(request)
+    for start in range(0, len(reply.text), _PIECE):
+        yield reply.text[start : start + _PIECE]
+        await asyncio.sleep(0)
+    yield reply

@@ -14,7 +14,6 @@ keys, addresses or headers are written; what users said is.
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
 import json
 from collections import defaultdict, deque
@@ -25,7 +24,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.base import LLM, pieces, streamed
+from llm_fsm.llm.base import LLM, in_pieces, let_go, streamed
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 
 Match: TypeAlias = Literal["exact", "words"]
@@ -106,13 +105,9 @@ class ReplayLLM:
             raise self._unknown(request)
         return found.popleft().reply if len(found) > 1 else found[0].reply
 
-    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+    def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """The recorded reply, its text in pieces of a few characters."""
-        reply = await self.complete(request)
-        for piece in pieces(reply.text):
-            yield piece
-            await asyncio.sleep(0)
-        yield reply
+        return in_pieces(self, request)
 
     def _unknown(self, request: LLMRequest) -> ModelError:
         state, user = _said(request)
@@ -165,9 +160,7 @@ class RecordingLLM:
 
     async def aclose(self) -> None:
         """Close the model, if it can be closed."""
-        close = getattr(self._llm, "aclose", None)
-        if close is not None:
-            await close()
+        await let_go(self._llm)
 
 
 def _append(path: Path, line: bytes) -> None:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.base import pieces
+from llm_fsm.llm.base import in_pieces
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 
 Words: TypeAlias = str | dict[str, Any]
@@ -67,13 +66,9 @@ class ScriptedLLM:
             return made
         raise TypeError(f"scripted reply {index + 1}: the callable returned another callable or an exception")
 
-    async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
+    def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """The same reply, its text in pieces of a few characters."""
-        reply = await self.complete(request)
-        for piece in pieces(reply.text):
-            yield piece
-            await asyncio.sleep(0)
-        yield reply
+        return in_pieces(self, request)
 
 
 def calls(*wanted: tuple[str, Mapping[str, Any] | str], text: str = "") -> dict[str, Any]:
