@@ -44,14 +44,11 @@ def test_components_are_strongly_connected(graph: dict[str, list[str]]) -> None:
     assert sum(map(len, found)) == len(NODES)
 
 
-@given(GRAPHS, st.sampled_from(NODES), st.sets(st.sampled_from(NODES), max_size=3))
-def test_shortest_path_is_shortest_and_avoids_what_it_must(
-    graph: dict[str, list[str]], goal: str, avoid: set[str]
-) -> None:
+@given(GRAPHS, st.sampled_from(NODES))
+def test_shortest_path_is_shortest(graph: dict[str, list[str]], goal: str) -> None:
     made = oracle(graph)
-    made.remove_nodes_from(avoid)
-    path = shortest_path(graph, "n0", [goal], avoid)
-    if "n0" in made and goal in made and nx.has_path(made, "n0", goal):
+    path = shortest_path(graph, "n0", [goal])
+    if nx.has_path(made, "n0", goal):
         assert len(path) == len(nx.shortest_path(made, "n0", goal))
         assert (path[0], path[-1]) == ("n0", goal)
         assert all(target in graph[node] for node, target in pairwise(path))

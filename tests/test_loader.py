@@ -237,13 +237,6 @@ def test_the_document_is_not_changed_and_not_shared():
     assert loaded.definition.ui["done"]["purpose"] == "Say goodbye"
 
 
-def test_the_caller_may_bring_its_own_judge_of_fixed_replies():
-    document = {**MINIMAL, "states": {"a": {"reply": ["x", "y"]}}}
-    heard = []
-    assert names(check(document, template=lambda text: heard.append(text) or "no")) == ["bad-template"]
-    assert heard == ["x\ny"]
-
-
 def test_positions_hold_after_a_reordering_of_states():
     text = (
         '{"name": "n", "initial_state": "a",\n "states": [{"id": "a"},\n {"id": "b", "transitions": ["c"]}]}'

@@ -25,17 +25,15 @@ from llm_fsm.foreign import rewrite
 from llm_fsm.legacy import Upgraded, upgrade
 from llm_fsm.lint.ignores import read_ignores
 from llm_fsm.lint.rulebook import BY_NAME, RULES
-from llm_fsm.lint.subject import FlowReader, Placed, Subject, TemplateFault
+from llm_fsm.lint.subject import FlowReader, Placed, Subject
 from llm_fsm.plain import NotPlainError, plain
 from llm_fsm.reading import FilePath, beside, decoded, name_of, read, stem_of
-from llm_fsm.templates import template_fault
 
 
 class Court(NamedTuple):
     """How a document is judged. `loading`: for use, so that rules which find no errors may be left out."""
 
     file: str | None = None
-    template: TemplateFault = template_fault
     token_budget: int | None = None
     flow: FlowReader | None = None
     loading: bool = False
@@ -52,25 +50,20 @@ class Judged(NamedTuple):
     findings: list[Finding]
 
 
-def check(
-    what: FilePath | Mapping[str, Any],
-    *,
-    template: TemplateFault = template_fault,
-    token_budget: int | None = None,
-) -> list[Finding]:
+def check(what: FilePath | Mapping[str, Any], *, token_budget: int | None = None) -> list[Finding]:
     """Everything there is to say about a file (given by its path) or a mapping, sorted by position.
 
     `token_budget`: the most that a state's prompt may take, in tokens, where the document sets none.
     """
     name = name_of(what)
     if name is None:
-        return judge_value(what, Court(template=template, token_budget=token_budget)).findings
+        return judge_value(what, Court(token_budget=token_budget)).findings
     try:
         text = read(name)
     except DefinitionError as error:
         return list(error.findings)
     flow = partial(_read_flow, name)
-    court = Court(file=name, template=template, token_budget=token_budget, flow=flow)
+    court = Court(file=name, token_budget=token_budget, flow=flow)
     return judge_text(text, court).findings
 
 
@@ -157,7 +150,7 @@ def _judge(value: object, court: Court) -> Judged:
     formed = form.examine(upgraded.document)
     found = [*upgraded.findings, *_written(formed.findings, upgraded)]
     judged = formed.document if court.loading else formed.meant
-    subject = Subject(Placed("", judged), court.file, court.template, court.token_budget, court.flow, formed.unread)
+    subject = Subject(Placed("", judged), court.file, court.token_budget, court.flow, formed.unread)
     document = formed.document if formed.sound else None
     ignores = read_ignores(written)
     with closing(subject):

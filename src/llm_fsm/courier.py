@@ -97,10 +97,10 @@ class Courier:
         for round_ in self._rounds:
             await round_.look(self._definition)
 
-    async def flush(self, seconds: float = _FLUSH) -> None:
-        """Wait until every sink has been told what it takes, at most so many seconds; what fails stays for later."""
+    async def flush(self) -> None:
+        """Wait until every sink has been told what it takes, for a while at most; what fails stays for later."""
         with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(_FLUSH):
                 for round_ in self._rounds:
                     await round_.idle()
 

@@ -35,27 +35,11 @@ def reversed_graph(graph: Graph) -> dict[str, list[str]]:
     return turned
 
 
-def shortest_path(
-    graph: Graph, start: str, goals: Iterable[str], avoid: Iterable[str] = ()
-) -> tuple[str, ...]:
-    """A path of fewest edges from `start` to a goal that enters no node of `avoid`; () when there is none."""
-    wanted, closed = frozenset(goals), frozenset(avoid)
-    if start in closed or not wanted:
-        return ()
-    before: dict[str, str | None] = {start: None}
-    queue = deque([start])
-    while queue:
-        node = queue.popleft()
-        if node in wanted:
-            path = [node]
-            while (previous := before[path[-1]]) is not None:
-                path.append(previous)
-            return tuple(reversed(path))
-        for target in [target for target in graph.get(node, ()) if target not in before]:
-            if target not in before and target not in closed:
-                before[target] = node
-                queue.append(target)
-    return ()
+def shortest_path(graph: Graph, start: str, goals: Iterable[str]) -> tuple[str, ...]:
+    """A path of fewest edges from `start` to a goal; () when there is none."""
+    wanted = frozenset(goals)
+    tree = search_tree(graph, start) if wanted else {}
+    return next((path_in(tree, node) for node in tree if node in wanted), ())
 
 
 def search_tree(graph: Graph, start: str, *, whole: bool = False) -> dict[str, str | None]:

@@ -19,10 +19,9 @@ from llm_fsm.findings import Finding
 from llm_fsm.foreign import rewrite
 from llm_fsm.legacy import upgrade
 from llm_fsm.lint.blocking import BLOCKING
-from llm_fsm.lint.subject import Placed, Subject, TemplateFault
+from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.plain import NotPlainError, plain
 from llm_fsm.reading import FilePath, name_of, read, stem_of
-from llm_fsm.templates import template_fault
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,29 +40,27 @@ def load(path: FilePath) -> Definition:
     return load_text(read(path), file=name_of(path)).definition
 
 
-def load_text(text: str, *, file: str | None = None, template: TemplateFault = template_fault) -> Loaded:
+def load_text(text: str, *, file: str | None = None) -> Loaded:
     """The definition of a JSON text; comments and trailing commas are accepted.
 
-    `file` is the name that findings carry. `template` tells why a fixed reply does not compile.
+    `file` is the name that findings carry.
     Raises DefinitionError with all findings if one of them keeps the machine from running.
     """
     try:
         scan = source.scan(text)
     except source.SourceError:
         scan = None
-    document = None if scan is None or scan.duplicates else _sound(scan.value, file, template)
-    return _judged(text, file, template) if document is None else Loaded(Definition.model_validate(document))
+    document = None if scan is None or scan.duplicates else _sound(scan.value, file)
+    return _judged(text, file) if document is None else Loaded(Definition.model_validate(document))
 
 
-def load_dict(
-    document: Mapping[str, Any], *, file: str | None = None, template: TemplateFault = template_fault
-) -> Loaded:
+def load_dict(document: Mapping[str, Any], *, file: str | None = None) -> Loaded:
     """The definition of a mapping, as `load_text`; findings have pointers and no positions."""
-    sound = _sound(document, file, template)
-    return _judged(document, file, template) if sound is None else Loaded(Definition.model_validate(sound))
+    sound = _sound(document, file)
+    return _judged(document, file) if sound is None else Loaded(Definition.model_validate(sound))
 
 
-def _sound(value: object, file: str | None, template: TemplateFault) -> Mapping[str, Any] | None:
+def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
     """The document as the models read it, if reading it leaves nothing to say; else None."""
     try:
         written = plain(value)
@@ -75,17 +72,17 @@ def _sound(value: object, file: str | None, template: TemplateFault) -> Mapping[
     formed = form.examine(upgraded.document)
     if upgraded.findings or formed.findings or not formed.sound:
         return None
-    subject = Subject(Placed("", formed.document), file, template, None, None)
+    subject = Subject(Placed("", formed.document), file)
     if any(True for rule in BLOCKING for _ in rule.check(subject)):
         return None
     return formed.document
 
 
-def _judged(what: object, file: str | None, template: TemplateFault) -> Loaded:
+def _judged(what: object, file: str | None) -> Loaded:
     """What the whole judge lets pass. Raises DefinitionError."""
     from llm_fsm.checking import Court, blocking, judge_text, judge_value  # noqa: PLC0415 - seldom needed, slow
 
-    court = Court(file=file, template=template, loading=True)
+    court = Court(file=file, loading=True)
     document, findings = judge_text(what, court) if isinstance(what, str) else judge_value(what, court)
     if document is None or any(blocking(found) for found in findings):
         raise DefinitionError(findings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
 from llm_fsm.cli import printing
@@ -15,22 +15,21 @@ from llm_fsm.tokens import estimate
 class PromptPrinter:
     """A model adapter around another one; it shows each request before it passes it on."""
 
-    def __init__(self, llm: LLM, show: Callable[[str], None] = printing.err) -> None:
+    def __init__(self, llm: LLM) -> None:
         self._llm = llm
-        self._show = show
         self._calls = 0
         self.reads_view = bool(getattr(llm, "reads_view", False))
 
     async def complete(self, request: LLMRequest) -> ModelReply:
         """Show the request, then ask the model."""
         self._calls += 1
-        self._show("\n".join(lines(request, self._calls)))
+        printing.err("\n".join(lines(request, self._calls)))
         return await self._llm.complete(request)
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """The same while the reply arrives, where the model can do that."""
         self._calls += 1
-        self._show("\n".join(lines(request, self._calls)))
+        printing.err("\n".join(lines(request, self._calls)))
         async with aclosing(streamed(self._llm, request)) as items:
             async for item in items:
                 yield item

@@ -21,7 +21,7 @@ def _called(subject: Subject) -> Mapping[str, Subject]:
             continue
         document = subject.flow(flow, None)[1] if is_path(flow) and not is_absolute(flow) else None
         if document is not None:
-            found[name] = Subject(Placed("", document), template=subject.template)
+            found[name] = Subject(Placed("", document))
     return found
 
 

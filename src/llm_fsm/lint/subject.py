@@ -18,7 +18,6 @@ from llm_fsm.graph import Paths, reachable, search_tree
 from llm_fsm.lint.key_schemas import declared_in
 from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.spelling import Speller
-from llm_fsm.templates import template_fault
 
 SYSTEM_NAMES = frozenset(
     {
@@ -29,7 +28,6 @@ SYSTEM_NAMES = frozenset(
 
 T = TypeVar("T")
 
-TemplateFault = Callable[[str], str | None]
 """Why a text is not a template; None when it is one."""
 
 FlowReader = Callable[[str, str | None], tuple[str, Mapping[str, Any] | None]]
@@ -104,14 +102,13 @@ class Arc(NamedTuple):
 class Subject:
     """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
 
-    `template` judges fixed replies. `token_budget`: what a state's prompt may take, if not 4,000 tokens.
+    `token_budget`: what a state's prompt may take, if not 4,000 tokens.
     `flow` reads the documents that subflows name; without it they are not looked at. `unread` are the pointers of
     keys that seem to be there under a misspelt name, with values that cannot be used.
     """
 
     root: Placed
     file: str | None = None
-    template: TemplateFault = template_fault
     token_budget: int | None = None
     flow: FlowReader | None = None
     unread: frozenset[str] = frozenset()

@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from llm_fsm.lint.flow import Flow, flow, root_of
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.values import SET, domain, points
-from llm_fsm.templates import is_plain, renderings
+from llm_fsm.templates import is_plain, renderings, template_fault
 
 Outcome = Literal["fails", "may-fail", "empty"]
 
@@ -57,7 +57,7 @@ def _all_trials(subject: Subject) -> Mapping[str, Trial]:
     found: dict[str, Trial] = {}
     for state, placed in subject.states.items():
         text = placed.text("reply")
-        if text.strip() and not is_plain(text) and subject.template(text) is None:
+        if text.strip() and not is_plain(text) and template_fault(text) is None:
             trial = _tried(ways, state, text)
             if trial is not None:
                 found[state] = trial

@@ -14,6 +14,9 @@ from typing import Any, NamedTuple
 
 from llm_fsm.errors import StoreError
 
+_MOST = 256
+"""Requests that are served together."""
+
 Outcome = Any
 """What a request is answered with; an Exception is raised to the one who asked."""
 
@@ -36,11 +39,10 @@ class Request(NamedTuple):
 class Lane:
     """A queue of requests and the task that serves it, for one event loop."""
 
-    __slots__ = ("_loop", "_most", "_task", "_waiting")
+    __slots__ = ("_loop", "_task", "_waiting")
 
-    def __init__(self, most: int = 256) -> None:
+    def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
-        self._most = most
         self._waiting: deque[Request] = deque()
         self._task: asyncio.Task[None] | None = None
 
@@ -60,7 +62,7 @@ class Lane:
     async def _work(self) -> None:
         try:
             while self._waiting:
-                taken = min(self._most, len(self._waiting))
+                taken = min(_MOST, len(self._waiting))
                 await self._serve([self._waiting.popleft() for _ in range(taken)])
         except BaseException as error:  # the loop is closing: nobody may be left waiting
             self._fail(self._waiting, error)

@@ -17,13 +17,14 @@ from collections.abc import Iterator
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.subject import Subject
+from llm_fsm.templates import template_fault
 
 
 def check(subject: Subject) -> Iterator[Finding]:
-    """Ask the subject's judge of templates about each reply."""
+    """Try to compile each reply."""
     for state in subject.states.values():
         reply = state.text("reply")
-        reason = subject.template(reply) if reply else None
+        reason = template_fault(reply) if reply else None
         if reason is not None:
             yield RULE.finding(f"not a template: {reason}", pointer=state.pointer + "/reply")
 
