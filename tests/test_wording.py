@@ -23,6 +23,7 @@ from llm_fsm.wording import (
         ("{{ n + 1 }} {{ name | upper }} {{ items | join(', ') }}", "3 ADA a, b"),
         ("{% if n > 1 %}many{% else %}one{% endif %}", "many"),
         ("<b>{{ name }}</b>", "<b>Ada</b>"),
+        ("{{ '{:.2f} {}'.format(n, items) }}", "2.00 ['a', 'b']"),
     ],
 )
 def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> None:
@@ -44,11 +45,15 @@ def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> N
         "{{ name | center(1000000000) }}",
         "{% for a in items %}{% for b in items %}{{ long }}{% endfor %}{% endfor %}",
         "{{ '{0.__class__}'.format(1) }}{{ name() }}",
+        "{{ '{:999999999}'.format(1) }}",
+        "{{ '{:.999999999f}'.format_map({'': 1}) }}",
+        "{{ '{:{}}'.format(1, 999999999) }}",
+        "{{ wide.format(1) }}",
     ],
 )
 def test_hostile_templates_are_errors_and_cost_little(source: str) -> None:
     with pytest.raises(WordingError):
-        compile_reply(source).render({"name": "Ada", "items": ["a"] * 20, "long": "x" * 16_000})
+        compile_reply(source).render({"name": "Ada", "items": ["a"] * 20, "long": "x" * 16_000, "wide": "{:999999999}"})
 
 
 @pytest.mark.parametrize("source", ["{{ x", "{% if %}", "{{ }}", "{% include 'x' %}{{"])

@@ -8,7 +8,7 @@ at most 100,000 characters out.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +35,8 @@ _ENGLISH = frozenset(
 """Some of the commonest words of English."""
 
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs"})
+_WIDE = re.compile(r":[^}]*(?:\d{3}|\{)")
+"""A width or a precision of three digits, or one that stands in a value."""
 
 
 @pass_eval_context
@@ -48,6 +50,12 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         return attr not in _REPEATING and super().is_safe_attribute(obj, attr, value)
+
+    def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
+        wrapped = super().wrap_str_format(value)
+        if wrapped is not None and _WIDE.search(value.__self__):
+            raise SecurityError("a width in a format has at most two digits in a fixed reply")
+        return wrapped
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
