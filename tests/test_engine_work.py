@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import time
+from datetime import date
 from typing import Any
 
 import pytest
@@ -712,6 +713,18 @@ async def test_answer_with_a_secret_and_a_request_id_can_be_sent_again() -> None
     first = await machine.answer("r", {"pin": "1234"}, request_id="a")
     assert await machine.answer("r", {"pin": "1234"}, request_id="a") == first
     assert (first.context, first.output) == ({"pin": "1234"}, {"pin": "[secret]"})
+
+
+async def test_answer_that_is_json_only_when_read_can_be_sent_again() -> None:
+    wait = {"kind": "wait", "output": {"days": "days"}, "transitions": [{"target_state": "end"}]}
+    machine = made({"wait": wait, "end": FINAL})
+    await machine.run(conversation_id="r")
+    given = {"days": (date(2026, 3, 1), date(2026, 3, 2))}
+    first = await machine.answer("r", given, request_id="a")
+    assert await machine.answer("r", given, request_id="a") == first
+    assert first.context == {"days": ["2026-03-01", "2026-03-02"]}
+    with pytest.raises(ValueError, match="not JSON"):
+        await machine.answer("r", object(), request_id="a")
 
 
 async def test_run_begun_twice_at_once_is_one_run() -> None:

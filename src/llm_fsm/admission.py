@@ -71,10 +71,11 @@ def check_known(program: Program, session: Session) -> None:
         )
 
 
-def expected(session: Session, pause_id: str | None) -> Paused:
+def expected(program: Program, session: Session, pause_id: str | None) -> Paused:
     """The pause that an answer is for. Raises ConversationConflict."""
     pause = session.pause
     if pause is not None and pause_id in (None, pause.id):
+        check_known(program, session)
         return pause
     name = f"conversation {session.conversation_id!r}"
     if session.settled is not None and pause_id in (None, session.settled[0]):
@@ -87,12 +88,17 @@ def expected(session: Session, pause_id: str | None) -> Paused:
     raise ConversationConflict(f"{name} waits for no answer; this one was not used")
 
 
-def fitting(pause: Paused, value: object) -> Any:
-    """The answer as JSON. Raises ValueError where it does not fit."""
+def checked_answer(value: object) -> Any:
+    """An answer as JSON, as it is kept. Raises ValueError."""
     try:
-        plain = to_json_value(value)
+        return to_json_value(value)
     except ValueFault as fault:
         raise ValueError(f"the answer is not JSON: {fault}") from fault
+
+
+def fitting(pause: Paused, value: object) -> Any:
+    """The answer as JSON. Raises ValueError where it does not fit."""
+    plain = checked_answer(value)
     reason = compile_shape(pause.schema).fault(plain) if pause.schema else None
     if reason is not None:
         raise ValueError(f"the answer does not fit what {pause.what!r} waits for: {reason}")

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.admission import admit, check_known, checked_id, checked_message, expected, fitting
+from llm_fsm.admission import admit, checked_answer, checked_id, checked_message, expected, fitting
 from llm_fsm.closing import close_conversation, close_forgotten
 from llm_fsm.copies import made
 from llm_fsm.course import Answer, Heard, Opening
@@ -179,9 +179,9 @@ class Engine:
         """
         if request_id is not None:
             checked_id(request_id, "request id")
-        alone = self.program.alone
+        value = checked_answer(value)
         turn = Running(
-            await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=alone
+            await self.prepare(), checked_id(conversation_id, "conversation id"), sink, alone=self.program.alone
         )
         async with turn.lock():
             now = self.now()
@@ -195,8 +195,7 @@ class Engine:
             edition, held = await self._ready(held, now, mine)
             session = held.session
             turn.host = edition
-            pause = expected(session, pause_id)
-            check_known(edition.program, session)
+            pause = expected(edition.program, session, pause_id)
             plain = fitting(pause, value)
             began = await turn.open({**mine, "id": pause.id, "value": plain}, now)
             given = Answer(value=plain, time=began, request_id=request_id)
