@@ -727,6 +727,70 @@ async def test_answer_that_is_json_only_when_read_can_be_sent_again() -> None:
         await machine.answer("r", object(), request_id="a")
 
 
+SECRET_SCHEMA = {
+    "properties": {"pin": {"x-source": "host", "x-secret": True}, "code": {"x-source": "tool", "x-secret": True}}
+}
+
+
+async def test_no_question_of_a_task_shows_a_secret_that_functions_put_out() -> None:
+    states = {
+        "open": {"kind": "task", "execute": "show", "transitions": [{"target_state": "work"}]},
+        "work": task(
+            memory=True,
+            max_retries=1,
+            summarize=True,
+            key_results=[
+                {"name": "fine", "check": {"registered": "fine"}},
+                {"name": "good", "check": {"judge": "good"}},
+            ],
+        ),
+    }
+
+    def show(ctx: Any) -> Any:
+        ctx.memory.set(1, f"it is {ctx.context['pin']}")
+        return {"pin": ctx.context["pin"], "note": "kept"}
+
+    def fine(output: Any) -> Any:
+        return output == "second 483920", "it is not 483920"
+
+    good = json.dumps({"verdicts": [{"name": "good", "reason": "", "passed": True}]})
+    summary = json.dumps({"summary": "done", "todo_list": None})
+    look = calls(("get_memory", {"bucket_index": 1}))
+    machine = made(states, look, "first", "second 483920", good, summary, context_schema=SECRET_SCHEMA)
+    machine.function(show)
+    machine.function(fine)
+    turn = await machine.run(context={"pin": "483920"})
+    assert turn.outcome == "passed"
+    shown = [message.content for request in machine.llm.requests for message in request.messages]  # type: ignore[attr-defined]
+    assert not [content for content in shown if "483920" in content]
+    assert [content for content in shown if '{"pin":"•••","note":"kept"}' in content]
+    assert [content for content in shown if "it is not •••" in content]
+    assert [content for content in shown if "it is •••" in content]
+
+
+async def test_result_of_a_tool_shows_its_secret_nowhere() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return {"code": "k7-44-ab", "text": "Your code is k7-44-ab, your PIN still 483920."}
+
+    tools = {"enrol": {"registered": "enrol", "output": {"code": "code"}}}
+    machine = made(
+        {"work": task(tools=["enrol"])},
+        calls(("enrol", {})),
+        "done",
+        tools=tools,
+        context_schema=SECRET_SCHEMA,
+        options={"tools": [enrol]},
+    )
+    turn = await machine.run(context={"pin": "483920"})
+    [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert returned.result == {"code": "[secret]", "text": "Your code is •••, your PIN still •••."}
+    told = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
+    assert "k7-44-ab" not in told
+    assert "483920" not in told
+    assert turn.context == {"pin": "483920", "code": "k7-44-ab"}
+
+
 async def test_run_begun_twice_at_once_is_one_run() -> None:
     store = MemoryStore()
     machine = made({"work": task()}, "out", "never", options={"store": store})

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from llm_fsm.conditions import look_up
 from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
 from llm_fsm.events import ContextRefused, ContextSet, Event
+from llm_fsm.secrecy import texts_in
 
 
 def at(value: Any, path: str) -> Any:
@@ -32,6 +34,16 @@ def at(value: Any, path: str) -> Any:
 
 
 SECRET = "[secret]"
+
+
+def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str, ...]:
+    """What a mapping takes from a value for secret keys, as it could stand in somebody's words."""
+    taken = []
+    for key, path in mapping.items():
+        with suppress(KeyError):
+            if keys.is_secret(key):
+                taken.append(at(value, path))
+    return texts_in(taken)
 
 
 def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:

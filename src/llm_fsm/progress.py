@@ -266,10 +266,10 @@ class Progress:
         tools: tuple[ToolSpec, ...] = (),
         temperature: float | None = None,
     ) -> LLMRequest:
-        """A request on behalf of the current state."""
+        """A request on behalf of the current state; what follows its system message shows no secret."""
         plan = self.plan
         return LLMRequest(
-            messages=messages,
+            messages=(*messages[:1], *self.blotted(messages[1:])),
             schema=schema,
             model=plan.model.name,
             temperature=plan.model.temperature if temperature is None else temperature,

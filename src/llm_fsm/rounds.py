@@ -18,10 +18,11 @@ from llm_fsm.kit import call_key
 from llm_fsm.markup import escaped
 from llm_fsm.memory import Memory
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
-from llm_fsm.outputs import accept_output, masked
+from llm_fsm.outputs import accept_output, masked, secrets_in
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Progress
 from llm_fsm.prompts import moved_on
+from llm_fsm.secrecy import blotted
 from llm_fsm.session import cut
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.tool_results import shortened
@@ -255,7 +256,7 @@ class Rounds(Progress):
         if new != old:
             changed = {key: text for key, text in new.items() if old.get(key) != text}
             self.note(ev.MemorySet(values=changed, removed=tuple(key for key in old if key not in new)))
-        loop.done[call.id] = {"value": told}
+        loop.done[call.id] = {"value": blotted(self.secrets(), told)}
         self.note(ev.ToolReturned(name=call.name, arguments=arguments, result=told))
 
     def allowed(self, loop: Loop, planned: PlannedCall) -> bool:
@@ -282,7 +283,7 @@ class Rounds(Progress):
             return
         value = None
         if result.error is None:
-            value = shortened(masked(self.program.keys, self.kit.terms[planned.name].output, result.value))
+            value = shortened(self.told(planned.name, result.value))
         loop.done[planned.id] = {"value": value} if result.error is None else {"error": result.error}
         self.note(
             ev.ToolReturned(
@@ -296,6 +297,12 @@ class Rounds(Progress):
         )
         if result.error is None:
             self.write(planned.name, result.value, "tool")
+
+    def told(self, name: str, value: Any) -> Any:
+        """The result of a tool without secrets, wherever in it they stand."""
+        mapping = self.kit.terms[name].output
+        secrets = (*secrets_in(self.program.keys, mapping, value), *self.secrets())
+        return blotted(secrets, masked(self.program.keys, mapping, value))
 
     def write(self, name: str, value: Any, source: str) -> None:
         """Write what the output of a tool takes from its result, or from a person's answer to its break."""
@@ -346,7 +353,7 @@ class Rounds(Progress):
         if "repeat" in value:
             return
         error = value.get("error")
-        result = masked(self.program.keys, self.kit.terms[name].output, value.get("result"))
+        result = self.told(name, value.get("result"))
         loop.done[id] = {"value": shortened(result)} if error is None else {"error": error}
         self.note(
             ev.ToolReturned(
