@@ -791,6 +791,35 @@ async def test_result_of_a_tool_shows_its_secret_nowhere() -> None:
     assert turn.context == {"pin": "483920", "code": "k7-44-ab"}
 
 
+async def test_failed_turn_and_failed_handler_are_kept_and_told_without_secrets() -> None:
+    talk = {"talk": {"purpose": "Talk", "transitions": [{"target_state": "talk"}]}}
+    failing = [ModelError("it refuses 483920"), reply("talk", "Hello")]
+    machine = made(talk, *failing, context_schema=SECRET_SCHEMA, history={"max_message_chars": 20})
+    machine.on("error")(lambda _: "Sorry about 483920")
+
+    @machine.on("pre_processing")
+    def breaks(occasion: Any) -> None:
+        raise ValueError(f"cannot take {occasion.context}")
+
+    chat = await machine.start({"pin": "483920"}, greet=False)
+    failed = await chat.send("Mine is 48 39 20, and a long message")
+    turn = await chat.send("Again")
+    told = [event for event in (*failed.events, *turn.events) if isinstance(event, ev.TurnFailed | ev.HandlerFailed)]
+    assert [type(event).__name__ for event in told] == ["TurnFailed", "HandlerFailed"]
+    assert "483920" not in str(told)
+    asked = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
+    assert '{"user":"Mine is •••, and a l... [truncated]"},{"system":"Sorry about •••"}' in asked
+
+
+async def test_silence_after_a_failed_turn_is_noticed() -> None:
+    talk = {"talk": {"purpose": "Talk", "transitions": [{"target_state": "talk"}]}}
+    machine = made(talk, ModelError("it is down"), patterns=["silence"], options={"clock": lambda: 1000.0})
+    machine.on("error")(lambda _: "Sorry")
+    chat = await machine.start(greet=False)
+    await chat.send("Hello?")
+    assert [turn.ended for turn in await machine.run_due(1000.0 + 1800)] == [True]
+
+
 async def test_run_begun_twice_at_once_is_one_run() -> None:
     store = MemoryStore()
     machine = made({"work": task()}, "out", "never", options={"store": store})

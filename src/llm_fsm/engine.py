@@ -132,7 +132,7 @@ class Engine:
                 if words is None:
                     await turn.failed()
                     raise
-                after, happened = apologise(session, heard, error, words)
+                after, happened = apologise(edition.program, session, heard, error, words)
                 called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
                 turn.events, usage = [happened[0], *called], Usage()
                 turn.take(happened[1:])

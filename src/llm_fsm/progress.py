@@ -233,7 +233,8 @@ class Progress:
         for result in found.results:
             self.elapsed += result.seconds
             if result.error is not None:
-                self.note(ev.HandlerFailed(handler=result.handler, point=point.value, error=result.error))
+                error = blotted(self.secrets(), result.error)
+                self.note(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
             for event in accept_host(self.program.keys, self.session.context, result.changes):
                 self.note(event)
         return found.results

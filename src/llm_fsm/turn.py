@@ -16,11 +16,11 @@ from typing import NamedTuple
 from llm_fsm import events as ev
 from llm_fsm.course import Answer, Course, Heard, Opening
 from llm_fsm.effects import AskModel, Effect, Point, Result
-from llm_fsm.folding import apply
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, Usage
 from llm_fsm.program import Program
 from llm_fsm.progress import Run
+from llm_fsm.secrecy import blotted
 from llm_fsm.session import Session
 
 
@@ -115,14 +115,14 @@ def _next(course: Course, run: Run, result: Result | None) -> Step:
 
 
 def apologise(
-    session: Session, heard: Heard, error: Exception, text: str
+    program: Program, session: Session, heard: Heard, error: Exception, text: str
 ) -> tuple[Session, tuple[ev.Event, ...]]:
     """The turn of a message that could not be handled, when an ERROR handler gave the words to show."""
-    happened: tuple[ev.Event, ...] = (
-        ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id),
-        ev.TurnFailed(error=type(error).__name__, message=str(error)),
-        ev.BotSaid(text=text, fallback=True),
-    )
-    for event in happened:
-        session = apply(session, event)
-    return session, happened
+    course = _BARE.course(program, session)
+    why = blotted(course.secrets(), str(error))
+    course.note(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
+    course.note(ev.TurnFailed(error=type(error).__name__, message=why))
+    course.fallback = True
+    course.note(course.words_said(text))
+    course.watch()
+    return course.session, tuple(course.events)
