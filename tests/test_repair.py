@@ -413,6 +413,12 @@ def test_silence_reminds_and_closes_at_last() -> None:
     assert last.text == "I have not heard from you, so I close our conversation."
 
 
+def test_a_reply_cannot_name_the_silence() -> None:
+    played = say(FORM, at("mail"), "eh", reply("silence", "Hush."), reply("mail", "Your address?"))
+    assert [(event.target, event.by) for event in played.of(ev.MoveRefused)] == [("silence", "unknown")]
+    assert played.text == "Your address?"
+
+
 def test_a_message_ends_the_silence() -> None:
     session = due(FORM, at("mail"), 4000).session
     again = say(FORM, session, "here I am", reply("mail", "Good. Your address?")).session

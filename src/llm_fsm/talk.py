@@ -20,6 +20,7 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
 from llm_fsm.foresight import asides, outlook
 from llm_fsm.messages import ModelReply
+from llm_fsm.patterns import UNNAMED
 from llm_fsm.program import Outlook, StatePlan
 from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
@@ -173,7 +174,7 @@ class Talking(Repairing):
         move = (yield from self.first(here.autos)) if here.autos else None
         if move is not None:
             return Decision(move, "auto", reply.target in (here.id, move.target))
-        if reply.target in self.program.patterns:
+        if reply.target in self.program.patterns and reply.target not in UNNAMED:
             return Decision(None, "pattern", followed=False)
         if reply.target == here.id:
             return Decision(None, "model", followed=True)
