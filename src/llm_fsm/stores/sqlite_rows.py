@@ -103,9 +103,13 @@ def _put(commit: Commit, db: sqlite3.Connection) -> bool:
     else:
         written = db.execute(_CREATE, (*row, commit.number, commit.began)).rowcount
     if written == 0:
-        found = db.execute("SELECT version FROM conversations WHERE id = ?", (commit.conversation_id,)).fetchone()
-        raise wrong_version(commit, found[0] if found else 0)
+        raise wrong_version(commit, _version(commit.conversation_id, db))
     return False
+
+
+def _version(conversation_id: str, db: sqlite3.Connection) -> int:
+    found = db.execute("SELECT version FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
+    return found[0] if found else 0
 
 
 def _clear(conversation_id: str, db: sqlite3.Connection) -> None:
@@ -125,6 +129,8 @@ def _keep_definition(commit: Commit, db: sqlite3.Connection) -> None:
         insert = "INSERT INTO definitions (sha, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
         db.execute(insert, (sha, commit.definition_text))
     elif definition(sha, db) is None:
+        if (version := _version(commit.conversation_id, db)) != commit.expected:
+            raise wrong_version(commit, version)  # with the last conversation that is pinned to it goes a definition
         raise unknown_definition(commit)
 
 

@@ -112,6 +112,7 @@ async def a_definition_is_kept_while_it_is_used(store: Store) -> None:
     expect("the new one", await store.definition(OTHER_SHA), '{"new":1}')
     await store.delete("b")
     expect("nobody is left", await store.definition(OTHER_SHA), None)
+    await expect_conflict("a later turn of one that is gone", store.save(pinned("b", 4, OTHER_SHA)))
 
 
 async def a_pin_needs_its_definition(store: Store) -> None:
