@@ -14,7 +14,7 @@ from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
 from llm_fsm.events import Summarised
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import ModelReply
+from llm_fsm.messages import ModelReply, ToolCall
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio
@@ -60,6 +60,9 @@ async def test_a_model_may_give_a_task_for_its_reply_and_has_no_more_time_for_th
         await question(Tasks(30.0), 0.05)
 
 
+CALL = ToolCall(id="1", name="add", arguments={"a": 1})  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("does", "says", "retryable"),
     [
@@ -69,6 +72,9 @@ async def test_a_model_may_give_a_task_for_its_reply_and_has_no_more_time_for_th
         ("words", "the model object Own gave a str; it must give a ModelReply", False),
         (None, "the model object Own gave a NoneType", False),
         (ModelReply(text="hi", cost=Decimal("0.01")), "gave cost as a Decimal; it must be a number", False),  # type: ignore[arg-type]
+        (ModelReply(text=None), "gave its text as a NoneType; it must be a str, or ''", False),  # type: ignore[arg-type]
+        (ModelReply(text="", tool_calls=None), "gave tool_calls that are no ToolCalls of texts", False),  # type: ignore[arg-type]
+        (ModelReply(text="", tool_calls=(CALL,)), "gave tool_calls that are no ToolCalls of texts", False),
     ],
 )
 async def test_what_is_no_reply_and_no_model_error_becomes_one(does: Any, says: str, retryable: bool) -> None:

@@ -16,7 +16,7 @@ from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError
 from llm_fsm.functions import called
 from llm_fsm.llm.base import LLM, Listener, listened
-from llm_fsm.messages import ModelReply
+from llm_fsm.messages import ModelReply, ToolCall
 from llm_fsm.patience import OutOfPatience, in_time
 from llm_fsm.tool_results import result_value
 
@@ -98,7 +98,19 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
         if not isinstance(getattr(reply, name), _NUMBERS):
             kind = type(getattr(reply, name)).__name__
             raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
+    if not isinstance(reply.text, str):
+        kind = type(reply.text).__name__
+        raise ModelError(f"the model object {type(llm).__name__} gave its text as a {kind}; it must be a str, or ''")
+    if reply.tool_calls != () and not _are_calls(reply.tool_calls):
+        raise ModelError(f"the model object {type(llm).__name__} gave tool_calls that are no ToolCalls of texts")
     return reply
+
+
+def _are_calls(found: object) -> bool:
+    return isinstance(found, tuple | list) and all(
+        isinstance(call, ToolCall) and all(isinstance(part, str) for part in (call.id, call.name, call.arguments))
+        for call in found
+    )
 
 
 def _fault(llm: LLM, error: BaseException, *, retryable: bool = False) -> ModelError:
