@@ -414,6 +414,16 @@ def travelled(*replies: tuple[str, str]) -> Played:
     return done
 
 
+def test_words_for_a_flow_are_asked_for_with_the_schema_of_the_turns_that_follow_there() -> None:
+    begun = talk(TRIP, "to Rome", reply("who", "Rome!"), reply("name", "Which name?"))
+    done = say(TRIP, begun.session, "Ada", reply("name", "And the rest of it?"))
+    words, turn = begun.requests[1], done.requests[0]
+    assert "only the message counts" in words.messages[1].content
+    assert words.schema == turn.schema
+    assert turn.schema is not None
+    assert "\"bags\"" in turn.schema.text
+
+
 def test_the_open_question_of_a_flow_is_chosen_from_a_digression_of_its_caller() -> None:
     done = travelled(("pets", "Dog or cat?"), ("passport", "The number, then?"))
     assert (done.session.flow, done.session.state, open_states(done)) == ("person", "passport", ["who"])

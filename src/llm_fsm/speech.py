@@ -11,7 +11,7 @@ from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
 from llm_fsm.flow_events import FlowPushed, FlowReturned
-from llm_fsm.foresight import lacking, own_words
+from llm_fsm.foresight import asides, lacking, outlook, own_words
 from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
@@ -68,11 +68,15 @@ class Speaking(Moving):
         return changed(
             asked,
             messages=(*asked.messages, made(LLMMessage, role="user", content=user)),
-            schema=program.schema_of(plan, look.further),
+            schema=program.schema_of(plan, self.further() if words_only and session.stack else look.further),
             conversation_id=session.conversation_id,
             tools=() if words_only else self.offered(),
             sizes={**asked.sizes, **sizes},
         )
+
+    def further(self) -> tuple[str, ...]:
+        """What else the next turn here may name: words are asked for with its schema, which a cache may then serve."""
+        return outlook(self.program, self.session, asides(self.root, self.session)).further
 
     def heard(self, *, words_only: bool) -> str | None:
         """The user's message: without secrets of flows that were left, and for words alone without any."""
