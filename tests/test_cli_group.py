@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import subprocess
 import sys
 
@@ -145,7 +146,11 @@ UNREADABLE = Finding(code="E001", name="unreadable-file", level="error", message
 def test_every_error_has_a_sentence_and_a_code(
     capsys: pytest.CaptureFixture[str], error: BaseException, code: int, said: str
 ) -> None:
-    assert exits.end(error, verbose=False) == code
+    on_interrupt = signal.getsignal(signal.SIGINT)
+    try:
+        assert exits.end(error, verbose=False) == code
+    finally:
+        signal.signal(signal.SIGINT, on_interrupt)
     assert capsys.readouterr().err.startswith(said)
 
 
@@ -187,3 +192,27 @@ def test_the_schema_is_json(desk: Desk) -> None:
     done = desk.run("schema")
     assert done.code == 0
     assert '"$schema": "https://json-schema.org/draft/2020-12/schema"' in done.out
+
+
+def test_a_further_interrupt_ends_the_process_without_a_traceback() -> None:
+    program = (
+        "import gc, signal, sys\nfrom llm_fsm.cli import group\n"
+        "def broken(): raise KeyboardInterrupt\n"
+        "group.group.main = lambda *_, **__: broken()\n"
+        "gc.freeze = lambda: signal.raise_signal(signal.SIGINT)\n"
+        "sys.exit(group.main())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (-signal.SIGINT, "llm-fsm: interrupted\n")
+
+
+def test_a_caller_of_main_has_its_interrupts_back(desk: Desk) -> None:
+    def broken(**_: object) -> None:
+        raise KeyboardInterrupt
+
+    found = group.get_command(click.Context(group), "schema")
+    assert found is not None
+    desk.patch.setattr(found, "callback", broken)
+    before = signal.getsignal(signal.SIGINT)
+    assert desk.run("schema").code == exits.INTERRUPTED
+    assert signal.getsignal(signal.SIGINT) is before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from collections.abc import Mapping
 from importlib import import_module
@@ -74,10 +75,17 @@ def end(error: BaseException, *, verbose: bool) -> int:
         if verbose:
             printing.err("".join(import_module("traceback").format_exception(error)).rstrip())
     elif code == INTERRUPTED:
-        printing.note("interrupted")
+        interrupted()
     else:
         _explain(error)
     return code
+
+
+def interrupted() -> None:
+    """Say so; from here on a further Ctrl-C ends the process at once, instead of showing where it was tidying up."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a program around this one has its own
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    printing.note("interrupted")
 
 
 def _explain(error: BaseException) -> None:

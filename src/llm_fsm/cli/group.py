@@ -7,6 +7,7 @@ need neither the engine nor its dependencies.
 from __future__ import annotations
 
 import gc
+import signal
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
@@ -114,7 +115,7 @@ def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and give its exit code; `arguments` are those of the process by default."""
     printing.prepare_streams()
-    settings = Settings()
+    settings, on_interrupt = Settings(), signal.getsignal(signal.SIGINT)
     try:
         with warnings.catch_warnings():
             warnings.showwarning = _say_warning
@@ -124,4 +125,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return exits.end(error, verbose=settings.verbose > 0)
     finally:
         gc.freeze()  # the process ends now, and need not look through everything once more
+        if arguments is not None and signal.getsignal(signal.SIGINT) is not on_interrupt:  # or a caller goes on
+            signal.signal(signal.SIGINT, on_interrupt)
     return given if isinstance(given, int) else exits.OK

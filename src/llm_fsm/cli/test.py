@@ -80,7 +80,7 @@ class _Codes:
         if isinstance(error, Failure) and error.code == exits.USAGE:
             raise Failure(error.message, USAGE) from error
         if isinstance(error, KeyboardInterrupt):
-            printing.note("interrupted")
+            exits.interrupted()
             raise click.exceptions.Exit(INTERRUPTED) from error
 
 
@@ -277,7 +277,7 @@ def run(wanted: Wanted, ctx: click.Context | None = None) -> int:
     for told in filter(None, (one.recorded for one in found)):
         printing.note(told)
     if interrupted or any(one.interrupted for one in found):
-        printing.note("interrupted")
+        exits.interrupted()
         return INTERRUPTED
     enough = not wanted.job.cover or _covered(wanted, found)
     if not enough or not all(one.passed for one in found):
