@@ -19,6 +19,7 @@ from llm_fsm.llm.chunks import Chunks, EventLines
 from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.observers import observe
 from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_fsm.tools import ToolRegistry
 from machines import reply
@@ -182,6 +183,21 @@ def test_a_greeting_is_heard_without_asyncio() -> None:
     with Machine.from_dict(DESK, model=ScriptedLLM([reply("ask", "Hello!")])) as machine:
         chat = machine.start(hear=lambda _, event: events.append(event))
     assert chat.greeting == before_the_reply(events) == "Hello!"
+
+
+def test_a_greeting_is_heard_by_no_async_function() -> None:
+    class Ear:
+        async def __call__(self, conversation_id: str, event: ev.Event) -> None: ...
+
+    async def told(conversation_id: str, event: ev.Event) -> None: ...
+
+    with Machine.from_dict(DESK, model=ScriptedLLM([reply("ask", "Hello!")])) as machine:
+        for hear in (told, Ear()):
+            with pytest.raises(TypeError, match="is async, and nobody would await it"):
+                machine.start(hear=hear)  # type: ignore[arg-type]
+        with pytest.raises(TypeError, match="told is async"):
+            observe(told)  # type: ignore[arg-type]
+        assert machine.conversations() == ()
 
 
 async def test_a_refused_move_shows_no_word() -> None:

@@ -6,18 +6,29 @@ subscribes, as `enable_logging` does.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
+from typing import TypeVar
 
 from llm_fsm.events import Event
 
 Observer = Callable[[str, Event], None]
+_Told = TypeVar("_Told", bound=Observer | None)
 
 _observers: list[Observer] = []
 
 
+def plain(observer: _Told) -> _Told:
+    """The observer, if it is a plain function: events are told in between two steps. Raises TypeError."""
+    if any(map(inspect.iscoroutinefunction, (observer, getattr(type(observer), "__call__", None)))):  # noqa: B004
+        name = getattr(observer, "__qualname__", type(observer).__qualname__)
+        raise TypeError(f"{name} is async, and nobody would await it: give a plain function (conversation id, event)")
+    return observer
+
+
 def observe(observer: Observer) -> Callable[[], None]:
     """Call `observer(conversation_id, event)` for everything that happens; the returned function ends it."""
-    _observers.append(observer)
+    _observers.append(plain(observer))
 
     def stop() -> None:
         if observer in _observers:
