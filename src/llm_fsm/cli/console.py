@@ -23,6 +23,7 @@ from rich.text import Text
 
 from llm_fsm.cli import answers, exits, printing, slash
 from llm_fsm.cli.talk import Talk
+from llm_fsm.cli.words import Words
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.errors import ConversationConflict, ConversationEnded, ModelError, StoreError
 from llm_fsm.events import Event, MessageDelta
@@ -65,7 +66,7 @@ class Screen:
     def hear_out(self, work: Callable[[Callable[[MessageDelta], None]], _Done]) -> _Done:
         """Show the words of some work as they come; until then a spinner and the seconds that have passed."""
         columns = (SpinnerColumn(), TextColumn("thinking"), _Seconds())
-        words = printing.Words()
+        words = Words(lambda: self._out.width)
         try:
             with _unseen_keys(), Progress(*columns, console=self._err, transient=True) as progress:
                 progress.add_task("thinking", total=None)
@@ -101,7 +102,8 @@ def _unseen_keys() -> Iterator[None]:
 class Opening:
     """What a new conversation shows first: its head, the same for all, and its greeting as the words come.
 
-    `head`: the lines for a conversation id; they stand above the first word, and are shown once.
+    `head`: the lines for a conversation id; they stand above the first word, and are shown once. All but the first
+    are to be copied.
     """
 
     def __init__(self, head: Callable[[str], Sequence[str]]) -> None:
@@ -114,7 +116,9 @@ class Opening:
         """Show the head, unless it stands there."""
         if not self._shown:
             self._shown = True
-            for line in self._head(conversation_id):
+            whose, *to_copy = self._head(conversation_id)
+            self.screen.note(whose)
+            for line in to_copy:
                 self.screen.note(line, to_copy=True)
 
     def begin(self, start: Callable[[Observer], AsyncConversation]) -> AsyncConversation:

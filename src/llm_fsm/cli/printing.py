@@ -46,28 +46,6 @@ def words(text: str) -> str:
     return _UNSAFE_IN_WORDS.sub(_escape, text.replace("\r\n", "\n"))
 
 
-class Words:
-    """A reply that is written as it comes, with an empty line before and after it."""
-
-    def __init__(self) -> None:
-        self._begun = False
-        self._held = ""
-
-    def say(self, piece: str) -> None:
-        """Write the next piece."""
-        text = self._held + piece
-        self._held = "\r" if text.endswith("\r") else ""  # half of a line break, perhaps
-        sys.stdout.write(("" if self._begun else "\n") + words(text.removesuffix(self._held)))
-        sys.stdout.flush()
-        self._begun = True
-
-    def end(self) -> None:
-        """The reply is over, or breaks off; nothing where there was none."""
-        if self._begun:
-            _write(sys.stdout, words(self._held) + "\n")
-        self._begun, self._held = False, ""
-
-
 def as_json(document: object, indent: int | None = 2) -> str:
     """A document as JSON, with JSON's own escapes for what cannot be shown; `indent` None: in one line."""
     text = json.dumps(document, ensure_ascii=False, indent=indent)
