@@ -51,6 +51,7 @@ BAD: list[tuple[str, Document, str, str]] = [
     ("idle-schema-word", fast(type="string", pattern="^[A-Z]{3}$"), "/x-fast", "narrow"),
     ("idle-schema-word", fast(type="string", pattern="[0-9]{5}"), "/x-fast", "between ^ and $"),
     ("idle-schema-word", fast(enum=["too_big", "Too big"]), "/x-fast", "words of its own"),
+    ("idle-schema-word", fast(enum=["small", "large", None]), "/x-fast", "leave it out"),
     ("idle-schema-word", fast(type="boolean", reply=None), "/x-fast", "reply"),
     ("idle-schema-word", fast({"tools": ["t"]}, type="boolean"), "/x-fast", "reply"),
     ("idle-schema-word", fast({"required_context_keys": []}, type="boolean"), "/x-fast", "required_context_keys"),

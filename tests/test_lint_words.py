@@ -184,6 +184,14 @@ def test_the_budget_says_the_numbers_and_who_set_it() -> None:
     assert f"about {shared + own + moves:,} tokens, over its budget of 4,000" in found.message
 
 
+@pytest.mark.parametrize(("budget", "said"), [(100, "set a larger one"), (430, "shorten persona")])
+def test_a_budget_that_no_machine_keeps_is_to_be_larger(budget: int, said: str) -> None:
+    document = {**words("x"), "persona": "word " * 99, "x-lint": {"token_budget": budget}}
+    [found] = found_by("prompt-over-budget", document)
+    assert found.hint is not None
+    assert found.hint.startswith(said)
+
+
 def test_the_frame_of_the_prompt_is_about_as_large_as_it_is_counted() -> None:
     sources = "".join(prompt_sources()[name] for name in ("system", "turn"))
     frame = estimate(re.sub(r"{[{%].*?[%}]}\n?", "", sources))

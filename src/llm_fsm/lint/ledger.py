@@ -17,7 +17,7 @@ from llm_fsm.tokens import estimate
 BUDGET = 4000
 """Tokens that the prompt of a state may take where nothing else is said."""
 
-_FRAME = 420
+FRAME = 420
 """Tokens of the words that stand in `prompts/system.j2` and `prompts/turn.j2` themselves."""
 _GLIMPSE_CHARS = 160
 _KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
@@ -39,7 +39,7 @@ def shared_tokens(subject: Subject) -> int:
     root = subject.root
     words = sum(estimate(root.text(key)) for key in ("name", "description", "persona"))
     keys = sorted(_key_tokens(key, schema) for key, schema in (subject.keys or {}).items())
-    return _FRAME + words + sum(keys[-_MOST_KEYS:])
+    return FRAME + words + sum(keys[-_MOST_KEYS:])
 
 
 def _key_tokens(key: str, schema: Mapping[str, Any]) -> int:

@@ -56,7 +56,11 @@ def _has(pattern: str, *marks: str) -> bool:
 
 
 def _unrecognised(schema: Mapping[str, Any], shape: Shape) -> Idle:
-    if isinstance(schema.get("enum"), list):
+    choices = schema.get("enum")
+    if isinstance(choices, list):
+        if None in choices:
+            hint = "leave it out: a key that is not mentioned needs no value"
+            return Idle("nobody says null, which is one of its choices", hint)
         return Idle("two of its choices are the same words, or one has none", "give each choice words of its own")
     if schema.get("type") == "string":
         said = next((text for text in OTHERWISE if shape.fault(text) is None), "")

@@ -8,7 +8,8 @@ Example:
 
 Fix:
 Shorten the words, split the state, or narrow its transitions. Another budget is set by
-`"x-lint": {"token_budget": 6000}` or by `token-budget` in pyproject.toml.
+`"x-lint": {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The words of the file are counted, and what
+stands in every prompt; `llm-fsm prompt FILE --budget N` counts prompts as they are sent.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.ledger import BUDGET, budget_of, shared_tokens, state_tokens
+from llm_fsm.lint.ledger import BUDGET, FRAME, budget_of, shared_tokens, state_tokens
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -30,7 +31,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         yield RULE.finding(
             f"what every prompt begins with takes about {shared:,} tokens, over the budget of {budget:,}",
             pointer="",
-            hint="shorten persona, description and the descriptions of context keys",
+            hint="shorten persona, description and the descriptions of context keys"
+            if budget > FRAME
+            else f"set a larger one: about {FRAME} tokens stand in the prompt of every machine",
         )
         return
     for name, (own, moves) in state_tokens(subject).items():
