@@ -764,6 +764,30 @@ def test_a_refused_value_is_complained_of_without_english_words_where_those_are_
     assert done.text == "Gern.\n\n✗ Kundennummer: Acht Ziffern.\n\nFür wen?"
 
 
+def test_a_refused_value_is_told_by_the_words_of_its_key_where_english_is_foreign() -> None:
+    keys = {"people": {"type": "integer", "minimum": 1, "title": "人数", "description": "1名から8名まで"}}
+    states = {
+        "ask": {
+            "purpose": "何名様ですか？",
+            "required_context_keys": ["people"],
+            "transitions": [{"target_state": "end", "conditions": needs("people")}],
+        },
+        "end": {},
+    }
+    made = machine(states, context_schema={"properties": keys})
+    done = talk(made, "0", *[reply("end", "", people=0)] * 2)
+    assert done.text == "✗ 人数: 1名から8名まで。\n\n何名様ですか？"
+
+
+def test_giving_up_says_the_apology_of_the_definition() -> None:
+    states = {"ask": {"purpose": "何名様ですか？", "transitions": [{"target_state": "end"}]}, "end": {}}
+    made = machine(states, patterns=["cannot_handle"], model={"on_failure": "申し訳ございません。"})
+    step = talk(made, "あ", reply("cannot_handle", "もう一度お願いします。"))
+    step = say(made, step.session, "あ", reply("cannot_handle", "もう一度お願いします。"))
+    step = say(made, step.session, "あ", reply("cannot_handle", ""))
+    assert (step.session.outcome, step.text) == ("given_up", "申し訳ございません。")
+
+
 def test_what_is_possible_is_a_list_where_no_english_words_can_lead_up_to_it() -> None:
     states = {
         "badge": {

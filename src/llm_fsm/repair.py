@@ -268,11 +268,18 @@ class Repairing(Amending):
                 yield from self.hand_over("")
             else:
                 self.stopped = "given_up"
-                self.say("cannot_handle", end)
+                self.say_given_up()
         elif fallback and end == "rephrase":
             self.last_resort()
         else:
             self.say("cannot_handle", end, words=message, **data)
+
+    def say_given_up(self) -> None:
+        """The apology of the definition, if it has one, else that of the pattern."""
+        if (apology := self.plan.model.on_failure) is not None:
+            self.said.append(apology)
+        else:
+            self.say("cannot_handle", "give_up")
 
     def go_to(self, pattern: str) -> Run:
         """Enter the definition's own state of a pattern."""

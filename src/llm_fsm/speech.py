@@ -218,8 +218,10 @@ class Speaking(Moving):
                 continue
             schema = self.program.keys.offered.get(key, {})
             label = str(schema.get("title") or key.replace("_", " "))
-            words = schema.get("description") if any(said in reason for said in _UNREADABLE) else None
-            begin = f"That does not fit ({label})" if self.program.english else f"✗ {label}"
+            english = self.program.english
+            told = english and not any(said in reason for said in _UNREADABLE)
+            begin = f"That does not fit ({label})" if english else f"✗ {label}"
+            words = None if told else schema.get("description")
             self.said.append(sentence(f"{begin}: {words or reason}"))
 
     def last_resort(self) -> None:

@@ -27,6 +27,12 @@ _EMOJI = re.compile(
     "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]\ufe0f?|\ufe0f\u20e3?)$"
 )
 """Also a sign that U+FE0F makes one, a digit on its key, and a flag of a region, which ends in a tag."""
+_STOPS = (
+    (re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff][)\\]）」』】]*$"), "。"),
+    (re.compile("[\u0900-\u09ff]$"), "।"),
+    (re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]$"), ""),
+)
+"""The full stops of scripts that have another one than Latin, or, as Thai and its neighbours, none."""
 _EXPRESSION = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ENGLISH = frozenset(
@@ -116,9 +122,11 @@ def compile_reply(source: str) -> FixedReply:
 
 
 def sentence(text: str) -> str:
-    """A text with a full stop, where it lacks an end."""
+    """A text with the full stop of its script, where it lacks an end."""
     stripped = " ".join(text.split())
-    return stripped if not stripped or is_ended(stripped) else stripped + "."
+    if not stripped or is_ended(stripped):
+        return stripped
+    return stripped + next((stop for letters, stop in _STOPS if letters.search(stripped)), ".")
 
 
 def is_ended(text: str) -> bool:
