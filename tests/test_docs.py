@@ -254,3 +254,9 @@ def test_the_readme_shows_the_example_of_ten_lines() -> None:
 def test_there_is_one_version() -> None:
     assert __version__ == project()["version"]
     assert f"## {__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_no_document_installs_what_another_project_published_by_this_name() -> None:
+    told = re.compile(r"(?<!do not `)pip install (?:-\S+ )*[\"']?llm-fsm(?![\w\[-])")
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert [page.name for page in pages if told.search(page.read_text(encoding="utf-8"))] == []
