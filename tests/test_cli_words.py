@@ -45,6 +45,7 @@ def test_lines_break_between_words_wherever_the_pieces_are_cut(
         ("12345678901234567890 after a full line", ["12345678901234567890", "after a full line"]),
         ("see https://example.org/a/long/place now", ["see https://example.org/a/long/place now"]),
         ("何名様でご利用でしょうか、教えてください", ["何名様でご利用でしょうか、教えてください"]),
+        ("Combien est-ce en euro\u00a0?", ["Combien est-ce en", "euro\u00a0?"]),
         ("a \x1b[31mred\x1b[0m and more of it", ["a \\x1b[31mred\\x1b[0m", "and more of it"]),
     ],
 )

@@ -10,7 +10,7 @@ from rich.cells import cell_len
 
 from llm_fsm.cli import printing
 
-_PARTS = re.compile(r"\n|[^\S\n]+|\S+")
+_PARTS = re.compile("\n|[^\\S\n\u00a0\u202f]+|[\\S\u00a0\u202f]+")
 _LONG = 24
 """Cells that hardly any word needs beyond those that have come."""
 _TAB = 8
