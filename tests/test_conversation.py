@@ -12,7 +12,8 @@ from llm_fsm.conversation import AsyncConversation
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.session import Session, Work, loose_parts, with_parts
+from llm_fsm.messages import Paused
+from llm_fsm.session import Frame, Session, Work, loose_parts, with_parts
 from llm_fsm.stores.memory import MemoryStore
 from machines import GREETER, reply
 
@@ -72,6 +73,41 @@ async def test_a_conversation_with_lists_is_not_read_again_in_each_turn(monkeypa
     assert (await chat.send("second")).context == {"city": ["Rome"]}
 
 
+async def test_a_conversation_in_a_digression_is_not_read_again_and_what_it_left_stays(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    aside = {"target_state": "why", "description": "Asks why", "return": True}
+    document = {
+        "name": "trip",
+        "initial_state": "ask",
+        "context_schema": {"type": "object", "properties": {"cities": {"type": "array"}, "sure": {"type": "boolean"}}},
+        "global_transitions": [aside],
+        "states": {
+            "ask": {"purpose": "Where to?", "transitions": [{"target_state": "end", "description": "All is said"}]},
+            "why": {"purpose": "Say why", "transitions": [{"target_state": "done", "description": "It was said"}]},
+            "done": {"reply": "Well."},
+            "end": {"purpose": "Goodbye"},
+        },
+    }
+    model = ScriptedLLM(
+        [
+            reply("ask", "And?", cities=["Rome"]),
+            reply("why", "For the ticket. All right?"),
+            reply("why", "Really?"),
+            reply("done", "Good."),
+        ]
+    )
+    machine = AsyncMachine.from_dict(document, model=model, store=MemoryStore())
+    chat = await machine.start(greet=False, background={"goals": ["a trip"]})
+    known = copy.deepcopy(chat.memory)
+    monkeypatch.delattr("llm_fsm.engine.parse_session")
+    for message, state in (("Rome", "ask"), ("why?", "why"), ("hm", "why"), ("yes", "ask")):
+        turn = await chat.send(message)
+        assert (turn.state, turn.context, chat.memory) == (state, {"cities": ["Rome"]}, known)
+        turn.context["cities"].clear()
+        chat.memory["background"].clear()
+
+
 async def test_what_another_writes_meanwhile_is_seen() -> None:
     chat, store = await begun(reply("hello", "one", city="Rome"), reply("hello", "three"))
     await chat.send("first")
@@ -95,6 +131,10 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
     assert (turn.number, turn.context) == (2, {"city": "Rome"})
 
 
+_CALLED = Frame(kind="subflow", kept={"flow": "", "state": "a", "context": {"name": "Ada", "cities": ["Rome"]}})
+_DIGRESSION = Frame(kind="digression", kept={"state": "b", "turns_in_state": 1}, before={"cities": [{"at": 2}]})
+
+
 @pytest.mark.parametrize(
     ("fields", "known"),
     [
@@ -106,20 +146,35 @@ async def test_what_was_taken_back_meanwhile_is_gone() -> None:
         ({"input": {"at": 1}, "context": {"at": [1]}}, True),
         ({"input": "words"}, True),
         ({"work": Work(state="a")}, False),
-        ({"memory": {"background": {}}}, False),
-        ({"shared": {"notes": []}}, False),
+        ({"pause": Paused(id="p", kind="wait", what="", state="a", call=None, schema={}, expires=None)}, False),
+        ({"memory": {"1": "words"}, "shared": {"count": 1}}, True),
+        ({"memory": {"background": {"goal": ["a"]}}, "context": {"at": [1]}}, True),
+        ({"shared": {"notes": ["b"]}, "input": [2]}, True),
+        ({"stack": (_DIGRESSION, _CALLED), "flow": "sub", "context": {"at": {"day": 1}}}, True),
+        ({"stack": (Frame(kind="digression", kept={"state": "a"}, before={"n": 1}),)}, True),
     ],
 )
-def test_parts_of_a_context_that_others_change_are_known_as_they_were(fields: dict[str, Any], known: bool) -> None:
+def test_values_that_others_change_are_known_as_they_were(fields: dict[str, Any], known: bool) -> None:
     session, same = (Session(conversation_id="c", **copy.deepcopy(fields)) for _ in range(2))
     loose = loose_parts(session)
     assert (loose is not None) is known
     if loose is not None:
-        for value in (*session.context.values(), session.input):
+        held = [session.context, session.memory, session.shared]
+        for frame in session.stack:
+            held += (frame.kept.get("context", {}), frame.before)
+        for value in (*(value for values in held for value in values.values()), session.input):
             if isinstance(value, list | dict):
                 value.clear()
         assert with_parts(session, loose) == same
         assert [*with_parts(session, loose).context] == [*same.context]
+
+
+@pytest.mark.parametrize("stack", [(), (_CALLED,), (_CALLED, _DIGRESSION)])
+@pytest.mark.parametrize("other", [(), (_DIGRESSION,), (_CALLED, _DIGRESSION, _DIGRESSION)])
+def test_parts_of_another_turn_are_no_error(stack: tuple[Frame, ...], other: tuple[Frame, ...]) -> None:
+    loose = loose_parts(Session(conversation_id="c", context={"at": [1]}, stack=other))
+    assert loose
+    assert with_parts(Session(conversation_id="c", stack=stack), loose).context == {"at": [1]}
 
 
 def test_a_closed_session_is_what_its_text_says() -> None:

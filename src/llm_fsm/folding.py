@@ -27,7 +27,7 @@ def _started(_: Session, event: ev.Started) -> Session:
         origins=dict.fromkeys(event.context, (0, "host")),
         time=event.time,
         input=event.input,
-        memory=event.memory,
+        memory=dict(event.memory),
     )
 
 

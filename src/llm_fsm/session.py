@@ -255,23 +255,45 @@ _SCALARS = frozenset((str, int, float, bool, type(None)))
 
 
 def loose_parts(session: Session) -> str | None:
-    """The lists and objects of a session's context and input as JSON, whatever those do who were given them.
+    """The lists and objects in a session's values and its input as JSON, whatever those do who were given them.
 
-    "" where there are none; None where more of it could be changed: of work only the input, the summary and what was
-    used stand in it else.
+    "" where there are none; None where more of it could be changed: where work is under way or an answer is waited for.
     """
-    if session.memory or session.shared or session.work or session.pause or session.stack:
+    if session.work or session.pause:
         return None
-    loose = {key: value for key, value in session.context.items() if type(value) not in _SCALARS}
-    return in_unicode((loose, session.input)) if loose or type(session.input) not in _SCALARS else ""
+    loose = [
+        {key: value for key, value in values.items() if type(value) not in _SCALARS} for values in _values_of(session)
+    ]
+    return in_unicode((session.input, *loose)) if any(loose) or type(session.input) not in _SCALARS else ""
+
+
+def _values_of(session: Session) -> list[Mapping[str, Any]]:
+    """The values of a session by whose they are, its context first; the others where there are any of them."""
+    if not (session.memory or session.shared or session.stack):
+        return [session.context]
+    found = [session.context, session.memory, session.shared]
+    for frame in session.stack:
+        found += (frame.kept.get("context", {}), frame.before)
+    return found
 
 
 def with_parts(session: Session, loose: str) -> Session:
-    """The session with these parts as they were."""
+    """The session with these parts as they were.
+
+    Something, and no error, where they are of another turn, as another thread may put one down meanwhile: see `Seen`.
+    """
     if not loose:
         return session
-    values, given = value_of(loose)
-    return changed(session, context={**session.context, **values}, input=given)
+    given, *parts = value_of(loose)
+    context, *others = ({**known, **own} for known, own in zip(_values_of(session), parts, strict=False))
+    if not others:
+        return changed(session, context=context, input=given)
+    memory, shared, *left = others
+    stack = tuple(
+        replace(frame, kept={**frame.kept, "context": kept} if "context" in frame.kept else frame.kept, before=before)
+        for frame, kept, before in zip(session.stack, left[::2], left[1::2], strict=False)
+    )
+    return changed(session, context=context, input=given, memory=memory, shared=shared, stack=stack)
 
 
 def to_dict(session: Session) -> dict[str, Any]:
