@@ -8,7 +8,7 @@ import pytest
 
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.recovery import under_way
+from llm_fsm.recovery import UnderWay, under_way
 from llm_fsm.stores.memory import MemoryStore
 from orders import ORDER, REPLIES
 
@@ -32,7 +32,7 @@ async def test_what_is_left_of_a_message_that_has_its_answer_holds_nobody_up():
     await chat.send("hello", request_id="r1")
     message = {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0}
     await left_behind(store, message, {"kind": "handler"})
-    assert await under_way(store, "c") == (None, False)
+    assert await under_way(store, "c") == UnderWay()
     turn = await chat.send("soup", request_id="r2")
     assert (turn.number, turn.request_id, heard) == (2, "r2", ["hello", "soup"])
     assert (await chat.send("hello", request_id="r1")).number == 1
@@ -44,5 +44,30 @@ async def test_a_message_that_acted_and_has_no_answer_is_to_be_finished():
     await left_behind(
         store, {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0}, {"kind": "handler"}
     )
-    first, must = await under_way(store, "c")
-    assert (first["text"], must) == ("hello", True)
+    first, must, blank = await under_way(store, "c")
+    assert (first["text"], must, blank) == ("hello", True, False)
+
+
+class Read(MemoryStore):
+    """One that counts how often a journal is read."""
+
+    count = 0
+
+    async def journalled(self, conversation_id):
+        self.count += 1
+        return await super().journalled(conversation_id)
+
+
+async def test_a_turn_reads_its_journal_once_where_nothing_is_written_down():
+    store = Read()
+    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store)
+    machine.on("pre_processing")(lambda occasion: None)
+    chat = await machine.start(conversation_id="c", greet=False)
+    store.count = 0
+    await chat.send("hello")
+    assert store.count == 1
+    message = {"kind": "message", "request_id": None, "text": "soup", "time": 1.0}
+    await left_behind(store, message, {"kind": "handlers", "results": []})
+    turn = await chat.send("bread")
+    assert (turn.number, store.count) == (2, 3)
+    assert (await under_way(store, "c")).blank

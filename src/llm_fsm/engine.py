@@ -35,7 +35,7 @@ from llm_fsm.observers import Observer
 from llm_fsm.program import Program
 from llm_fsm.recent import Recent, Seen
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
-from llm_fsm.recovery import begin_again, identity, is_same, said, under_way
+from llm_fsm.recovery import UnderWay, begin_again, identity, is_same, said, under_way
 from llm_fsm.running import Held, Outcome, Running, is_due
 from llm_fsm.session import Session, to_dict
 from llm_fsm.stores.base import Loaded
@@ -121,7 +121,7 @@ class Engine:
             session = held.session
             admit(edition.program, session)
             turn.host = edition
-            began = await turn.open(mine, heard.time)
+            began = await turn.open(mine, heard.time, blank=held.blank)
             if began != heard.time:
                 heard = replace(heard, time=began)
             try:
@@ -157,7 +157,7 @@ class Engine:
                 return Outcome(record=await self._last(conversation_id), session=session)
             admit(edition.program, session)
             turn.host = edition
-            began = await turn.open({"kind": "run"}, self.now())
+            began = await turn.open({"kind": "run"}, self.now(), blank=held.blank)
             step = await turn.play(begin_run(edition.program, session, began, edition.means))
             outcome = await turn.commit("run", step.session, held, step.usage)
         await _after(edition, outcome)
@@ -197,7 +197,7 @@ class Engine:
             turn.host = edition
             pause = expected(edition.program, session, pause_id)
             plain = fitting(pause, value)
-            began = await turn.open({**mine, "id": pause.id, "value": plain}, now)
+            began = await turn.open({**mine, "id": pause.id, "value": plain}, now, blank=held.blank)
             given = Answer(value=plain, time=began, request_id=request_id)
             step = await turn.play(begin_answer(edition.program, session, given, edition.means))
             outcome = await turn.commit("answer", step.session, held, step.usage, request_id)
@@ -217,7 +217,7 @@ class Engine:
             edition = await self.editions.of(held.session)
             if edition is None or not edition.program.knows(held.session):
                 return None
-            return await self._finished(edition, held, {}) or await self._fire(edition, held, now)
+            return await self._finished(edition, held) or await self._fire(edition, held, now)
 
     async def end(self, conversation_id: str) -> Outcome:
         """Close a conversation for good; closing it twice is the same as once."""
@@ -268,8 +268,7 @@ class Engine:
             found = await self.editions.carried(held.session)
             if found is None or isinstance(found, str) or dry:
                 return found
-            first, _ = await under_way(self.store, conversation_id)
-            if first is not None:
+            if (await under_way(self.store, conversation_id)).first is not None:
                 return "one of its turns was interrupted, and is to be finished first"
             await self._migrate(held, found)
             return found
@@ -308,10 +307,11 @@ class Engine:
         if edition is None:
             return await self._adopted(held)
         if edition.journals:
-            first, _ = await under_way(self.store, held.session.conversation_id)
-            if first is not None and is_same(first, turn):
+            found = await under_way(self.store, held.session.conversation_id)
+            if found.first is not None and is_same(found.first, turn):
                 return edition, held
-            held = _after_turn(held, await self._finished(edition, held, turn))
+            held = Held(held.session, held.version, held.pinned, blank=found.blank)
+            held = _after_turn(held, await self._finished(edition, held, found))
         if held.session.pause is not None and is_due(held.session, now) and edition.program.knows(held.session):
             held = _after_turn(held, await self._fire(edition, held, now))
         if self.editions.policy.name == "migrate" and not held.session.ended:
@@ -337,11 +337,11 @@ class Engine:
         turn.take((change,))
         return _after_turn(held, await turn.commit("migrate", fold(held.session, turn.events), held, Usage()))
 
-    async def _finished(self, edition: Edition, held: Held, turn: Mapping[str, Any]) -> Outcome | None:
+    async def _finished(self, edition: Edition, held: Held, found: UnderWay | None = None) -> Outcome | None:
         """The turn that was interrupted and must not be forgotten, played to its end; None when there is none."""
         session = held.session
-        first, must = await under_way(self.store, session.conversation_id)
-        if first is None or not must or (turn and is_same(first, turn)):
+        first, must, _ = found or await under_way(self.store, session.conversation_id)
+        if first is None or not must:
             return None
         running = Running(edition, session.conversation_id, alone=edition.program.alone)
         began = await running.open(identity(first), first["time"])

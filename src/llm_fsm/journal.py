@@ -42,12 +42,13 @@ class Journal:
         self._waiting: list[Entry] = []
         self._step = 0
 
-    async def open(self, turn: Entry, time: float, *, acts: bool = True) -> float:
+    async def open(self, turn: Entry, time: float, *, acts: bool = True, blank: bool = False) -> float:
         """Begin or take up a turn; `turn` says which one it is. Gives the time at which it first began.
 
-        `acts` False: the turn may only talk, and is written down with its first step that acts.
+        `acts` False: the turn may only talk, and is written down with its first step that acts. `blank`: nothing is
+        written down yet, so nothing is read.
         """
-        entries = [json.loads(text) for text in await self._store.journalled(self._id)]
+        entries = [] if blank else [json.loads(text) for text in await self._store.journalled(self._id)]
         if entries and all(entries[0].get(name) == value for name, value in turn.items()):
             self._step = 1 + max(entry["step"] for entry in entries)
             self._used.append(entries[0])

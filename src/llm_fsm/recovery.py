@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from llm_fsm.course import Answer, Heard
 from llm_fsm.journal import BEGUN, FAILED, acts
@@ -22,14 +22,22 @@ from llm_fsm.turn import Means, Step, begin, begin_answer, begin_due, begin_run
 _NOT_IDENTITY = ("time", "step")
 
 
-async def under_way(store: Store, conversation_id: str) -> tuple[Mapping[str, Any] | None, bool]:
-    """What the turn in the journal is (None: there is none), and whether it must be finished.
+class UnderWay(NamedTuple):
+    """The turn in a journal by its first entry (None: there is none), and whether it must be finished.
 
-    A message that has its answer is no turn under way, whatever was written down of it.
+    `blank`: nothing at all is written down.
     """
+
+    first: Mapping[str, Any] | None = None
+    must: bool = False
+    blank: bool = False
+
+
+async def under_way(store: Store, conversation_id: str) -> UnderWay:
+    """What is in the journal. A message that has its answer is no turn under way, whatever was written down of it."""
     entries = [json.loads(text) for text in await store.journalled(conversation_id)]
     if not entries:
-        return None, False
+        return UnderWay(blank=True)
     first = entries[0]
     kinds = [entry["kind"] for entry in entries[1:]]
     must = first["kind"] == "answer" or BEGUN in kinds
@@ -38,8 +46,8 @@ async def under_way(store: Store, conversation_id: str) -> tuple[Mapping[str, An
     if must and first.get("request_id") is not None:
         loaded = await store.load(conversation_id, first["request_id"])
         if loaded is not None and loaded.recorded is not None:
-            return None, False
-    return first, must
+            return UnderWay()
+    return UnderWay(first, must)
 
 
 def said(heard: Heard) -> dict[str, Any]:

@@ -73,11 +73,13 @@ class Held(NamedTuple):
     """A conversation as loaded under its lock. `version` 0: it does not exist yet.
 
     `pinned`: the definition of which the store keeps a copy for it, by SHA-256; None where it keeps none.
+    `blank`: its journal was looked at under the same lock, and nothing is written down.
     """
 
     session: Session
     version: int
     pinned: str | None = None
+    blank: bool = False
 
 
 class Host(Protocol):
@@ -155,12 +157,12 @@ class Running:
     def lock(self) -> AbstractAsyncContextManager[None]:
         return self.host.store.lock(self.id, self.left())
 
-    async def open(self, turn: Entry, at: float) -> float:
-        """Begin the turn, or take it up where a crash left it: the time at which it began."""
+    async def open(self, turn: Entry, at: float, *, blank: bool = False) -> float:
+        """Begin the turn, or take it up where a crash left it: the time at which it began. `blank`: as of `Held`."""
         if not self.host.journals:
             return at
         self.journal = Journal(self.host.store, self.id)
-        return await self.journal.open(turn, at, acts=bool(self.host.means.points))
+        return await self.journal.open(turn, at, acts=bool(self.host.means.points), blank=blank)
 
     def take(self, happened: Sequence[ev.Event]) -> None:
         self.events.extend(happened)
