@@ -242,11 +242,15 @@ class Running:
     async def _model(
         self, journal: Journal, effect: AskModel, listener: Listening | None
     ) -> ModelReply | OutOfTime:
+        fetched: list[ModelReply | OutOfTime] = []
+
         async def fetch() -> Mapping[str, Any]:
-            return reply_entry(await self.asked(effect, listener))
+            fetched.append(await self.asked(effect, listener))
+            return reply_entry(fetched[0])
 
         acts = bool(self.host.means.points) or effect.asked_for not in _TALK
-        return entry_reply(await journal.once("model", fetch, acts=acts))
+        entry = await journal.once("model", fetch, acts=acts)
+        return fetched[0] if fetched else entry_reply(entry)
 
     def asked(
         self, effect: AskModel, listener: Listening | None = None
