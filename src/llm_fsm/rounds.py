@@ -13,6 +13,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import memory as buckets
+from llm_fsm.copies import changed
 from llm_fsm.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
 from llm_fsm.kit import call_key
 from llm_fsm.markup import escaped
@@ -90,7 +91,7 @@ class Loop:
             )
             for item in document["messages"]
         )
-        self.request = replace(self.request, messages=messages)
+        self.request = changed(self.request, messages=messages)
         self.refused = tuple(document["refused"])
         self.tries = document["tries"]
         self.calls = tuple(ToolCall(**call) for call in document["calls"])
@@ -103,26 +104,26 @@ class Loop:
         """Ask for what `request` does about the message of this loop, with all that was called and answered since."""
         *system, user = request.messages
         asked, *since = self.request.messages[len(system) :]
-        place = replace(asked, content=moved_on(asked.content, user.content))
-        self.request, self.look = replace(request, messages=(*system, place, *since)), look
+        place = changed(asked, content=moved_on(asked.content, user.content))
+        self.request, self.look = changed(request, messages=(*system, place, *since)), look
 
     def begin(self, reply: ModelReply) -> None:
         """Take the calls of a reply; ids that are empty or stand twice are replaced."""
         calls: dict[str, ToolCall] = {}
         for number, call in enumerate(reply.tool_calls, 1):
             fresh = call.id if call.id and call.id not in calls else f"{call.id or 'call'}_{number}"
-            calls[fresh] = replace(call, id=fresh)
+            calls[fresh] = call if fresh == call.id else replace(call, id=fresh)
         self.calls = tuple(calls.values())
         self.keys, self.answers, self.done = {}, {}, {}
         said = LLMMessage("assistant", reply.text, self.calls)
-        self.request = replace(self.request, messages=(*self.request.messages, said))
+        self.request = changed(self.request, messages=(*self.request.messages, said))
 
     def close(self) -> None:
         """Put the results of the batch after the calls, in their order."""
         results = tuple(
             LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id) for call in self.calls
         )
-        self.request = replace(self.request, messages=(*self.request.messages, *results))
+        self.request = changed(self.request, messages=(*self.request.messages, *results))
         self.calls = ()
 
     def content(self, id: str) -> str:
