@@ -130,6 +130,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "errors",
         "event_json",
         "events",
+        "excerpt",
         "findings",
         "flow_events",
         "folding",
@@ -292,7 +293,10 @@ def after(statement: str) -> dict[str, list[str]]:
     return found
 
 
-HEAVY = {"pydantic", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click", "rich", "prompt_toolkit"}
+HEAVY = {
+    *{"pydantic", "pydantic_core", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click", "rich"},
+    "prompt_toolkit",
+}
 
 
 @pytest.mark.parametrize(

@@ -8,8 +8,8 @@ import pytest
 
 from llm_fsm.context import compile_keys
 from llm_fsm.definition import Definition
+from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.recognition import Heard, recognisers
-from llm_fsm.session import TRUNCATED
 
 FAST = {"x-fast": True}
 

@@ -28,6 +28,7 @@ from llm_fsm.effects import (
     Result,
     RunHandlers,
 )
+from llm_fsm.excerpt import cut
 from llm_fsm.folding import apply
 from llm_fsm.foresight import turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
@@ -36,7 +37,7 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, To
 from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.prompts import call_sizes, own_sizes, second_try
 from llm_fsm.secrecy import blotted
-from llm_fsm.session import Frame, Session, cut
+from llm_fsm.session import Frame, Session
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Move, verdict
 

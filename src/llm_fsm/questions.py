@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from llm_fsm.session import TRUNCATED
+from llm_fsm.excerpt import TRUNCATED
 
 YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是", "نعم", "כן"))
 NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))

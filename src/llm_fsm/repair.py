@@ -14,12 +14,13 @@ from llm_fsm import flow_events as fe
 from llm_fsm.amendment import Amending
 from llm_fsm.corrections import own_moves
 from llm_fsm.effects import Point
+from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.patterns import end_of
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run, Stopped
 from llm_fsm.questions import asks, is_nearer, question_in, told_in
 from llm_fsm.reply import Reply
-from llm_fsm.session import TRUNCATED, Frame, Session
+from llm_fsm.session import Frame, Session
 from llm_fsm.transition import Move, verdict
 
 

@@ -15,6 +15,7 @@ from llm_fsm import events as ev
 from llm_fsm import memory as buckets
 from llm_fsm.copies import changed
 from llm_fsm.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
+from llm_fsm.excerpt import cut
 from llm_fsm.kit import call_key
 from llm_fsm.markup import escaped
 from llm_fsm.memory import Memory
@@ -24,7 +25,6 @@ from llm_fsm.program import Outlook
 from llm_fsm.progress import Progress
 from llm_fsm.prompts import moved_on
 from llm_fsm.secrecy import blotted
-from llm_fsm.session import cut
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.tool_results import shortened
 

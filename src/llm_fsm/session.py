@@ -18,7 +18,6 @@ from llm_fsm.messages import Paused
 from llm_fsm.window import Exchange
 
 FORMAT = 1
-TRUNCATED = "... [truncated]"
 _OF_WORK: Mapping[str, Any] = {
     "input": None,
     "memory": {},
@@ -51,11 +50,6 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
 OF_PLACE = ("state", "previous_state", "turns_in_state")
 OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path")
 """What a digression comes back to, and what a subflow does: what each definition has of its own."""
-
-
-def cut(text: str, chars: int) -> str:
-    """The first `chars` characters of a text, marked when something is missing."""
-    return text if len(text) <= chars else text[:chars] + TRUNCATED
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,6 +17,7 @@ from llm_fsm.copies import made
 from llm_fsm.corrections import divided
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
+from llm_fsm.excerpt import cut
 from llm_fsm.flows import MAX_DEPTH
 from llm_fsm.foresight import asides, outlook
 from llm_fsm.messages import ModelReply
@@ -26,7 +27,7 @@ from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
-from llm_fsm.session import Session, cut
+from llm_fsm.session import Session
 from llm_fsm.speech import UPDATE
 from llm_fsm.transition import Move, Refusal, judge
 
