@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jinja2 import TemplateSyntaxError
 
 from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ToolCall, ToolSpec
-from llm_fsm.prompts import call_sizes, key_line, sections
+from llm_fsm.prompts import call_sizes, compile_prompts, key_line, sections
 from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
-from machines import GREETER, machine, program, reply, say, start, talk
+from machines import GREETER, PROMPTS, machine, program, reply, say, start, talk
 
 RICH = {
     "name": "booking",
@@ -425,3 +426,13 @@ def test_tools_that_differ_in_their_parameters_alone_are_counted_each_as_it_is()
     counted = [call_sizes(LLMRequest(messages=(), tools=(spec,)))["tools"] for spec in (few, many, few)]
     assert counted == [estimate(escaped(to_openai(spec))) for spec in (few, many, few)]
     assert counted[0] < counted[1]
+
+
+def test_a_prompt_that_not_every_conversation_needs_is_compiled_when_it_is_first_needed() -> None:
+    made = compile_prompts(PROMPTS.sources)
+    broken = compile_prompts({**PROMPTS.sources, "task": "{% if"})
+    for name in ("retry", "task", "judge", "summary"):
+        assert name not in vars(made)
+        assert getattr(made, name) is getattr(made, name)
+    with pytest.raises(TemplateSyntaxError):
+        broken.task  # noqa: B018 - looking at it compiles it

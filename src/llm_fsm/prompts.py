@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
@@ -45,20 +45,38 @@ _NOTHING = "{}"
 _FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Prompts:
-    """The compiled prompt files. `whole`: the system message holds every state, and a turn none."""
+    """The prompt files, compiled: those that every conversation needs at once, the others when they are first needed.
 
+    `whole`: the system message holds every state, and a turn none.
+    """
+
+    environment: Environment
+    sources: Mapping[str, str]
     system: Template
     turn: Blanks
-    retry: Template
-    task: Template
-    judge: Template
-    summary: Template
     whole: bool = False
 
+    @cached_property
+    def retry(self) -> Template:
+        """What a second try is told."""
+        return self.environment.from_string(self.sources["retry"])
 
-_FILES = ("system", "retry", "task", "judge", "summary")
+    @cached_property
+    def task(self) -> Template:
+        """The brief of a task."""
+        return self.environment.from_string(self.sources["task"])
+
+    @cached_property
+    def judge(self) -> Template:
+        """The brief of who judges what came of a task."""
+        return self.environment.from_string(self.sources["judge"])
+
+    @cached_property
+    def summary(self) -> Template:
+        """The brief of who summarises."""
+        return self.environment.from_string(self.sources["summary"])
 
 
 def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Prompts:
@@ -66,8 +84,13 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
     environment = Environment(
         undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
     )
-    made = {name: environment.from_string(sources[name]) for name in _FILES}
-    return Prompts(**made, turn=Blanks(environment, sources["turn"]), whole=whole)
+    return Prompts(
+        environment=environment,
+        sources=sources,
+        system=environment.from_string(sources["system"]),
+        turn=Blanks(environment, sources["turn"]),
+        whole=whole,
+    )
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
