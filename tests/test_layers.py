@@ -169,7 +169,10 @@ WORLD = {
 # Below the line a definition's file and the schema that travels with the package are opened.
 OPENS_FILES = {"reading": {"os"}, "published": {"os"}}
 # Imports inside functions that are meant: what is slow to load and seldom needed.
-LAZY = {("llm.litellm", "litellm"), ("stores.filelock", "fcntl"), ("loader", "checking"), ("reply", "json_repair")}
+LAZY = {
+    *{("llm.litellm", "litellm"), ("stores.filelock", "fcntl"), ("loader", "checking"), ("reply", "json_repair")},
+    *{("lint.rules.bad_check", "lint.flow"), ("lint.rules.bad_check", "lint.members")},
+}
 LAZY_ROOMS = ("cli",)  # its commands
 
 
@@ -297,6 +300,8 @@ HEAVY = {
     *{"pydantic", "pydantic_core", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click", "rich"},
     "prompt_toolkit",
 }
+SELDOM = {"llm_fsm.why", "llm_fsm.lint.flow", "llm_fsm.lint.members", "llm_fsm.checking", "jsonschema_rs", "re2"}
+"""What only some machines need, or the command line alone."""
 
 
 @pytest.mark.parametrize(
@@ -305,7 +310,7 @@ HEAVY = {
         ("import llm_fsm", HEAVY),
         ("from llm_fsm import check", HEAVY),
         ("import llm_fsm.cli.validate", HEAVY - {"click"}),
-        ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"}),
+        ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"} | SELDOM),
         ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
         ("import llm_fsm.llm.litellm", {"litellm", "openai"}),
         ("import llm_fsm.cli", {"litellm", "aiohttp", "loguru", "prompt_toolkit", "rich"}),

@@ -18,11 +18,10 @@ from llm_fsm.events import ContextSet, Started
 from llm_fsm.observers import publish
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord
-from llm_fsm.secrecy import blotted, texts_in
+from llm_fsm.secrecy import BLOT, blotted, texts_in
 from llm_fsm.session import Session
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.stores.base import Outgoing, Posted, Store
-from llm_fsm.why import SECRET
 
 AT_ONCE = 8
 """Conversations for which one sink is told at the same time."""
@@ -59,7 +58,7 @@ def outgoing(
         document = to_dict(event)
         for field in {"values", "context"} & document.keys() if isinstance(event, ContextSet | Started) else ():
             values = document[field].items()
-            document[field] = {key: SECRET if program.is_secret(key) else value for key, value in values}
+            document[field] = {key: BLOT if program.is_secret(key) else value for key, value in values}
         told = {
             "index": index,
             "definition": program.definition.name,

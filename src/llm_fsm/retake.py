@@ -34,10 +34,10 @@ from llm_fsm.kit import Kit
 from llm_fsm.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord
+from llm_fsm.secrecy import BLOT
 from llm_fsm.session import Session
 from llm_fsm.terms import Terms, planned
 from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
-from llm_fsm.why import SECRET
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset({Point.START_CONVERSATION, Point.PRE_PROCESSING})
@@ -252,4 +252,4 @@ def _difference(
 def _shown(session: Session, key: str, *, secret: bool) -> str:
     if key not in session.context:
         return f"{key} is not set"
-    return f"{key} = {SECRET if secret else json.dumps(session.context[key], ensure_ascii=False)}"
+    return f"{key} = {BLOT if secret else json.dumps(session.context[key], ensure_ascii=False)}"

@@ -20,10 +20,9 @@ from llm_fsm.folding import apply
 from llm_fsm.names import PATTERNS
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, replay, standing
+from llm_fsm.secrecy import BLOT
 from llm_fsm.session import Session
 from llm_fsm.transition import Guard, Move, verdict
-
-SECRET = "•••"
 
 Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
 
@@ -275,7 +274,7 @@ class _Account:
         for key, value in event.values.items():
             if keys.is_secret(key):
                 self.secrets.add(_text(value))
-        values = {key: SECRET if keys.is_secret(key) else value for key, value in event.values.items()}
+        values = {key: BLOT if keys.is_secret(key) else value for key, value in event.values.items()}
         self.notes.append(Changed(source=event.source, values=values, removed=event.removed))
 
     def masked(self, noted: Noted) -> Noted:
@@ -284,7 +283,7 @@ class _Account:
             return noted
         text = noted.text
         for secret in sorted(self.secrets - {""}, key=len, reverse=True):
-            text = text.replace(secret, SECRET)
+            text = text.replace(secret, BLOT)
         return Replied(asked_for=noted.asked_for, text=text, model=noted.model)
 
 
@@ -313,7 +312,7 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
         description=guard.description,
         holds=holds,
         values={
-            name: SECRET if keys.is_secret(name) else look_up(data, name) for name in names if has(data, name)
+            name: BLOT if keys.is_secret(name) else look_up(data, name) for name in names if has(data, name)
         },
         unset=tuple(name for name in names if not has(data, name)),
         error=error,

@@ -19,8 +19,9 @@ from llm_fsm.context import has
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.findings import nearest
 from llm_fsm.foresight import asides, outlook
+from llm_fsm.secrecy import BLOT
 from llm_fsm.session import Session
-from llm_fsm.why import SECRET, explain_last
+from llm_fsm.why import explain_last
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _stack(session: Session) -> list[str]:
 def _context(talk: Talk, _: str) -> Answer:
     context = transcript.masked(talk.program().is_secret, talk.session().context)
     lines = [
-        f"  {printing.one_line(key)} = {value if value == SECRET else printing.one_line(_json(value))}"
+        f"  {printing.one_line(key)} = {value if value == BLOT else printing.one_line(_json(value))}"
         for key, value in context.items()
     ]
     return Answer("\n".join(lines) or "nothing has been collected yet")

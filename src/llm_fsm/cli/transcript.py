@@ -12,9 +12,8 @@ from llm_fsm import flow_events as fe
 from llm_fsm.cli import printing
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
-from llm_fsm.secrecy import blotted, texts_in
+from llm_fsm.secrecy import BLOT, blotted, texts_in
 from llm_fsm.session import Session
-from llm_fsm.why import SECRET
 
 
 def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[dict[str, Any]]:
@@ -82,7 +81,7 @@ def moment(seconds: float) -> str:
 
 def masked(is_secret: Callable[[str], bool], context: Mapping[str, Any]) -> dict[str, Any]:
     """The context with secrets as dots."""
-    return {key: SECRET if is_secret(key) else value for key, value in context.items()}
+    return {key: BLOT if is_secret(key) else value for key, value in context.items()}
 
 
 def document(program: Program, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:

@@ -19,8 +19,6 @@ from typing import Any
 
 from llm_fsm.conditions import collect_faults, compile_rule
 from llm_fsm.findings import Finding, nearest
-from llm_fsm.lint.flow import Flow, flow, root_of
-from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
@@ -31,7 +29,6 @@ _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Look at the check of each key result."""
-    ways = flow(subject)
     for state in subject.states.values():
         for result in state.items("key_results"):
             test, pointer = result.value.get("check"), result.pointer + "/check"
@@ -48,10 +45,10 @@ def check(subject: Subject) -> Iterator[Finding]:
                 for fault in faults:
                     yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
                 if not faults:
-                    yield from _reads(ways, test, pointer)
+                    yield from _reads(subject, test, pointer)
 
 
-def _reads(ways: Flow, test: Any, pointer: str) -> Iterator[Finding]:
+def _reads(subject: Subject, test: Any, pointer: str) -> Iterator[Finding]:
     """What a sound check reads: one that reads nothing has the same outcome each time."""
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
@@ -69,17 +66,20 @@ def _reads(ways: Flow, test: Any, pointer: str) -> Iterator[Finding]:
                 hint=_SEEN if meant is None else f"did you mean {quoted(meant + name[len(root) :])}?",
             )
         elif root == "context" and name != root:
-            yield from _key(ways, name.partition(".")[2], pointer)
+            yield from _key(subject, name.partition(".")[2], pointer)
 
 
-def _key(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
+def _key(subject: Subject, name: str, pointer: str) -> Iterator[Finding]:
     """A key of the context that a check reads."""
-    keys = ways.subject.keys
+    from llm_fsm.lint.flow import flow, root_of  # noqa: PLC0415 - slow to load, and few checks read a key
+    from llm_fsm.lint.members import member_fault  # noqa: PLC0415
+
+    keys, ways = subject.keys, flow(subject)
     if keys is None or ways.is_system(name):
         return
     fault = member_fault(ways, name)
     if ways.declared(name) is None:
-        hint = ways.subject.speller.hint(root_of(name), keys, "declared keys")
+        hint = subject.speller.hint(root_of(name), keys, "declared keys")
         fault = (f'{quoted(name)} is not declared by "context_schema"', hint)
     if fault is not None:
         message = f"this check reads a key that is never set: {fault[0]}"
