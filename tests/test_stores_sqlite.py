@@ -455,6 +455,33 @@ async def test_a_failing_save_does_not_fail_those_committed_with_it(path):
         assert (await store.load("c")).version == 2
 
 
+async def test_what_is_committed_but_not_known_to_be_on_the_disk_is_not_written_again(path, monkeypatch):
+    async with opened(path) as store:
+        await store.save(turn(1))
+        started, go_on = threading.Event(), threading.Event()
+        first = asyncio.create_task(store._run(lambda db: (started.set(), go_on.wait()), writes=False))
+        await asyncio.to_thread(started.wait)
+        worker = store._own().worker
+        transaction = worker._transaction
+
+        def unsettled(db, work):
+            transaction(db, work)
+            error = sqlite3.OperationalError("disk I/O error")
+            error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+            raise error
+
+        monkeypatch.setattr(worker, "_transaction", unsettled)
+        journals = [store.journal(f"c{number}", 1, "{}") for number in range(3)]
+        together = asyncio.gather(*journals, return_exceptions=True)
+        await asyncio.sleep(0)
+        go_on.set()
+        outcomes = await together
+        await first
+        monkeypatch.undo()
+        assert [type(outcome) for outcome in outcomes] == [StoreError] * 3
+        assert [list(await store.journalled(f"c{number}")) for number in range(3)] == [["{}"]] * 3
+
+
 def mixed_commits():
     """Good ones and such as are refused for every reason, some of the same conversation."""
     event = Outgoing(sink="crm", key="k", text="{}")

@@ -66,6 +66,7 @@ _REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
 _CUT_SHORT = frozenset(
     {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE}
 )
+_UNSETTLED = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
 _REOPEN = frozenset(
     {
         sqlite3.SQLITE_READONLY,
@@ -124,6 +125,11 @@ def fault(path: str, error: sqlite3.Error) -> StoreError:
 def is_busy(error: BaseException) -> bool:
     """Waiting was in vain; it would be for the next statement too."""
     return isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _BUSY
+
+
+def is_unsettled(error: BaseException) -> bool:
+    """What was committed may come back: it is written, but not known to be on the disk."""
+    return isinstance(error, sqlite3.Error) and _code(error) in _UNSETTLED
 
 
 def is_lasting(error: BaseException) -> bool:

@@ -20,7 +20,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, open_database
+from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, is_unsettled, open_database
 from llm_fsm.stores.sqlite_lately import Connection
 from llm_fsm.stores.sqlite_log import empty, make_room
 
@@ -221,7 +221,7 @@ class Worker:
                 values = self._write(jobs)
             except Exception as error:
                 self._recover(error)
-                if is_busy(error):
+                if is_busy(error) or is_unsettled(error):  # done again, it might meet itself
                     return [self._failed(job, error) for job in jobs]
             else:
                 return [_answered(job, value) for job, value in zip(jobs, values, strict=True)]
