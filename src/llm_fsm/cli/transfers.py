@@ -27,7 +27,9 @@ _PAGE = 500
 def export_(conversation_ids: Sequence[str], db: str | None) -> None:
     """Print conversations as JSON, one a line; without an ID all of them.
 
-    One that is damaged is named and left out. Exit code 4 then.
+    They are whole, to be imported again: keep them as safe as the store, as
+    values that are secret stand in them. One that is damaged is named and
+    left out. Exit code 4 then.
     """
     store = open_existing(db)
     if store is not None:
