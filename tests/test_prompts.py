@@ -200,8 +200,22 @@ def test_what_instructions_of_several_states_end_with_is_said_once(first: Any, s
         (["Colours:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]], ["Cars:", f"- red. {_OFFICE[:40]}", _OFFICE[:50]]),
         (["Never say:", _OFFICE], ["Always say:", _OFFICE]),
         (f"Be kind. {_OFFICE}", f"Be brief. {_OFFICE} Then go on."),
+        (f"Speak of Dr. {_OFFICE}", f"Hand over to Dr. {_OFFICE}"),
+        (f"Name bzw. {_OFFICE}", f"Nummer bzw. {_OFFICE}"),
+        (["Rules:", f"1. {_OFFICE}"], ["Steps:", f"1. {_OFFICE}"]),
+        (["Rules:", f"1. Be kind. {_OFFICE}"], ["Steps:", f"1. Be brief. {_OFFICE}"]),
+        (["- Be kind.", f"  {_OFFICE}"], ["- Be brief.", f"  {_OFFICE}"]),
+        (["Say it in", f"English, {_OFFICE}"], ["Never say it in", f"English, {_OFFICE}"]),
+        (f'Say "Welcome. {_OFFICE}"', f'Never say "Sorry. {_OFFICE}"'),
+        (f"Frage: „Hallo. {_OFFICE}“", f"Sage nie: „Danke. {_OFFICE}“"),
+        (f"「親切に。{_TIMES}」と言う。", f"「短く。{_TIMES}」と言う。"),
+        (["Write:", "```", "One.", _OFFICE, "```"], ["Never write:", "```", "Two.", _OFFICE, "```"]),
     ],
-    ids=["too short", "within a sentence", "a line of a list", "announced", "not at the end"],
+    ids=[
+        "too short", "within a sentence", "a line of a list", "announced", "not at the end",
+        "after a title", "after an abbreviation", "after a number", "within a numbered line", "an indented line",
+        "a wrapped line", "within quotes", "within German quotes", "within Japanese quotes", "within a block",
+    ],
 )
 def test_what_could_mean_something_else_on_its_own_stays_with_each_state(first: Any, second: Any) -> None:
     onward = {"transitions": [{"target_state": "c"}]}

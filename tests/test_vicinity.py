@@ -58,12 +58,12 @@ def names(text: str) -> list[str]:
 
 def test_what_many_states_are_told_alike_makes_a_small_machine_no_larger() -> None:
     office = "If the user asks about parking, prices or other days, say that the office will answer by mail. " * 4
-    onward = {f"s{number}": {"purpose": f"Ask {number}", "instructions": f"Note {number}. {office}",
+    onward = {f"s{number}": {"purpose": f"Ask {number}", "instructions": f"Note {number} down. {office}",
                              "transitions": [{"target_state": f"s{number + 1}"}]} for number in range(20)}  # fmt: skip
     done = talk(machine({**onward, "s20": {"purpose": "Thank"}}), "m", reply("s1"))
     system = done.requests[0].messages[0].content
     assert system.count(office.strip()) == 1
-    assert "\ns19: Ask 19. Note 19.\n" in system
+    assert "\ns19: Ask 19. Note 19 down.\n" in system
 
 
 def test_a_small_machine_has_one_schema_and_one_system_message() -> None:

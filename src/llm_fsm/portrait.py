@@ -26,8 +26,12 @@ WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _BREAK = re.compile(r"(?<=[.!?…])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
 """Between two sentences or lines, but for a line that announces the next one."""
-_DEPENDING = "-*•–("
+_ITEM = re.compile(r"[-*+•–·・(（]|\d|\w{1,3}[.)、]")
 """What a line of a list begins with, or a remark on what stands before it."""
+_SHORT = re.compile(r"(?<!\w)\w{1,3}\.$")
+"""An abbreviation, perhaps, or a number in order, as many languages write it."""
+_PAIRS = ('"', "`", "„“”", "«»", "()", "[]", "{}", "（）", "「」", "『』", "【】")
+"""What stands around some words, so that of each kind there is an even number in a text of which nothing is cut."""
 _SHARED_CHARS = 60
 """Characters of the end of some instructions that is worth a line of its own."""
 _MOST_ENDS = 16
@@ -142,9 +146,14 @@ def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
 def _ends(text: str) -> Iterator[str]:
     """The ends of a text that may stand on their own: the last few."""
     for match in [*_BREAK.finditer(text, 0, max(0, len(text) - _SHARED_CHARS))][-_MOST_ENDS:]:
-        line, end = text[text.rfind("\n", 0, match.start()) + 1 : match.start()].lstrip(), text[match.end() :]
-        in_list = line[:1] in _DEPENDING and "\n" not in match.group()
-        if not (in_list or end[0] in _DEPENDING or end[0].islower() or end[0].isdigit()):  # lower: after "e.g."
+        before, gap, end = text[: match.start()], match.group(), text[match.end() :]
+        line = before.rpartition("\n")[2].lstrip()
+        if "\n" in gap:
+            within = not is_ended(line) or not gap.endswith("\n")  # a line that is wrapped, or indented
+        else:
+            within = bool(_ITEM.match(line) or _SHORT.search(line))
+        cut = any(sum(map(end.count, marks)) % 2 for marks in _PAIRS)
+        if not (within or cut or _ITEM.match(end) or end[0].islower()):  # lower: after "e.g."
             yield end
 
 
