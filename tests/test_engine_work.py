@@ -768,6 +768,48 @@ async def test_no_question_of_a_task_shows_a_secret_that_functions_put_out() -> 
     assert [content for content in shown if "it is •••" in content]
 
 
+async def test_result_of_a_tool_shows_no_rest_of_a_secret_that_another_one_begins() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return {"code": "k7-44", "text": "Your code is k7-44, your PIN still k7-44-plum."}
+
+    tools = {"enrol": {"registered": "enrol", "output": {"code": "code"}}}
+    machine = made(
+        {"work": task(tools=["enrol"])},
+        calls(("enrol", {})),
+        "done",
+        tools=tools,
+        context_schema=SECRET_SCHEMA,
+        options={"tools": [enrol]},
+    )
+    turn = await machine.run(context={"pin": "k7-44-plum"})
+    [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert returned.result == {"code": "[secret]", "text": "Your code is •••, your PIN still •••."}
+
+
+async def test_answer_at_a_break_shows_its_secret_nowhere() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return None
+
+    tools = {"enrol": {"registered": "enrol", "breaking": True, "output": {"code": "code"}}}
+    schema = {"properties": {**SECRET_SCHEMA["properties"], "code": {"x-source": "answer", "x-secret": True}}}
+    machine = made(
+        {"work": task(tools=["enrol"])},
+        calls(("enrol", {})),
+        "done",
+        tools=tools,
+        context_schema=schema,
+        options={"tools": [enrol]},
+    )
+    turn = await machine.run(context={"pin": "483920"}, conversation_id="c")
+    assert turn.outcome == "paused"
+    await (await machine.resume("c")).answer({"code": "k7-44-ab", "text": "k7-44-ab, and 483920 still"})
+    told = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
+    assert "•••, and ••• still" in told
+    assert "k7-44-ab" not in told
+
+
 async def test_result_of_a_tool_shows_its_secret_nowhere() -> None:
     def enrol() -> Any:
         """Enrol."""

@@ -302,8 +302,8 @@ class Rounds(Progress):
     def told(self, name: str, value: Any) -> Any:
         """The result of a tool without secrets, wherever in it they stand."""
         mapping = self.kit.terms[name].output
-        secrets = (*secrets_in(self.program.keys, mapping, value), *self.secrets())
-        return blotted(secrets, masked(self.program.keys, mapping, value))
+        secrets = {*secrets_in(self.program.keys, mapping, value), *self.secrets()}
+        return blotted(sorted(secrets, key=len, reverse=True), masked(self.program.keys, mapping, value))
 
     def write(self, name: str, value: Any, source: str) -> None:
         """Write what the output of a tool takes from its result, or from a person's answer to its break."""
@@ -346,7 +346,7 @@ class Rounds(Progress):
         """Put a person's answer where the loop waits for it."""
         id, name = call["id"], call["name"]
         if kind != "unknown_outcome":
-            loop.answers[id] = masked(self.program.keys, self.kit.terms[name].output, value)
+            loop.answers[id] = self.told(name, value)
             if kind == "break" or value.get("approved") is True:
                 self.write(name, value, "answer")
             return
