@@ -766,6 +766,8 @@ async def test_no_question_of_a_task_shows_a_secret_that_functions_put_out() -> 
     assert [content for content in shown if '{"pin":"•••","note":"kept"}' in content]
     assert [content for content in shown if "it is not •••" in content]
     assert [content for content in shown if "it is •••" in content]
+    [read] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert "483920" not in str(read.result)
 
 
 async def test_result_of_a_tool_shows_no_rest_of_a_secret_that_another_one_begins() -> None:
@@ -785,6 +787,25 @@ async def test_result_of_a_tool_shows_no_rest_of_a_secret_that_another_one_begin
     turn = await machine.run(context={"pin": "k7-44-plum"})
     [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert returned.result == {"code": "[secret]", "text": "Your code is •••, your PIN still •••."}
+
+
+async def test_error_of_a_tool_shows_no_secret() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        raise ValueError("nobody has the PIN 483920")
+
+    machine = made(
+        {"work": task(tools=["enrol"])},
+        calls(("enrol", {})),
+        "done",
+        tools={"enrol": {"registered": "enrol"}},
+        context_schema=SECRET_SCHEMA,
+        options={"tools": [enrol]},
+    )
+    turn = await machine.run(context={"pin": "483920"})
+    [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert "the PIN •••" in (returned.error or "")
+    assert "the PIN •••" in machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
 
 
 async def test_answer_at_a_break_shows_its_secret_nowhere() -> None:

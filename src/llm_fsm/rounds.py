@@ -257,7 +257,8 @@ class Rounds(Progress):
         if new != old:
             changed = {key: text for key, text in new.items() if old.get(key) != text}
             self.note(ev.MemorySet(values=changed, removed=tuple(key for key in old if key not in new)))
-        loop.done[call.id] = {"value": blotted(self.secrets(), told)}
+        told = blotted(self.secrets(), told)
+        loop.done[call.id] = {"value": told}
         self.note(ev.ToolReturned(name=call.name, arguments=arguments, result=told))
 
     def allowed(self, loop: Loop, planned: PlannedCall) -> bool:
@@ -278,25 +279,26 @@ class Rounds(Progress):
         if result.unknown:
             loop.done[planned.id] = {"unknown": planned.key}
             return
+        error = blotted(self.secrets(), result.error)
         if result.refused:
             call = next(call for call in loop.calls if call.id == planned.id)
-            self.refuse(loop, call, result.error or "the arguments do not fit")
+            self.refuse(loop, call, error or "the arguments do not fit")
             return
         value = None
-        if result.error is None:
+        if error is None:
             value = shortened(self.told(planned.name, result.value))
-        loop.done[planned.id] = {"value": value} if result.error is None else {"error": result.error}
+        loop.done[planned.id] = {"value": value} if error is None else {"error": error}
         self.note(
             ev.ToolReturned(
                 name=planned.name,
                 arguments=planned.arguments,
                 result=value,
-                error=result.error,
+                error=error,
                 seconds=result.seconds,
                 key=planned.key,
             )
         )
-        if result.error is None:
+        if error is None:
             self.write(planned.name, result.value, "tool")
 
     def told(self, name: str, value: Any) -> Any:
