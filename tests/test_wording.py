@@ -24,6 +24,7 @@ from llm_fsm.wording import (
         ("{% if n > 1 %}many{% else %}one{% endif %}", "many"),
         ("<b>{{ name }}</b>", "<b>Ada</b>"),
         ("{{ '{:.2f} {}'.format(n, items) }}", "2.00 ['a', 'b']"),
+        ("{{ 150.26|round(1) }} {{ 150|tojson(indent=2) }}", "150.3 150"),
     ],
 )
 def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> None:
@@ -49,6 +50,10 @@ def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> N
         "{{ '{:.999999999f}'.format_map({'': 1}) }}",
         "{{ '{:{}}'.format(1, 999999999) }}",
         "{{ wide.format(1) }}",
+        "{{ 1|round(900, 'ceil') }}",
+        "{{ [1]|map('round', precision=900)|first }}",
+        "{{ items|tojson(indent=900) }}",
+        "{{ items|tojson(900) }}",
     ],
 )
 def test_hostile_templates_are_errors_and_cost_little(source: str) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any
 
 import jinja2
@@ -43,6 +44,8 @@ _ENGLISH = frozenset(
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs"})
 _WIDE = re.compile(r":[^}]*(?:\d{3}|\{)")
 """A width or a precision of three digits, or one that stands in a value."""
+_MOST = 99
+"""Places that a number is rounded to, or spaces that JSON is indented by."""
 
 
 @pass_eval_context
@@ -80,7 +83,21 @@ def _environment() -> _Environment:
         environment.globals.pop(name, None)
     for name in ("center", "indent", "format", "xmlattr", "pprint", "batch", "slice"):
         environment.filters.pop(name, None)
+    for name, given in (("round", 1), ("tojson", 2)):
+        environment.filters[name] = _moderate(environment.filters[name], given)
     return environment
+
+
+def _moderate(function: Callable[..., Any], given: int) -> Callable[..., Any]:
+    """A filter whose numbers have at most two digits, but for the first `given` arguments, which Jinja2 gives it."""
+
+    @wraps(function)
+    def bounded(*arguments: Any, **options: Any) -> Any:
+        if any(isinstance(one, int) and one > _MOST for one in (*arguments[given:], *options.values())):
+            raise SecurityError(f"the filter {function.__name__.removeprefix('do_')} takes numbers up to {_MOST} only")
+        return function(*arguments, **options)
+
+    return bounded
 
 
 class WordingError(ValueError):
