@@ -5,10 +5,8 @@ The other rules need not even be imported then, which is most of what a program 
 
 from __future__ import annotations
 
-from types import ModuleType
-
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules import (  # noqa: F401 - gathered below
+from llm_fsm.lint.rules import (
     bad_answer_schema,
     bad_check,
     bad_condition,
@@ -24,7 +22,19 @@ from llm_fsm.lint.rules import (  # noqa: F401 - gathered below
     unknown_tool,
 )
 
-BLOCKING: tuple[Rule, ...] = tuple(
-    found.RULE for found in tuple(globals().values()) if isinstance(found, ModuleType) and hasattr(found, "RULE")
+BLOCKING: tuple[Rule, ...] = (
+    mismatched_id.RULE,
+    bad_tool.RULE,
+    bad_context_schema.RULE,
+    bad_template.RULE,
+    bad_answer_schema.RULE,
+    duplicate_name.RULE,
+    bad_key_setting.RULE,
+    unknown_target.RULE,
+    unknown_initial_state.RULE,
+    bad_condition.RULE,
+    bad_check.RULE,
+    unknown_tool.RULE,
+    subflow_without_flow.RULE,
 )
 """Every rule of level error that blocks and looks at documents itself."""

@@ -1,4 +1,4 @@
-"""Every rule, in order of families and codes. A rule is a module that is imported here; its docstring is its page."""
+"""Every rule, listed by hand and grouped by family. A rule is a module; its docstring is its page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules import (  # noqa: F401 - gathered below
+from llm_fsm.lint.rules import (
     always_holds,
     auto_loop,
     bad_answer_schema,
@@ -142,14 +142,151 @@ from llm_fsm.lint.rules import (  # noqa: F401 - gathered below
     wrong_type,
 )
 
-_FAMILIES = "ESFCKWTPMR"
-"""How codes begin: reading, form, graph, decisions, data flow, words, work, properties, older forms, running."""
-
-MODULES: tuple[ModuleType, ...] = tuple(
-    sorted(
-        (found for found in tuple(globals().values()) if isinstance(found, ModuleType) and hasattr(found, "RULE")),
-        key=lambda module: (_FAMILIES.index(module.RULE.code[0]), module.RULE.code),
-    )
+MODULES: tuple[ModuleType, ...] = (
+    # E: reading
+    unreadable_file,
+    too_large,
+    empty_file,
+    not_utf8,
+    bad_json,
+    too_deep,
+    bad_number,
+    not_a_definition,
+    not_json,
+    bad_text,
+    # S: form
+    unknown_key,
+    wrong_type,
+    missing_key,
+    bad_value,
+    duplicate_key,
+    mismatched_id,
+    bad_state_id,
+    bad_tool,
+    bad_context_schema,
+    bad_template,
+    bad_answer_schema,
+    confusable_ids,
+    reserved_name,
+    duplicate_name,
+    repeated_entry,
+    bad_key_setting,
+    impossible_schema,
+    refused_by_schema,
+    idle_schema_word,
+    reply_fails,
+    empty_reply,
+    hidden_characters,
+    blank_text,
+    unknown_rule,
+    ignore_without_reason,
+    unused_ignore,
+    # F: graph
+    unknown_target,
+    unknown_initial_state,
+    unreachable_state,
+    no_way_to_an_end,
+    trap,
+    self_only_state,
+    no_final_state,
+    auto_loop,
+    decide_without_transitions,
+    final_with_transitions,
+    self_transition,
+    return_without_effect,
+    subflow_recursion,
+    missing_flow,
+    unreachable_global,
+    collects_at_the_end,
+    repeated_transition,
+    ends_at_once,
+    left_at_once,
+    # C: decision
+    bad_condition,
+    bad_check,
+    never_holds,
+    always_holds,
+    constant_expression,
+    overlapping_transitions,
+    shadowed_transition,
+    decide_gap,
+    stuck_decide,
+    ordering_on_missing_key,
+    type_mismatch,
+    value_outside_enum,
+    case_mismatch,
+    unknown_condition_key,
+    unreachable_by_guards,
+    unknown_state_in_condition,
+    impossible_comparison,
+    empty_condition,
+    unjudged_words,
+    closed_on_every_way,
+    odd_operation,
+    # K: data flow
+    bad_key,
+    undeclared_key,
+    unwritable_key,
+    no_keys,
+    used_before_set,
+    collected_never_read,
+    set_never_used,
+    unknown_key_in_reply,
+    unknown_key_in_mapping,
+    unobtainable_key,
+    secret_in_prompt,
+    secret_in_reply,
+    scope_hides_required,
+    reply_key_may_be_missing,
+    never_asked_for,
+    unused_key,
+    mapping_never_fits,
+    # W: words
+    missing_purpose,
+    missing_description,
+    identical_descriptions,
+    unknown_name_in_words,
+    template_in_words,
+    prompt_over_budget,
+    example_dialogue_roles,
+    overlong_description,
+    unfinished_words,
+    unfilled_placeholder,
+    reply_is_data,
+    secret_literal,
+    copied_purpose,
+    unknown_place_in_words,
+    # T: work
+    unknown_tool,
+    unknown_state,
+    unused_tool,
+    tool_never_reachable,
+    tool_out_of_scope,
+    key_result_without_check,
+    retry_without_idempotence,
+    missing_limit,
+    wait_without_way_out,
+    on_timeout_without_timeout,
+    task_without_results,
+    subflow_without_flow,
+    setting_without_effect,
+    duplicate_label,
+    remind_after_timeout,
+    retry_loop,
+    hopeless_setting,
+    unknown_ending,
+    # P: properties
+    property_violated,
+    property_malformed,
+    property_unknown_name,
+    # M: older forms
+    older_form,
+    not_mapped,
+    no_effect,
+    # R: running
+    flow_nesting,
+    flow_mapping,
 )
+
 RULES: tuple[Rule, ...] = tuple(module.RULE for module in MODULES)
 BY_NAME: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in RULES})
