@@ -6,6 +6,7 @@ import asyncio
 import json
 import random
 import time
+from collections.abc import Callable
 from datetime import date
 from typing import Any
 
@@ -770,20 +771,24 @@ async def test_no_question_of_a_task_shows_a_secret_that_functions_put_out() -> 
     assert "483920" not in str(read.result)
 
 
+def enrolling(enrol: Callable[[], Any], schema: Any = SECRET_SCHEMA, **terms: Any) -> Any:
+    """A machine whose task calls `enrol` once; `terms`: what its tool says more."""
+    return made(
+        {"work": task(tools=["enrol"])},
+        calls(("enrol", {})),
+        "done",
+        tools={"enrol": {"registered": "enrol", **terms}},
+        context_schema=schema,
+        options={"tools": [enrol]},
+    )
+
+
 async def test_result_of_a_tool_shows_no_rest_of_a_secret_that_another_one_begins() -> None:
     def enrol() -> Any:
         """Enrol."""
         return {"code": "k7-44", "text": "Your code is k7-44, your PIN still k7-44-plum."}
 
-    tools = {"enrol": {"registered": "enrol", "output": {"code": "code"}}}
-    machine = made(
-        {"work": task(tools=["enrol"])},
-        calls(("enrol", {})),
-        "done",
-        tools=tools,
-        context_schema=SECRET_SCHEMA,
-        options={"tools": [enrol]},
-    )
+    machine = enrolling(enrol, output={"code": "code"})
     turn = await machine.run(context={"pin": "k7-44-plum"})
     [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert returned.result == {"code": "[secret]", "text": "Your code is •••, your PIN still •••."}
@@ -794,14 +799,7 @@ async def test_error_of_a_tool_shows_no_secret() -> None:
         """Enrol."""
         raise ValueError("nobody has the PIN 483920")
 
-    machine = made(
-        {"work": task(tools=["enrol"])},
-        calls(("enrol", {})),
-        "done",
-        tools={"enrol": {"registered": "enrol"}},
-        context_schema=SECRET_SCHEMA,
-        options={"tools": [enrol]},
-    )
+    machine = enrolling(enrol)
     turn = await machine.run(context={"pin": "483920"})
     [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert "the PIN •••" in (returned.error or "")
@@ -813,16 +811,8 @@ async def test_answer_at_a_break_shows_its_secret_nowhere() -> None:
         """Enrol."""
         return None
 
-    tools = {"enrol": {"registered": "enrol", "breaking": True, "output": {"code": "code"}}}
     schema = {"properties": {**SECRET_SCHEMA["properties"], "code": {"x-source": "answer", "x-secret": True}}}
-    machine = made(
-        {"work": task(tools=["enrol"])},
-        calls(("enrol", {})),
-        "done",
-        tools=tools,
-        context_schema=schema,
-        options={"tools": [enrol]},
-    )
+    machine = enrolling(enrol, schema, breaking=True, output={"code": "code"})
     turn = await machine.run(context={"pin": "483920"}, conversation_id="c")
     assert turn.outcome == "paused"
     await (await machine.resume("c")).answer({"code": "k7-44-ab", "text": "k7-44-ab, and 483920 still"})
@@ -836,15 +826,7 @@ async def test_result_of_a_tool_shows_its_secret_nowhere() -> None:
         """Enrol."""
         return {"code": "k7-44-ab", "text": "Your code is k7-44-ab, your PIN still 483920."}
 
-    tools = {"enrol": {"registered": "enrol", "output": {"code": "code"}}}
-    machine = made(
-        {"work": task(tools=["enrol"])},
-        calls(("enrol", {})),
-        "done",
-        tools=tools,
-        context_schema=SECRET_SCHEMA,
-        options={"tools": [enrol]},
-    )
+    machine = enrolling(enrol, output={"code": "code"})
     turn = await machine.run(context={"pin": "483920"})
     [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert returned.result == {"code": "[secret]", "text": "Your code is •••, your PIN still •••."}

@@ -6,11 +6,11 @@ subscribes, as `enable_logging` does.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import TypeVar
 
 from llm_fsm.events import Event
+from llm_fsm.threads import is_async
 
 Observer = Callable[[str, Event], None]
 _Told = TypeVar("_Told", bound=Observer | None)
@@ -20,7 +20,7 @@ _observers: list[Observer] = []
 
 def plain(observer: _Told) -> _Told:
     """The observer, if it is a plain function: events are told in between two steps. Raises TypeError."""
-    if any(map(inspect.iscoroutinefunction, (observer, getattr(type(observer), "__call__", None)))):  # noqa: B004
+    if observer is not None and is_async(observer):
         name = getattr(observer, "__qualname__", type(observer).__qualname__)
         raise TypeError(f"{name} is async, and nobody would await it: give a plain function (conversation id, event)")
     return observer

@@ -255,8 +255,8 @@ class Rounds(Progress):
         after, told = buckets.call(before, call.name, arguments)
         old, new = before.to_dict(), after.to_dict()
         if new != old:
-            changed = {key: text for key, text in new.items() if old.get(key) != text}
-            self.note(ev.MemorySet(values=changed, removed=tuple(key for key in old if key not in new)))
+            written = {key: text for key, text in new.items() if old.get(key) != text}
+            self.note(ev.MemorySet(values=written, removed=tuple(key for key in old if key not in new)))
         told = blotted(self.secrets(), told)
         loop.done[call.id] = {"value": told}
         self.note(ev.ToolReturned(name=call.name, arguments=arguments, result=told))
