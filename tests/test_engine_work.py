@@ -713,7 +713,7 @@ async def test_answer_with_a_secret_and_a_request_id_can_be_sent_again() -> None
     await machine.run(conversation_id="r")
     first = await machine.answer("r", {"pin": "1234"}, request_id="a")
     assert await machine.answer("r", {"pin": "1234"}, request_id="a") == first
-    assert (first.context, first.output) == ({"pin": "1234"}, {"pin": "[secret]"})
+    assert (first.context, first.output) == ({"pin": "1234"}, {"pin": "•••"})
 
 
 async def test_answer_that_is_json_only_when_read_can_be_sent_again() -> None:
@@ -791,7 +791,7 @@ async def test_result_of_a_tool_shows_no_rest_of_a_secret_that_another_one_begin
     machine = enrolling(enrol, output={"code": "code"})
     turn = await machine.run(context={"pin": "k7-44-plum"})
     [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
-    assert returned.result == {"code": "[secret]", "text": "Your code is •••, your PIN still •••."}
+    assert returned.result == {"code": "•••", "text": "Your code is •••, your PIN still •••."}
 
 
 async def test_error_of_a_tool_shows_no_secret() -> None:
@@ -829,7 +829,7 @@ async def test_result_of_a_tool_shows_its_secret_nowhere() -> None:
     machine = enrolling(enrol, output={"code": "code"})
     turn = await machine.run(context={"pin": "483920"})
     [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
-    assert returned.result == {"code": "[secret]", "text": "Your code is •••, your PIN still •••."}
+    assert returned.result == {"code": "•••", "text": "Your code is •••, your PIN still •••."}
     told = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
     assert "k7-44-ab" not in told
     assert "483920" not in told

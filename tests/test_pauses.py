@@ -431,9 +431,9 @@ def test_secrets_in_results_and_answers_reach_the_context_and_nobody_else() -> N
     )
     assert "1234" not in sent
     assert "9876" not in sent
-    assert begun.requests[1].messages[3].content == '{"a":[{"pin":"[secret]"}],"b":2}'
-    assert done.of(ev.Answered)[0].value == {"code": "[secret]", "by": "Eve"}
-    assert begun.of(ev.ToolReturned)[0].result == {"a": [{"pin": "[secret]"}], "b": 2}
+    assert begun.requests[1].messages[3].content == '{"a":[{"pin":"•••"}],"b":2}'
+    assert done.of(ev.Answered)[0].value == {"code": "•••", "by": "Eve"}
+    assert begun.of(ev.ToolReturned)[0].result == {"a": [{"pin": "•••"}], "b": 2}
 
 
 def test_memory_shows_in_the_prompt_of_a_conversation_that_may_use_it() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 from llm_fsm.conditions import look_up
 from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
 from llm_fsm.events import ContextRefused, ContextSet, Event
-from llm_fsm.secrecy import texts_in
+from llm_fsm.secrecy import BLOT, texts_in
 
 
 def at(value: Any, path: str) -> Any:
@@ -31,9 +31,6 @@ def at(value: Any, path: str) -> Any:
         else:
             raise KeyError(path)
     return value
-
-
-SECRET = "[secret]"
 
 
 def secrets_in(keys: Keys, mapping: Mapping[str, str], value: Any) -> tuple[str, ...]:
@@ -55,10 +52,10 @@ def masked(keys: Keys, mapping: Mapping[str, str], value: Any) -> Any:
 
 
 def _without(value: Any, path: str) -> Any:
-    if not path or path == SECRET:
-        return SECRET
+    if not path:
+        return BLOT
     if isinstance(value, dict) and path in value:
-        return {**value, path: SECRET}
+        return {**value, path: BLOT}
     step, _, rest = path.partition(".")
     if isinstance(value, dict) and step in value:
         return {**value, step: _without(value[step], rest)}
@@ -70,7 +67,7 @@ def _without(value: Any, path: str) -> Any:
 
 def agrees(shown: Any, value: Any) -> bool:
     """True when `shown` is the value, apart from what was masked in it."""
-    if shown == SECRET:
+    if shown == BLOT:
         return True
     if isinstance(shown, dict) and isinstance(value, dict):
         return shown.keys() == value.keys() and all(agrees(shown[key], value[key]) for key in shown)

@@ -17,12 +17,12 @@ from llm_fsm.cases.sense import definitions_of, function_names, tasks_of
 from llm_fsm.cases.suite import Case, merged
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
+from llm_fsm.secrecy import BLOT
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.tools import ToolRegistry
 
 BEGINNING = 1893456000.0
 """The time at which a case begins that names none: 2030-01-01T00:00:00Z."""
-MASK = "•••"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -142,7 +142,7 @@ class Player:
 def masked(text: str, secrets: Collection[str]) -> str:
     """The text without secret values."""
     for secret in sorted(secrets, key=len, reverse=True):
-        text = text.replace(secret, MASK)
+        text = text.replace(secret, BLOT)
     return text
 
 

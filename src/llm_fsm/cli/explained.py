@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from llm_fsm.cli import printing
 from llm_fsm.names import PATTERNS
+from llm_fsm.secrecy import BLOT
 from llm_fsm.why import (
     Candidate,
     Changed,
@@ -60,7 +61,7 @@ def lines(explanation: Explanation) -> Iterator[str]:
 
 def shown(value: object) -> str:
     """A value on one line, shortened."""
-    text = value if value == "•••" else json.dumps(value, ensure_ascii=False)
+    text = value if value == BLOT else json.dumps(value, ensure_ascii=False)
     return printing.shortened(str(text), _VALUE_CHARS)
 
 
