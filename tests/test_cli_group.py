@@ -216,3 +216,26 @@ def test_a_caller_of_main_has_its_interrupts_back(desk: Desk) -> None:
     before = signal.getsignal(signal.SIGINT)
     assert desk.run("schema").code == exits.INTERRUPTED
     assert signal.getsignal(signal.SIGINT) is before
+
+
+_AT_IMPORT = """
+import signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == sys.argv[1]:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+from llm_fsm.cli import main
+code = main(["schema"])
+assert sys.argv[1] in sys.modules
+assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+sys.exit(code)
+"""
+
+
+@pytest.mark.parametrize(
+    ("module", "said"), [("click", ""), ("llm_fsm.cli.schema", "\nllm-fsm: interrupted\n")]
+)
+def test_an_interrupt_while_something_is_imported_shows_no_traceback(module: str, said: str) -> None:
+    done = subprocess.run([sys.executable, "-c", _AT_IMPORT, module], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (exits.INTERRUPTED, "", said)

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import gc
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
 
+TYPE_CHECKING = False  # of `typing`, which takes five times as long to import as all else here
 if TYPE_CHECKING:
+    from typing import Any
+
     from llm_fsm.checking import check
     from llm_fsm.conversation import AsyncConversation, Turn
     from llm_fsm.definition import Definition

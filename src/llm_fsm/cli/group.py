@@ -10,7 +10,8 @@ import gc
 import signal
 import sys
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
 
@@ -54,7 +55,8 @@ class Commands(click.Group):
             return None
         gc.disable()  # what an import makes is there to stay: looking for garbage in it costs a tenth of the time
         try:
-            found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
+            with _undisturbed():
+                found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
         finally:
             gc.freeze()
             gc.set_threshold(_NEW_OBJECTS)
@@ -106,6 +108,26 @@ def group(context: click.Context) -> None:
     if context.invoked_subcommand is None:
         printing.err(context.get_help())
         context.exit(exits.USAGE)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold Ctrl-C back until an import is done: pydantic would make an error of its own of it."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a program around this one has its own
+        yield
+        return
+    came: list[int] = []
+    try:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    except ValueError:  # not the main thread, to which no interrupt comes
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
 
 
 def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
