@@ -203,6 +203,19 @@ async def test_each_fault_of_a_provider_has_one_outcome(reply, status, retryable
     assert "sk-secret-1" not in str(caught.value)
 
 
+@pytest.mark.parametrize("model", ["openai/fake", "anthropic/claude-3-haiku-20240307"])
+@pytest.mark.parametrize("streams", [False, True])
+async def test_a_server_that_is_not_there_is_told_with_its_address(model, streams):
+    with serve_scripted([]) as server:
+        base = server.base_url
+    llm = LiteLLM(model, api_key="k", api_base=f"{base}/v1?key=s3cret", retry=RetryPolicy(attempts=1))
+    address = "/".join(base.split("/")[:3])
+    with pytest.raises(ModelError, match=f"^{model}: cannot connect to {address}: .*; is the server running") as caught:
+        await (anext(aiter(llm.stream(request()))) if streams else llm.complete(request()))
+    assert caught.value.retryable
+    assert "s3cret" not in str(caught.value)
+
+
 async def test_a_name_that_litellm_does_not_know(capfd):
     with pytest.raises(
         ModelError, match="litellm knows no model 'no-such-model'; write provider/model"

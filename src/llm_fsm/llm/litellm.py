@@ -15,7 +15,7 @@ import threading
 import time
 import warnings
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
 from typing import Any
@@ -238,6 +238,9 @@ class LiteLLM:
 
     def _failure(self, error: Exception, model: str, mode: Mode, tools: bool) -> ModelError:
         """What litellm raised, as who must act and whether again may help."""
+        away = _unreached(error)
+        if away is not None:
+            return ModelError(f"{model}: {away}", retryable=True)
         status = getattr(error, "status_code", None)
         status = status if isinstance(status, int) else None
         provider = provider_of(model)
@@ -276,6 +279,25 @@ class LiteLLM:
             if key:
                 text = text.replace(key, "***")
         return text
+
+
+def _unreached(error: Exception) -> str | None:
+    """Which server cannot be connected to, and why; None for any other error.
+
+    litellm keeps that of httpx among the causes, and its own words often leave the address out.
+    """
+    chain: list[BaseException] = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    url: Any = None
+    for one in chain:
+        if type(one).__name__ == "ConnectError":
+            with suppress(AttributeError, RuntimeError):  # httpx's, where it knows no request
+                url = one.request.url  # type: ignore[attr-defined]
+    if url is None:
+        return None
+    reason = next((one.strerror for one in chain if isinstance(one, OSError) and one.strerror), "no connection")
+    return f"cannot connect to {url.scheme}://{url.netloc.decode()}: {reason}; is the server running?"
 
 
 def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
