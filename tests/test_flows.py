@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llm_fsm import DefinitionError, load
+from llm_fsm import DefinitionError, check, load
 from llm_fsm.definition import Definition
 from llm_fsm.flows import MAX_DEPTH, Flows, gather
 
@@ -105,6 +106,49 @@ def test_what_keeps_a_machine_from_being_made_is_said_with_its_place(
     assert words in finding.message
     assert (finding.level, finding.line, finding.pointer) == ("error", 7, "/states/go/flow")
     assert Path(finding.file).is_file()
+
+
+def linked(folder: Path, flow: str) -> Path:
+    """A folder with a machine whose call is a link out of it, to beside `folder / "real"`."""
+    outside = written(folder, {"real/other.json": leaf()})
+    path = written(folder / "bots", {"main.json": calling("m", flow)})
+    (folder / "bots" / "linked.json").symlink_to(outside)
+    (folder / "bots" / "tree").symlink_to(outside.parent)
+    return path
+
+
+@pytest.mark.parametrize("flow", ["linked.json", "tree/other.json"])
+def test_no_link_leads_a_call_out_of_the_folder_tree(tmp_path: Path, flow: str) -> None:
+    path = linked(tmp_path, flow)
+    with pytest.raises(DefinitionError) as caught:
+        gather(load(path), file=path)
+    [finding] = caught.value.findings
+    assert finding.name == "missing-flow"
+    assert "a link leads out of the folder of " in finding.message
+    [found] = [found for found in check(path) if found.level == "error"]
+    assert (found.name, found.pointer) == ("missing-flow", "/states/go/flow")
+    assert "a link leads out of the folder of " in found.message
+
+
+def test_files_may_all_be_links_into_one_tree(tmp_path: Path) -> None:
+    real = written(tmp_path, {"..data/main.json": calling("m", "sub/b.json"), "..data/sub/b.json": leaf()}).parent
+    for name in ("main.json", "sub"):
+        (tmp_path / name).symlink_to(real / name)
+    path = tmp_path / "main.json"
+    assert set(gather(load(path), file=path).called) == {"sub/b.json"}
+    (tmp_path / "away").mkdir()
+    away = tmp_path / "away" / "main.json"
+    away.symlink_to(real / "main.json")
+    (tmp_path / "away" / "sub").symlink_to(real / "sub")
+    assert set(gather(load(away), file=away).called) == {"sub/b.json"}
+    assert not [found for found in check(away) if found.level == "error"]
+
+
+def test_a_pipe_cannot_be_called_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "b.json")
+    assert fault_of(tmp_path, {"main.json": calling("m", "b.json")}).message.endswith("this is no regular file")
+    [found] = [found for found in check(tmp_path / "main.json") if found.level == "error"]
+    assert found.message.endswith('b.json": this is no regular file')
 
 
 def test_a_near_name_is_offered(tmp_path: Path) -> None:

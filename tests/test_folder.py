@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,11 @@ def test_a_definition_is_an_object_with_states(tmp_path: Path, content: str, exp
     path = tmp_path / "x.json"
     path.write_text(content, encoding="utf-8")
     assert looks_like_definition(path) is expected
+
+
+def test_a_pipe_in_a_folder_is_no_definition_and_nobody_waits_for_it(folder: Path) -> None:
+    os.mkfifo(folder / "bots" / "pipe.json")
+    assert "bots/pipe.json" not in relative(below(folder / "bots"), folder)
 
 
 def test_the_nearest_settings_are_those_of_the_folder_or_one_above(folder: Path) -> None:

@@ -25,9 +25,9 @@ from llm_fsm.foreign import rewrite
 from llm_fsm.legacy import Upgraded, upgrade
 from llm_fsm.lint.ignores import read_ignores
 from llm_fsm.lint.rulebook import BY_NAME, RULES
-from llm_fsm.lint.subject import FlowReader, Placed, Subject
+from llm_fsm.lint.subject import Called, FlowReader, Placed, Subject
 from llm_fsm.plain import NotPlainError, plain
-from llm_fsm.reading import FilePath, beside, decoded, name_of, read, stem_of
+from llm_fsm.reading import FilePath, beside, decoded, name_of, read, read_called, stem_of
 
 
 class Court(NamedTuple):
@@ -234,16 +234,18 @@ def _placed(findings: Iterable[Finding], text: places.Scan | places.Finder, file
         yield changed(found, file=file, line=line, column=column, where=where)
 
 
-def _read_flow(file: str, path: str, named_in: str | None) -> tuple[str, Mapping[str, Any] | None]:
+def _read_flow(file: str, path: str, named_in: str | None) -> Called:
     """The document that a subflow names, by a path relative to the file that names it, in today's form."""
     place = beside(named_in or file, path)
     try:
-        document = plain(source.parse(read(place)))
-    except (DefinitionError, source.SourceError, NotPlainError):
-        return place, None
+        document = plain(source.parse(read_called(place, file)))
+    except DefinitionError as error:
+        return Called(place, None, error.findings[0].message)
+    except (source.SourceError, NotPlainError):
+        return Called(place, None, "it is not JSON")
     if not isinstance(document, dict):
-        return place, None
-    return place, upgrade(document, partial(rewrite, stem=stem_of(place))).document
+        return Called(place, None, "it is no JSON object")
+    return Called(place, upgrade(document, partial(rewrite, stem=stem_of(place))).document)
 
 
 def _order(document: object, pointer: str, known: _Orders) -> tuple[int, ...]:

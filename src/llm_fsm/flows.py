@@ -22,7 +22,7 @@ from llm_fsm.lint.flows import Side, is_absolute, is_path, leads_out, misfit
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules import flow_mapping, flow_nesting, missing_flow, subflow_recursion
 from llm_fsm.loader import load_dict, load_text
-from llm_fsm.reading import FilePath, beside, name_of, read
+from llm_fsm.reading import FilePath, beside, name_of, read_called
 
 MAX_DEPTH = 8
 """Definitions that may be at work at once, each called by the one before."""
@@ -207,7 +207,7 @@ class _Search:
             return load_dict(given, file=after.name).definition
         file = after.file or ""
         try:
-            text = read(file)
+            text = read_called(file, after.home or file)
         except DefinitionError as error:
             [found] = error.findings
             raise _fault(
@@ -248,7 +248,7 @@ def _located(found: Finding, file: str | None) -> Finding:
     if file is None:
         return found
     try:
-        position = source.scan(read(file)).position(found.pointer)
+        position = source.scan(read_called(file, file)).position(found.pointer)
     except (DefinitionError, source.SourceError):
         return found
     return replace(found, line=position.line, column=position.column)

@@ -6,6 +6,7 @@ import glob
 import json
 import os
 import re
+import stat
 from collections.abc import Iterator
 
 from llm_fsm.reading import MAX_BYTES
@@ -51,8 +52,13 @@ def below(folder: str | os.PathLike[str]) -> list[str]:
 
 
 def looks_like_definition(path: str | os.PathLike[str]) -> bool:
-    """True for an object with `states`, for what has the key but cannot be parsed, and for what cannot be read."""
+    """True for an object with `states`, for what has the key but cannot be parsed, and for what cannot be read.
+
+    What is no regular file is none: opening a pipe that nobody writes to would wait without end.
+    """
     try:
+        if not stat.S_ISREG(os.stat(path).st_mode):
+            return False
         with open(path, "rb") as stream:
             data = stream.read(MAX_BYTES + 1)
     except OSError:

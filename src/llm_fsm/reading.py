@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import os
+import stat
 from dataclasses import replace
 
 from llm_fsm.codes import finding
@@ -34,6 +35,31 @@ def read(path: FilePath) -> str:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise _refused(name, "unreadable-file", f"the file cannot be read: {reason}") from error
     return decoded(data, name)
+
+
+def read_called(path: str, home: str) -> str:
+    """As `read`, of a file that a machine calls which begins with the file `home`.
+
+    It must be a regular one, and no link may lead from the folder tree of `home` out of it. Links that lead to where
+    `home` itself is one to do not.
+    """
+    folder = os.path.dirname(home)
+    roots = (os.path.realpath(folder), os.path.dirname(os.path.realpath(home)))
+    within = _lies_in(os.path.abspath(path), os.path.abspath(folder))
+    if within and not any(_lies_in(os.path.realpath(path), root) for root in roots):
+        hint = "keep a machine's files in one folder tree"
+        raise _refused(path, "unreadable-file", f"a link leads out of the folder of {home}", hint)
+    try:
+        mode = os.stat(path).st_mode
+    except (OSError, ValueError):
+        mode = 0  # reading says what is wrong with it
+    if mode and not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise _refused(path, "unreadable-file", "this is no regular file", "name a JSON file")
+    return read(path)
+
+
+def _lies_in(path: str, folder: str) -> bool:
+    return path.startswith(os.path.join(folder, ""))
 
 
 def decoded(data: bytes, name: str) -> str:

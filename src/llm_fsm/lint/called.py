@@ -19,7 +19,7 @@ def _called(subject: Subject) -> Mapping[str, Subject]:
         flow = state.value.get("flow")
         if subject.flow is None or not isinstance(flow, str) or subject.kind_of(name) != "subflow":
             continue
-        document = subject.flow(flow, None)[1] if is_path(flow) and not is_absolute(flow) else None
+        document = subject.flow(flow, None).document if is_path(flow) and not is_absolute(flow) else None
         if document is not None:
             found[name] = Subject(Placed("", document))
     return found

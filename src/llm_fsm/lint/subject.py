@@ -30,8 +30,17 @@ T = TypeVar("T")
 
 """Why a text is not a template; None when it is one."""
 
-FlowReader = Callable[[str, str | None], tuple[str, Mapping[str, Any] | None]]
-"""(relative path, file that names it; None for the one that is checked) to (file, its document or None)."""
+
+class Called(NamedTuple):
+    """A file that a subflow names, and its document, or why it has none."""
+
+    file: str
+    document: Mapping[str, Any] | None
+    why: str = ""
+
+
+FlowReader = Callable[[str, str | None], Called]
+"""(relative path, file that names it; None for the one that is checked) to what is there."""
 
 
 class Placed(NamedTuple):

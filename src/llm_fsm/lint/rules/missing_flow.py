@@ -9,7 +9,7 @@ Example:
 
 Fix:
 Correct the path: it is relative to the file that names it, and may not lead out of the folder of the file that a
-machine begins with. A name without a slash and without `.json` is that of
+machine begins with, nor may a link. A name without a slash and without `.json` is that of
 a definition which the host registers.
 """
 
@@ -34,7 +34,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             message = f"{quoted(flow)} is not a relative path"
             yield RULE.finding(message, pointer=pointer, hint="name a file of the same folder tree")
         elif subject.flow is not None:
-            place, document = subject.flow(flow, None)
+            place, document, why = subject.flow(flow, None)
             if leads_out(flow):
                 yield RULE.finding(
                     f"{quoted(flow)} leads out of the folder of this file: a machine that begins here cannot call it",
@@ -44,7 +44,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 )
             elif document is None:
                 yield RULE.finding(
-                    f"there is no definition in {quoted(place)}",
+                    f"there is no definition in {quoted(place)}: {why}",
                     pointer=pointer,
                     hint="the path is relative to this file",
                 )

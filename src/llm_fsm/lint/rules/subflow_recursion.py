@@ -39,7 +39,7 @@ def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any
                 way.append(previous)
             return way[::-1]
         for path in flow_paths(content):
-            after, inner = read(path, here)
+            after, inner, _ = read(path, here)
             if after not in before and len(before) < _MOST:
                 before[after] = here
                 queue.append((after, inner))
@@ -62,9 +62,10 @@ def _ways(subject: Subject) -> Iterator[tuple[str, list[str]]]:
     yield from ((name, [flow]) for name, flow in calls if flow == own and not is_path(flow))
     if not paths or read is None or subject.file is None:
         return
-    home = read(_basename(subject.file), None)[0]
+    home = read(_basename(subject.file), None).file
     for name, flow in paths:
-        way = _way_back(read, home, *read(flow, None))
+        after, document, _ = read(flow, None)
+        way = _way_back(read, home, after, document)
         if way is not None:
             yield name, way
 
