@@ -69,6 +69,12 @@ async def test_an_answer_is_what_it_is_whatever_its_headers_say(body: str, kind:
     assert await replied(sent(body, kind), streams=streams) == "Hello you"
 
 
+@pytest.mark.parametrize("before", ["", "\ufeff", "\n", "event: chunk\n"])
+async def test_a_stream_that_no_header_calls_one_is_told_by_its_beginning_wherever_that_is_cut(before: str) -> None:
+    answer = sent(before + event("Hello you", "stop"), "text/plain", pace=0.0001)
+    assert await replied(answer, streams=True) == "Hello you"
+
+
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 async def test_a_page_that_is_called_a_stream_is_named(streams: bool) -> None:
     with pytest.raises(ModelError, match="200 with HTML"):

@@ -120,6 +120,17 @@ def test_tokens_are_counted_where_servers_tell_them(last: dict[str, Any], counts
     assert chunks.completion()["usage"] == counts
 
 
+@pytest.mark.parametrize("numbers", [(0, 1), (1, 0)])
+def test_of_several_choices_the_one_that_came_first_is_the_reply(numbers: tuple[int, int]) -> None:
+    chunks = Chunks("prompt", tools=False)
+    for words in ("Hello", " you"):
+        for number in numbers:
+            said = words if number == numbers[0] else "Others"
+            chunks.take({"choices": [{"index": number, "delta": {"content": said}}]})
+    chunks.take({"choices": [{"index": numbers[0], "delta": {}, "finish_reason": "stop"}]})
+    assert chunks.completion()["choices"][0]["message"]["content"] == "Hello you"
+
+
 CHUNK = {"choices": [{"index": 0, "delta": {"content": "Hi"}, "finish_reason": "stop"}]}
 EVENT = f"data: {json.dumps(CHUNK)}"
 

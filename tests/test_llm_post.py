@@ -123,6 +123,44 @@ async def test_a_connection_that_the_server_closed_is_not_used_again():
         assert seen.connections == 2
 
 
+@asynccontextmanager
+async def forgetful(resets: bool, first: int):
+    """A server that ends each connection with its second request; the first `first` answers come together."""
+    connections, together = [0], asyncio.Barrier(first)
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        connections[0] += 1
+        await reader.readuntil(b"\r\n\r\n{}")
+        if connections[0] <= first:
+            await together.wait()
+        writer.write(OK)
+        await reader.readuntil(b"\r\n\r\n{}")
+        writer.transport.abort() if resets else writer.close()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    post = Post(URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"), {})
+    try:
+        yield post, connections
+    finally:
+        await post.close()
+        listening.close()
+
+
+@pytest.mark.parametrize("resets", [False, True], ids=["closes", "resets"])
+async def test_a_request_whose_kept_connection_ends_under_it_is_sent_over_a_new_one(resets):
+    async with forgetful(resets, 9) as (post, connections):
+        assert await asyncio.gather(*(body(post) for _ in range(9))) == [b"{}"] * 9
+        assert await body(post) == b"{}"
+        assert (connections[0], len(post._kept)) == (10, 9)
+
+
+async def test_a_request_whose_new_connection_ends_without_an_answer_is_not_sent_again():
+    async with server(b"", keep=False) as (post, seen):
+        with pytest.raises(aiohttp.ServerDisconnectedError):
+            await body(post)
+        assert (seen.connections, len(seen.requests)) == (1, 1)
+
+
 async def test_what_the_server_says_before_the_answer_is_passed_over():
     early = b"HTTP/1.1 103 Early Hints\r\nLink: </x>\r\n\r\n"
     async with server(early + b"HTTP/1.1 100 Continue\r\n\r\n" + OK, OK) as (post, seen):

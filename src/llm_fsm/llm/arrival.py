@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from llm_fsm.llm.chunks import BEGINNING, LAST, Chunks, EventLines, is_events
+from llm_fsm.llm.chunks import BEGINNING, DOCUMENTS, LAST, Chunks, EventLines, is_events, is_told
 from llm_fsm.llm.completion import no_completion, parse_payload, read_completion
 from llm_fsm.llm.modes import Mode
 from llm_fsm.llm.post import Answer
@@ -22,8 +22,6 @@ MAX_ANSWER = 2 * 2**20
 MAX_STREAM = 32 * 2**20
 """Bytes that are read of an answer in chunks, each of which repeats names and ids."""
 
-_DOCUMENTS = (b"{", b"<")
-"""What JSON and HTML begin with, and no line of an event."""
 _PARTING = 0.05
 """Seconds that an answer may take to end after its last chunk."""
 
@@ -53,10 +51,10 @@ class Arrival:
         """Wait for the first piece of the reply's text. Raises ModelError where the answer is none."""
         received = await self._response.content.readany()
         if not received.startswith(b"data:"):
-            while len(received) < BEGINNING and not received.strip() and not self._response.content.at_eof():
+            while len(received) < BEGINNING and not is_told(received) and not self._response.content.at_eof():
                 received += await self._response.content.readany()
             labelled = self._response.content_type == "text/event-stream"
-            if received.lstrip()[:1] in _DOCUMENTS if labelled else not is_events(received):
+            if received.lstrip()[:1] in DOCUMENTS if labelled else not is_events(received):
                 self.take(parse_payload(received + await self._response.read(MAX_ANSWER)))
                 return
         self._first = await self._read(received)

@@ -28,6 +28,9 @@ _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """A carriage return that came last may be half of an end."""
 
 _EVENTS = re.compile(rb"(?:data|event|id|retry)?:")
+DOCUMENTS = (b"{", b"<")
+"""What JSON and HTML begin with, and no line of an event."""
+_LONGEST = len(b"event:")
 BEGINNING = 4096
 """Bytes that tell what an answer is."""
 
@@ -74,13 +77,14 @@ class Chunks:
     """The chunks of one completion. `tools`: tools were offered, so that calls are calls and not the reply."""
 
     __slots__ = (
-        *("_calls", "_content", "_finish", "_from_calls", "_model", "_refusal", "_thinks", "_thought", "_usage"),
-        "done",
+        *("_calls", "_choice", "_content", "_finish", "_from_calls", "_model", "_refusal", "_thinks", "_thought"),
+        *("_usage", "done"),
     )
 
     def __init__(self, mode: Mode, *, tools: bool) -> None:
         self.done = False
         self._from_calls = mode == "tool" and not tools
+        self._choice: Any = None
         self._content: list[str] = []
         self._refusal: list[str] = []
         self._thought: list[str] = []
@@ -117,7 +121,7 @@ class Chunks:
         if isinstance(payload.get("usage"), dict):
             self._usage = payload["usage"]
         choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict):
+        if not isinstance(choice, dict) or not self._is_ours(choice.get("index")):
             return ""
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
@@ -126,6 +130,12 @@ class Chunks:
             self._count(payload.get("x_groq"), choice)
         delta = choice.get("delta", choice.get("message"))  # a server that does not stream may send a whole one
         return self._delta(delta) if isinstance(delta, dict) else ""
+
+    def _is_ours(self, index: Any) -> bool:
+        """Whether a choice is the one that came first; a server may give several, though nobody asked for them."""
+        if self._choice is None:
+            self._choice = index
+        return index is None or index == self._choice
 
     def _count(self, *places: Any) -> None:
         """Take the token counts of servers that have them elsewhere: Groq beside the choices, Moonshot in one."""
@@ -240,6 +250,12 @@ def _is_whole(text: str) -> bool:
 def is_events(received: bytes) -> bool:
     """True where an answer begins as server-sent events do, whatever its headers say."""
     return _EVENTS.match(received[:BEGINNING].lstrip().removeprefix(BOM_UTF8).lstrip()) is not None
+
+
+def is_told(received: bytes) -> bool:
+    """Whether this much of an answer, which may be cut anywhere, is enough for `is_events`."""
+    begun = received.lstrip().removeprefix(BOM_UTF8).lstrip()
+    return begun[:1] in DOCUMENTS or b":" in begun or len(begun) >= _LONGEST
 
 
 def gathered(body: bytes) -> Any:

@@ -24,6 +24,8 @@ from llm_fsm.errors import ConfigurationError
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 _IDLE = 15.0
 """Seconds after which a connection that nobody used is closed."""
+_GONE = (aiohttp.ServerDisconnectedError, aiohttp.ClientOSError, ConnectionError)
+"""What a request meets whose connection ended before the head of an answer came."""
 _OURS = frozenset({"content-length", "transfer-encoding"})
 
 
@@ -91,25 +93,34 @@ class Post:
         self._head = "\r\n".join((*lines, "Content-Length: ")).encode()
 
     async def send(self, body: bytes) -> Answer:
-        """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError."""
+        """Send a request and wait for the head of its answer. Raises aiohttp's ClientError, and OSError.
+
+        A server may close a connection that was kept just as it is used again. Then the same is sent once more, over a
+        new one and at once: it did not fail, so nothing is to be waited for.
+        """
         connection = self._taken()
-        try:
-            if connection is None:
-                connection = await self._connected()
-            protocol, transport = _ends(connection)
-            protocol.set_response_params(read_until_eof=True)
-            transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
-            message, content = await protocol.read()
-            while 100 <= message.code < 200:
+        while True:
+            is_kept = connection is not None
+            try:
+                if connection is None:
+                    connection = await self._connected()
+                protocol, transport = _ends(connection)
+                protocol.set_response_params(read_until_eof=True)
+                transport.write(b"%b%d\r\n\r\n%b" % (self._head, len(body), body))
                 message, content = await protocol.read()
-        except BaseException as error:
-            if connection is not None:  # whoever gives up in the middle leaves one that nobody can use
-                connection.close()
-            if isinstance(error, HttpProcessingError):
-                raise aiohttp.ClientPayloadError(f"{error.code}, {error.message}") from error
-            if self._closed and isinstance(error, aiohttp.ClientError | OSError):
-                raise Closed from error
-            raise
+                while 100 <= message.code < 200:
+                    message, content = await protocol.read()
+                break
+            except BaseException as error:
+                if connection is not None:  # whoever gives up in the middle leaves one that nobody can use
+                    connection.close()
+                    connection = None
+                if isinstance(error, HttpProcessingError):
+                    raise aiohttp.ClientPayloadError(f"{error.code}, {error.message}") from error
+                if self._closed and isinstance(error, aiohttp.ClientError | OSError):
+                    raise Closed from error
+                if not (is_kept and isinstance(error, _GONE)):
+                    raise
         if self._closed:  # since the head came: aiohttp would raise RuntimeError for the rest
             connection.close()
             raise Closed
