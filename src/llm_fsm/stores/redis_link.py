@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -36,7 +37,6 @@ class Link:
         self.holder = ""
         self.locked = 0
         self._looked = False
-        self._naming = asyncio.Lock()
         self._renewing: asyncio.Task[None] | None = None
 
     async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> Answer:
@@ -66,10 +66,8 @@ class Link:
 
     async def take(self, name: str) -> str | None:
         """The holder under which the lock was taken; None where somebody else has it."""
-        async with self._naming:
-            if not self.holder:
-                number = await self.call(lambda client: client.incr(f"{self.prefix}holders"))
-                self.holder = str(number.value)
+        if not self.holder:  # a number that the server counts is given twice when it lost its data in between
+            self.holder = uuid.uuid4().hex
         milliseconds = max(1, round(self.lease * 1000))
         run = self.client.register_script(scripts.LOCK)
         answer = await self.call(lambda _: run(args=[self.prefix, name, self.holder, milliseconds]))
