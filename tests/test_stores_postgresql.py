@@ -7,7 +7,7 @@ import asyncio
 import psycopg
 import pytest
 
-from llm_fsm.errors import StoreError
+from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.postgresql import PostgreSQLStore
 from llm_fsm.testing.stores import store_suite
@@ -126,6 +126,61 @@ async def test_a_slow_statement_ends_with_the_time_out(postgresql_url, admin):
         assert "see what keeps it busy" in await message_of(store.save(turn(2)), retryable=True)
     await store.save(turn(2))
     await store.close()
+
+
+async def shown(store, name):
+    async def ask(db):
+        return await (await db.execute("SELECT current_setting(%s)", (name,))).fetchone()
+
+    await store.load("c")
+    (value,) = await store._own().locking.call(ask)
+    return value
+
+
+@pytest.mark.parametrize(
+    ("setting", "name", "value"),
+    [
+        ("options=-c%20work_mem%3D5MB", "work_mem", "5MB"),
+        ("application_name=our%20bots%20a+b", "application_name", "our bots a+b"),
+        ("connect_timeout=3", "application_name", "llm-fsm"),
+    ],
+)
+async def test_a_setting_of_the_url_reaches_the_server_as_it_is_written(postgresql_url, setting, name, value):
+    store = PostgreSQLStore(f"{postgresql_url}&{setting}")
+    assert await shown(store, name) == value
+    await store.close()
+
+
+async def test_the_server_is_told_to_miss_a_machine_that_vanishes_with_its_locks(postgresql_url):
+    store = PostgreSQLStore(postgresql_url)
+    found = [int(await shown(store, f"tcp_keepalives_{name}")) for name in ("idle", "interval", "count")]
+    assert found == [10, 5, 3]
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("url", "place"),
+    [
+        ("postgresql:///bots?host=/var/run/postgresql&schema=mine", "postgresql:///var/run/postgresql/bots"),
+        ("postgresql:///bots", "postgresql://localhost/bots"),
+        ("postgresql://ada@%2Ftmp/bots", "postgresql://ada@/tmp/bots"),
+        ("postgresql://one:1,two:2/bots", "postgresql://one,two:1,2/bots"),
+    ],
+)
+def test_a_database_is_named_in_every_way_that_libpq_knows(url, place):
+    assert PostgreSQLStore(url).place == place
+
+
+@pytest.mark.parametrize("url", ["postgresql://[::1/bots", "postgresql://h/b?colour=red", "postgresql://h/b?=x"])
+def test_a_url_that_is_none_is_a_configuration_error(url):
+    with pytest.raises(ConfigurationError, match="no URL of a PostgreSQL database; for example"):
+        PostgreSQLStore(url)
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "1e400", "soon", ""])
+def test_a_time_out_that_is_no_time_is_a_configuration_error(text):
+    with pytest.raises(ConfigurationError, match="timeout is a number of seconds, more than 0 and at most 86400"):
+        PostgreSQLStore(f"postgresql://localhost/bots?timeout={text}")
 
 
 def test_passwords_do_not_show():

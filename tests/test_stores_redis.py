@@ -175,5 +175,17 @@ def test_a_url_that_is_none_is_a_configuration_error(url):
         RedisStore(url)
 
 
+@pytest.mark.parametrize("name", ["timeout", "lease"])
+@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "soon", ""])
+def test_a_setting_that_is_no_time_is_a_configuration_error(name, text):
+    with pytest.raises(ConfigurationError, match=f"{name} is a number of seconds, more than 0 and at most 86400"):
+        RedisStore(f"redis://localhost/0?{name}={text}")
+
+
+def test_a_socket_is_named_by_its_path():
+    store = RedisStore("unix:///run/redis.sock?db=1&prefix=a%20b&timeout=3&lease=4")
+    assert (store.place, store.prefix, store.timeout, store.lease) == ("unix:///run/redis.sock", "{a b}:", 3.0, 4.0)
+
+
 def test_passwords_do_not_show():
     assert RedisStore("redis://ada:secret@db.example:6380/1").place == "redis://db.example:6380/1"

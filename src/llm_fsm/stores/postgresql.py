@@ -20,7 +20,6 @@ from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeVar
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from psycopg import ProgrammingError, conninfo
 
@@ -35,6 +34,7 @@ from llm_fsm.stores.postgresql_line import Connection, Line
 from llm_fsm.stores.postgresql_rows import Held, Step
 from llm_fsm.stores.postgresql_schema import holder_of, prepare
 from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.settings import seconds, taken, with_defaults
 from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -52,14 +52,11 @@ class PostgreSQLStore:
     """
 
     def __init__(self, url: str, *, schema: str = "llm_fsm", timeout: float = 10.0) -> None:
-        parts = urlsplit(url)
-        options = dict(parse_qsl(parts.query, keep_blank_values=True))
-        self._schema = options.pop("schema", schema)
-        timeout = _seconds(options.pop("timeout", timeout))
-        options.setdefault("connect_timeout", str(max(2, round(timeout / 2))))
-        options.setdefault("application_name", "llm-fsm")
-        self._url = urlunsplit(parts._replace(query=urlencode(options)))
-        self._timeout = timeout
+        url, settings = taken(url, "schema", "timeout")
+        self._schema = settings.get("schema", schema)
+        self._timeout = seconds("timeout", settings.get("timeout", timeout))
+        connecting = max(2, round(self._timeout / 2))
+        self._url = with_defaults(url, connect_timeout=connecting, application_name="llm-fsm")
         if not _NAME.fullmatch(self._schema):
             raise ConfigurationError(
                 "the schema of a postgresql store is a name of letters, digits and underscores"
@@ -296,15 +293,6 @@ class _Parts:
     def drop(self) -> None:
         for line in (self.reading, self.writing, self.locking):
             line.drop()
-
-
-def _seconds(text: str | float) -> float:
-    try:
-        return float(text)
-    except ValueError as error:
-        raise ConfigurationError(
-            f"the timeout of a postgresql store is a number of seconds, not {text!r}"
-        ) from error
 
 
 async def _settled(call: Awaitable[Any]) -> Any:

@@ -17,7 +17,7 @@ import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Any
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import urlsplit
 
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores import redis_scripts as scripts
@@ -32,6 +32,7 @@ from llm_fsm.stores.conflict import (
 )
 from llm_fsm.stores.redis_link import Answer, Link, pool_of
 from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.settings import seconds, taken
 from llm_fsm.stores.turnstile import Turnstile
 
 _PAGE = 500
@@ -52,12 +53,10 @@ class RedisStore:
         self, url: str, *, prefix: str = "llm-fsm", timeout: float = 10.0, lease: float = 10.0
     ) -> None:
         try:
-            parts = urlsplit(url)
-            options = dict(parse_qsl(parts.query, keep_blank_values=True))
-            name = options.pop("prefix", prefix)
-            self.timeout = float(options.pop("timeout", timeout))
-            self.lease = float(options.pop("lease", lease))
-            self._url = urlunsplit(parts._replace(query=urlencode(options)))
+            self._url, settings = taken(url, "prefix", "timeout", "lease")
+            self.timeout = seconds("timeout", settings.get("timeout", timeout))
+            self.lease = seconds("lease", settings.get("lease", lease))
+            parts = urlsplit(self._url)
             port = f":{parts.port}" if parts.port else ""
             pool: Any = pool_of(self._url, self.timeout)
             pool.make_connection()  # opens nothing, but looks at the options
@@ -66,7 +65,7 @@ class RedisStore:
                 "this is no URL of a Redis server; for example redis://localhost:6379/0"
             ) from error
         self.place = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
-        self.prefix = f"{{{name}}}:"
+        self.prefix = f"{{{settings.get('prefix', prefix)}}}:"
         self._turnstile = Turnstile()
         self._held: dict[str, str] = {}
         self._parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Link] = weakref.WeakKeyDictionary()
