@@ -153,8 +153,9 @@ async def test_a_setting_of_the_url_reaches_the_server_as_it_is_written(postgres
 
 async def test_the_server_is_told_to_miss_a_machine_that_vanishes_with_its_locks(postgresql_url):
     store = PostgreSQLStore(postgresql_url)
-    found = [int(await shown(store, f"tcp_keepalives_{name}")) for name in ("idle", "interval", "count")]
-    assert found == [10, 5, 3]
+    names = ("keepalives_idle", "keepalives_interval", "keepalives_count", "user_timeout")
+    found = [await shown(store, f"tcp_{name}") for name in names]
+    assert found == ["10", "5", "3", "25000"]
     await store.close()
 
 

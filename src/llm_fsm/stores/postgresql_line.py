@@ -29,11 +29,11 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
     set_config('search_path', %s, false), set_config('client_min_messages', 'error', false),
     set_config('idle_in_transaction_session_timeout', %s, false),
     set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
-    set_config('tcp_keepalives_count', '3', false),
+    set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '25000', false),
     CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
 """Statements take arrays of unknown length: the planner would choose plans for small tables and keep them.
 
-A server misses a machine that lost its power or its network after two hours, if it is not told to ask: until then
+A server misses a machine that lost its power or its network after up to two hours, if it is not told to ask: until then
 nobody could have the locks that were held there.
 """
 
