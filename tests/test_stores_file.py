@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import os
 from dataclasses import replace
 
 import pytest
 
-from llm_fsm.errors import StoreError
-from llm_fsm.stores.base import Commit
+from llm_fsm.doctor import examine
+from llm_fsm.errors import StoreError, UnreadableError
+from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.file import FileStore
 from llm_fsm.stores.file_files import Files
 from llm_fsm.testing.stores import store_suite
@@ -97,7 +100,7 @@ async def test_a_turn_writes_as_much_at_turn_300_as_at_turn_10(tmp_path):
     [
         ("garbage", "the file is damaged: restore it from a backup, or remove it"),
         ('{"format": 7}', "written by a newer version (format 7; this one reads 1): upgrade llm-fsm"),
-        ('{"format": 1, "conversation_id": "d"}', "is the file of another conversation"),
+        ('{"format": 1, "conversation_id": "c"}', "the file is damaged: restore it from a backup, or remove it"),
     ],
 )
 async def test_a_file_that_is_not_ours_is_named(tmp_path, text, message):
@@ -112,6 +115,56 @@ async def test_a_file_that_is_not_ours_is_named(tmp_path, text, message):
     await store.close()
 
 
+async def test_a_file_of_another_conversation_is_named(tmp_path):
+    store = FileStore(tmp_path / "x")
+    for name in "cd":
+        await store.save(replace(turn(1), conversation_id=name))
+    one, other = (tmp_path / "x" / "conversations").glob("*.json")
+    one.write_bytes(other.read_bytes())
+    found = await asyncio.gather(store.load("c"), store.load("d"), return_exceptions=True)
+    assert [str(error) for error in found if isinstance(error, StoreError)] == [
+        f"{one}: is the file of another conversation: remove it, or use another folder"
+    ]
+    await store.close()
+
+
+@pytest.mark.parametrize("damage", ["garbage", "[]", "{}", '{"format": 1}', '{"format": 1, "conversation_id": "c"}'])
+async def test_one_that_is_damaged_is_no_hindrance_for_the_others_and_its_definition_stays(tmp_path, damage):
+    store = FileStore(tmp_path / "x")
+    pinned = {"definition_sha": "sha", "definition_text": "{}", "due": ((1.0, "remind"),)}
+    await store.save(replace(turn(1), **pinned))
+    (head,) = (tmp_path / "x" / "conversations").glob("*.json")
+    await store.save(replace(turn(1), conversation_id="d", outbox=(Outgoing(sink="s", key="k", text="{}"),), **pinned))
+    whole = head.read_text()
+    head.write_text(damage)
+    assert [line.conversation_id for line in await store.list()] == ["d"]
+    assert [row.conversation_id for row in await store.due(2.0)] == ["d"]
+    assert [row.conversation_id for row in await store.outbox("s")] == ["d"]
+    assert [complaint.what for complaint in await examine(store)][:1] == list(await store.faults())
+    assert list(await store.faults()) == [f"{head}: the file is damaged: restore it from a backup, or remove it"]
+    assert await store.delete("d")
+    head.write_text(whole)
+    assert await store.definition("sha") == "{}"
+    assert await store.delete("c")
+    assert await store.definition("sha") is None
+    await store.close()
+
+
+@pytest.mark.parametrize("left", [0, 1, 3100])
+async def test_records_that_are_cut_short_make_no_request_a_new_one(tmp_path, left):
+    store = FileStore(tmp_path / "x")
+    for number in (1, 2):
+        await store.save(turn(number))
+    (records,) = (tmp_path / "x" / "conversations").glob("*.records")
+    os.truncate(records, left) if left else records.unlink()
+    for use in (store.load("c", "r1"), store.load("c", "r2"), store.records("c"), store.save(turn(3))):
+        with pytest.raises(UnreadableError, match="the file is damaged: restore it from a backup"):
+            await use
+    (complaint,) = await examine(store)
+    assert (complaint.conversation_id, "is damaged" in complaint.what) == ("c", True)
+    await store.close()
+
+
 async def test_a_place_that_is_no_folder_is_named(tmp_path):
     (tmp_path / "x").touch()
     store = FileStore(tmp_path / "x")
@@ -120,16 +173,22 @@ async def test_a_place_that_is_no_folder_is_named(tmp_path):
     await store.close()
 
 
+def head(version):
+    texts = dict.fromkeys(("definition", "state", "session"), "")
+    more = {"ended": False, "created": 0.0, "updated": 0.0, "definition_sha": None, "bytes": 0, "due": [], "outbox": []}
+    return {"conversation_id": "c", "version": version, **texts, **more}
+
+
 def test_a_commit_that_was_cut_off_leaves_the_one_before(tmp_path, monkeypatch):
     files = Files(tmp_path)
     files.prepare()
-    files.replace_head("c", {"conversation_id": "c", "version": 1})
+    files.replace_head("c", head(1))
 
     def broken(*_):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr("os.fsync", broken)
     with pytest.raises(StoreError, match="the disk is full"):
-        files.replace_head("c", {"conversation_id": "c", "version": 2})
+        files.replace_head("c", head(2))
     assert files.head("c")["version"] == 1
     assert len(list((tmp_path / "conversations").iterdir())) == 1

@@ -76,10 +76,10 @@ async def _complaints(store: Store, line: Listed, due: Due) -> Sequence[str]:
     if loaded is None:
         gone = await line_of(store, name) is None  # somebody deleted it since it was listed
         return () if gone else ("it is listed, but cannot be loaded",)
-    texts = await store.records(name)
-    if loaded.version != len(texts):
-        return (f"its version is {loaded.version}, but it has {len(texts)} records",)
     try:
+        texts = await store.records(name)
+        if loaded.version != len(texts):
+            return (f"its version is {loaded.version}, but it has {len(texts)} records",)
         session = parse_session(loaded.session)
         records = [parse(text) for text in texts]
         pinned = None if loaded.definition_sha is None else await kept_definition(store, loaded.definition_sha)

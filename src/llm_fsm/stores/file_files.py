@@ -21,12 +21,22 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from llm_fsm.errors import StoreError
+from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.place import os_fault
 
 FORMAT = 1
 _NUMBER = 32
 """More than the number of a record takes before the request id."""
+_HEAD = {
+    **dict.fromkeys(("conversation_id", "definition", "state", "session"), str),
+    **dict.fromkeys(("version", "bytes"), int),
+    **dict.fromkeys(("created", "updated"), int | float),
+    **dict.fromkeys(("due", "outbox"), list),
+    "ended": bool,
+    "definition_sha": str | None,
+}
+_DEFINITION = {"sha": str, "text": str}
+"""What stands in a file of a kind, and as what."""
 
 
 class Files:
@@ -47,17 +57,27 @@ class Files:
 
     def head(self, name: str) -> dict[str, Any] | None:
         """What the last commit of a conversation says; None if there is no such conversation."""
-        return self._document(self._file(name, "json"), name)
+        path = self._file(name, "json")
+        document = _document(path, _HEAD)
+        if document is not None and document["conversation_id"] != name:
+            raise StoreError(f"{path}: is the file of another conversation: remove it, or use another folder")
+        return document
 
-    def heads(self) -> Iterator[dict[str, Any]]:
-        """The last commits of all conversations, in no order."""
+    def heads(self, unreadable: list[str] | None = None) -> Iterator[dict[str, Any]]:
+        """The last commits of all conversations, in no order; what is wrong with those that are damaged is added."""
         try:
             paths = sorted(self.conversations.glob("*.json"))
         except OSError as error:
             raise os_fault(self.conversations, error) from error
         for path in paths:
-            if (document := self._document(path, None)) is not None:
-                yield document
+            try:
+                document = _document(path, _HEAD)
+            except UnreadableError as error:  # one that is damaged is no hindrance for the others
+                if unreadable is not None:
+                    unreadable.append(str(error))
+            else:
+                if document is not None:
+                    yield document
 
     def replace_head(self, name: str, document: Mapping[str, Any]) -> None:
         """Commit: after this the conversation is as `document` says, whatever happens."""
@@ -105,7 +125,7 @@ class Files:
 
     def definition(self, sha: str) -> str | None:
         """A definition's text; None if it is not kept."""
-        document = self._document(self.definitions / f"{_hash(sha)}.json", None)
+        document = _document(self.definitions / f"{_hash(sha)}.json", _DEFINITION)
         return None if document is None else str(document["text"])
 
     def keep_definition(self, sha: str, text: str) -> None:
@@ -121,30 +141,32 @@ class Files:
     def _file(self, name: str, kind: str) -> Path:
         return self.conversations / f"{_hash(name)}.{kind}"
 
-    @staticmethod
-    def _document(path: Path, name: str | None) -> dict[str, Any] | None:
-        try:
-            text = path.read_bytes()
-        except FileNotFoundError:
-            return None
-        except OSError as error:
-            raise os_fault(path, error) from error
-        try:
-            document: dict[str, Any] = json.loads(text)
-            written = document["format"]
-        except (ValueError, KeyError, TypeError) as error:
-            raise _damaged(path) from error
-        if written != FORMAT:
-            raise StoreError(
-                f"{path}: written by a newer version (format {written}; this one reads {FORMAT}): upgrade llm-fsm"
-            )
-        if name is not None and document.get("conversation_id") != name:
-            raise StoreError(f"{path}: is the file of another conversation: remove it, or use another folder")
-        return document
-
 
 def _hash(name: str) -> str:
     return hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _document(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The JSON of a file, or None where there is no such file."""
+    try:
+        text = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise os_fault(path, error) from error
+    try:
+        document: dict[str, Any] = json.loads(text)
+        written = document["format"]
+        sound = written != FORMAT or all(isinstance(document[key], kind) for key, kind in kinds.items())
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise _damaged(path) from error
+    if not sound:
+        raise _damaged(path)
+    if written != FORMAT:
+        raise StoreError(
+            f"{path}: written by a newer version (format {written}; this one reads {FORMAT}): upgrade llm-fsm"
+        )
+    return document
 
 
 def _replace(path: Path, document: Mapping[str, Any]) -> None:
@@ -189,13 +211,17 @@ def _write(handle: int, text: bytes) -> None:
 
 
 def _raw_lines(path: Path, size: int) -> list[bytes]:
+    """The lines within the first `size` bytes, which must be there: a request whose record is gone counts as new."""
     try:
         with open(path, "rb") as file:
-            return file.read(size).splitlines()
+            text = file.read(size)
     except FileNotFoundError:
-        return []
+        text = b""
     except OSError as error:
         raise os_fault(path, error) from error
+    if len(text) < size:
+        raise _damaged(path)
+    return text.splitlines()
 
 
 def _lines(path: Path, size: int) -> list[list[Any]]:
@@ -205,8 +231,8 @@ def _lines(path: Path, size: int) -> list[list[Any]]:
         raise _damaged(path) from error
 
 
-def _damaged(path: Path) -> StoreError:
-    return StoreError(f"{path}: the file is damaged: restore it from a backup, or remove it")
+def _damaged(path: Path) -> UnreadableError:
+    return UnreadableError(f"{path}: the file is damaged: restore it from a backup, or remove it")
 
 
 def _whole(path: Path) -> int:

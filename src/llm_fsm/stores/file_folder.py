@@ -159,6 +159,13 @@ class Folder:
                 self._drop_unused(head["definition_sha"])
             return found
 
+    def faults(self) -> Sequence[str]:
+        """What is wrong with commits of which nobody can tell whose they are."""
+        unreadable: list[str] = []
+        for _ in self.files.heads(unreadable):
+            pass
+        return unreadable
+
     def _version(self, name: str) -> int:
         head = self.files.head(name)
         return 0 if head is None else int(head["version"])
@@ -171,7 +178,9 @@ class Folder:
         )
 
     def _drop_unused(self, sha: str) -> None:
-        if not any(head["definition_sha"] == sha for head in self.files.heads()):
+        """Forget a definition that nobody is pinned to, unless there are conversations of which nobody knows."""
+        unreadable: list[str] = []
+        if not any(head["definition_sha"] == sha for head in self.files.heads(unreadable)) and not unreadable:
             self.files.drop_definition(sha)
 
     @contextmanager
