@@ -725,6 +725,18 @@ def test_window_is_trimmed_in_blocks() -> None:
     assert max(sizes) == 10
 
 
+def test_a_new_summary_cuts_the_history_that_it_stands_before() -> None:
+    onward = {"transitions": [{"target_state": "b"}]}
+    made = machine({"a": {"summarize": True, **onward}, "b": onward})
+    session = talk(made, "m", reply("a")).session
+    for _ in range(6):
+        session = say(made, session, "m", reply("a")).session
+    left = say(made, session, "m", reply("b"), '{"summary": "They talked", "todo_list": []}')
+    assert [event.dropped for event in left.of(ev.HistoryTrimmed)] == [3]
+    stayed = say(made, session, "m", reply("b"), "no summary")
+    assert not stayed.of(ev.HistoryTrimmed)
+
+
 SAFE: dict[str, Any] = {
     "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
     "states": {

@@ -263,7 +263,7 @@ class Course(Talking):
                 text = text if result.text is None else result.text
             settings = self.program.definition.history
             self.note(self.words_said(text))
-            dropped = surplus(self.session.window, settings)
+            dropped = surplus(self.session.window, settings, afresh=self.begins_afresh())
             if dropped:
                 if settings.strategy == "summary" and self.summaries:
                     gone = [list(exchange) for exchange in self.session.window[:dropped]]
@@ -278,6 +278,13 @@ class Course(Talking):
             self.note(ev.Ended(outcome="limited"))
         elif self.session.silence is None:
             self.watch()
+
+    def begins_afresh(self) -> bool:
+        """True where the next prompt has another system message than the state that this turn began in, or summary."""
+        before, now = self.outset, self.session
+        asked = self.root.of(before).questions.get(before.state)  # none where a conversation begins
+        other = asked is not None and asked.messages[0] is not self.program.questions[self.plan.id].messages[0]
+        return other or before.summary != now.summary
 
     def words_said(self, text: str) -> ev.BotSaid:
         """The words of the turn; what the history will show of it holds no value of a secret key."""

@@ -16,17 +16,22 @@ _FEW = 2
 """Exchanges that are worth more to the model than a block."""
 
 
-def surplus(window: tuple[Exchange, ...], settings: HistorySettings) -> int:
-    """How many of the oldest exchanges to drop now."""
+def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: bool = False) -> int:
+    """How many of the oldest exchanges to drop now.
+
+    `afresh`: the next prompt has other words before its history, so that no cache serves this either. A block that is
+    due soon is cut at once then, as what is left is read anew once and not twice; a summary of it takes a call.
+    """
     most = settings.max_exchanges
+    many = most * 3 // 2 if afresh and settings.strategy == "window" else 2 * most
     chars = FRAME * len(window)
     for user, system in window:
         chars += len(system) if user is None else len(user) + len(system)
-    if len(window) <= 2 * most and chars <= settings.max_tokens:
+    if len(window) <= many and chars <= settings.max_tokens:
         return 0  # no text has more tokens than characters, as they are estimated
     sizes = tokens_in(window)
     kept = sum(sizes)
-    if len(window) <= 2 * most and kept <= settings.max_tokens:
+    if len(window) <= many and kept <= settings.max_tokens:
         return 0
     dropped = max(0, len(window) - most)
     kept -= sum(sizes[:dropped])
