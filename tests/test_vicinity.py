@@ -80,18 +80,57 @@ def lines(text: str, section: str) -> list[str]:
 
 
 def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region() -> None:
-    played = walked(56, 12)
+    played = walked(56, 13)
     systems = [turn.requests[0].messages[0].content for turn in played]
-    assert [systems.index(system) for system in systems] == [0] * 8 + [8] * 4
-    assert [schemas(played).index(schema) for schema in schemas(played)] == [0] * 8 + [8] * 4
-    first, second = systems[0], systems[8]
-    assert [line.partition(" ")[0] for line in lines(first, "context_keys")] == [f"answer_{n}" for n in range(9)]
-    assert [line.partition(":")[0] for line in lines(second, "states")] == [f"step_{n}" for n in range(8, 16)]
-    assert targets(schemas(played)[8]) == [f"step_{number}" for number in range(8, 17)]
+    assert [systems.index(system) for system in systems] == [0] * 9 + [9] * 4
+    assert [schemas(played).index(schema) for schema in schemas(played)] == [0] * 9 + [9] * 4
+    first, second = systems[0], systems[9]
+    assert [line.partition(" ")[0] for line in lines(first, "context_keys")] == [f"answer_{n}" for n in range(10)]
+    assert [line.partition(":")[0] for line in lines(second, "states")] == [f"step_{n}" for n in range(9, 18)]
+    assert targets(schemas(played)[9]) == [f"step_{number}" for number in range(9, 19)]
+
+
+def test_what_is_known_elsewhere_stands_once_before_the_history_of_a_large_machine() -> None:
+    played = walked(56, 13)
     assert "further_context_keys" not in names(played[0].prompt)
-    further = [f"answer_{number} (string, maxLength {50 - number % 2})" for number in range(8)]
-    assert lines(played[9].prompt, "further_context_keys") == further
-    assert names(played[9].prompt)[:2] == ["further_context_keys", "conversation_history"]
+    further = [f'answer_{number} = "an answer" (string, maxLength {50 - number % 2})' for number in range(9)]
+    assert lines(played[10].prompt, "further_context_keys") == further
+    assert names(played[10].prompt)[:2] == ["further_context_keys", "conversation_history"]
+    assert lines(played[10].prompt, "current_context") == ['{"answer_9":"an answer"}']
+    beginnings = [turn.prompt.partition("<conversation_history>")[0] for turn in played]
+    assert len(set(beginnings[9:])) == 1
+
+
+def test_a_correction_of_what_is_known_elsewhere_changes_its_line() -> None:
+    made, before = chain(56), walked(56, 10)[-1].session
+    after = say(made, before, "m", reply("step_10", answer_3="another <b>")).session
+    shown = lines(say(made, after, "m", reply("step_10")).prompt, "further_context_keys")
+    assert shown[3] == r'answer_3 = "another \u003cb\u003e" (string, maxLength 49)'
+    assert len(shown) == 9
+
+
+def test_a_state_that_narrows_the_context_shows_no_value_beside_it() -> None:
+    keys = {f"k{number}": {"maxLength": 9} for number in range(30)}
+    states = {"a": {"context_scope": {"read": ["k1"]}, "transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": keys})
+    prompt = talk(made, "m", reply("a"), context={"k1": "one", "k2": "two"}).prompt
+    assert lines(prompt, "further_context_keys") == ["k1 (maxLength 9)", "k2 (maxLength 9)"]
+    assert lines(prompt, "current_context") == ['{"k1":"one"}']
+
+
+def test_the_history_is_cut_where_a_conversation_goes_into_another_region() -> None:
+    """What is left is read anew there in any case, and not once more when the block is full."""
+    played = walked(56, 13)
+    cuts = [turn.of(ev.HistoryTrimmed) for turn in played]
+    assert [len(cut) for cut in cuts] == [0] * 8 + [1] + [0] * 4
+    assert cuts[8][0].dropped == 4
+    summed = {"max_exchanges": 5, "strategy": "summary"}  # a call for each cut
+    document = chain(56).definition.model_dump(exclude_unset=True, by_alias=True)
+    made = machine(document["states"], context_schema=document["context_schema"], history=summed)
+    session = talk(made, "m", reply("step_1", answer_0="x")).session
+    for number in range(1, 9):
+        session = say(made, session, "m", reply(f"step_{number + 1}", **{f"answer_{number}": "x"})).session
+    assert len(session.window) == 9
 
 
 def test_a_machine_that_is_not_very_large_has_two_regions() -> None:
@@ -99,7 +138,7 @@ def test_a_machine_that_is_not_very_large_has_two_regions() -> None:
     for states in (25, 48):
         arounds = [plan.around for plan in chain(states).states.values()]
         assert [len(around) for around in dict.fromkeys(arounds)] == [states // 2, states - states // 2]
-    assert len({plan.around for plan in chain(49).states.values()}) == 6
+    assert len({plan.around for plan in chain(49).states.values()}) == 5
 
 
 @pytest.mark.parametrize(
@@ -165,6 +204,28 @@ def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None
     assert second["there"]["purpose"].startswith("y y")
 
 
+def test_among_many_states_it_is_said_once_when_a_global_transition_is_taken() -> None:
+    onward = {f"s{number}": {"purpose": f"Ask {number}", "transitions": [{"target_state": f"s{number + 1}"}]}
+              for number in range(30)}  # fmt: skip
+    asides = [
+        {"target_state": "help", "description": "A question\nabout us", "return": True},
+        {"target_state": "quit", "description": "Enough", "conditions": [{"requires_context_keys": ["k"]}]},
+        {"target_state": "far", "description": "The terms"},
+        {"target_state": "desk", "description": "A person"},
+        {"target_state": "desk", "description": "A complaint"},
+    ]
+    ends = {"help": {"instructions": "Say it."}, "quit": {}, "far": {"purpose": "y " * 2000}, "desk": {}}
+    made = machine({**onward, "s30": {}, **ends}, global_transitions=asides)
+    for state in ("s3", "s28"):
+        told = made.questions[state].messages[0].content
+        assert "\nhelp (any time: A question about us; then back to what was asked): Say it.\n" in told
+        assert "\nquit (any time: Enough; final)\n" in told
+        assert "\ndesk (final)" in told
+    menu = json.loads(lines(talk(made, "m", reply("s0")).prompt, "transitions")[0])
+    assert menu[:3] == [{"to": "s1"}, {"to": "help"}, {"to": "quit", "conditions": [{"keys": ["k"]}]}]
+    assert [item["desc"] for item in menu[3:]] == ["The terms", "A person", "A complaint"]
+
+
 def test_an_object_of_which_a_state_collects_parts_is_listed_among_many_keys() -> None:
     place = {"type": "object", "properties": {"city": {"type": "string"}, "zip": {"type": "string"}}}
     keys = {"place": place, **{f"k{number}": {} for number in range(30)}}
@@ -193,8 +254,9 @@ def test_a_list_that_is_read_out_stands_in_the_schema_of_that_state_among_many_k
     update = json.loads(asked.schema.text)["properties"]["transition"]["properties"]["context_update"]["properties"]
     assert list(update) == ["debts", "_extra", "_clear"]
     assert [line.partition(" ")[0] for line in lines(asked.messages[0].content, "context_keys")] == ["debts"]
-    further = [line.partition(" ")[0] for line in lines(asked.messages[1].content, "further_context_keys")]
-    assert further == ["goods"]
+    shown = asked.messages[1].content
+    assert lines(shown, "further_context_keys") == ['goods = ["b"] (array, items {"type":"string"})', "day = 1"]
+    assert lines(shown, "current_context") == ['{"debts":["a"]}']
 
 
 def test_a_key_that_the_schema_of_a_state_lacks_can_be_corrected_under_extra() -> None:

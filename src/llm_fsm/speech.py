@@ -44,13 +44,17 @@ class Speaking(Moving):
     def request(self, look: Outlook, *, words_only: bool, greeting: bool = False) -> LLMRequest:
         program, session, plan = self.program, self.session, self.plan
         scope = plan.state.context_scope
+        context = program.keys.shown(session.context, None if scope is None else scope.read)
+        further = self.further_lines(context)
+        if further and scope is None:
+            context = {key: value for key, value in context.items() if key not in further}
         asked = program.questions[plan.id]
         user, sizes = turn_prompt(
             program.prompts,
             words=StateWords(id=plan.id, tokens=name_tokens(plan.id)) if program.prompts.whole else plan.words,
             window=session.window,
-            keys=self.further_keys(),
-            context=program.keys.shown(session.context, None if scope is None else scope.read),
+            keys="\n".join(further.values()),
+            context=context,
             missing=self.lacking(),
             notes=self.refusals(),
             items=look.items,
@@ -103,12 +107,21 @@ class Speaking(Moving):
                 break  # between definitions crosses what `input` and `output` name alone
         return ""
 
-    def further_keys(self) -> str:
-        """The lines of bounded keys that have values and are not listed in the system message of a large machine."""
-        lines, listed = self.program.key_lines, self.plan.listed
-        if len(listed) == len(self.program.keys.offered):
-            return ""
-        return "\n".join(lines[key] for key in self.session.context if key in lines and key not in listed)
+    def further_lines(self, context: Mapping[str, Any]) -> Mapping[str, str]:
+        """What the system message of a large machine does not list, and is known: a line for each such key.
+
+        `context`: what is shown of it. Where a state narrows that, the lines are those of bounded keys, without values.
+        """
+        lines, listed, offered = self.program.key_lines, self.plan.listed, self.program.keys.offered
+        if len(listed) == len(offered):
+            return {}
+        if self.plan.state.context_scope is not None:
+            return {key: lines[key] for key in self.session.context if key in lines and key not in listed}
+        return {
+            key: f"{key} = {escaped(value)}{lines.get(key, key)[len(key) :]}"
+            for key, value in context.items()
+            if key in offered and key not in listed
+        }
 
     def earlier(self) -> str:
         """The key list of answers that a correction may change in the definitions that wait for this one."""

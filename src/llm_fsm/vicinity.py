@@ -23,7 +23,7 @@ MOST_STATES = 24
 """States of a machine with one schema; if their words are few, with one system message, too."""
 _HALVED = 48
 """States of a machine in two regions: a conversation soon has seen both, so that smaller ones would be cached less."""
-_REGION_STATES = 9
+_REGION_STATES = 10
 REGION_TOKENS = 800
 """Tokens of the words of a region, about, and of its keys where a machine has too many for all; of a half, twice."""
 _LARGEST = 4 / 3
@@ -145,6 +145,22 @@ def _offered(definition: Definition) -> tuple[str, ...]:
         if sum(found.values()) + size <= REGION_TOKENS:
             found.setdefault(transition.target_state, size)
     return tuple(found)
+
+
+def whenever(definition: Definition, found: Sequence[Region]) -> dict[str, str]:
+    """Where global transitions lead, and when, as far as all regions of a machine with many states say so with theirs.
+
+    They are in nearly every menu, and a menu is read anew in each turn, where the system message is cached.
+    """
+    if len(found) == 1 or len(definition.states) <= MOST_STATES:
+        return {}
+    leading = Counter(transition.target_state for transition in definition.global_transitions)
+    return {
+        transition.target_state: transition.description
+        for transition in definition.global_transitions
+        if leading[transition.target_state] == 1
+        and all(transition.target_state in region.shown for region in found)
+    }
 
 
 def _tokens(state: State) -> int:
