@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from llm_fsm import enable_logging
+from llm_fsm.events import Event
 from llm_fsm.observers import is_observed, observe, publish
 from llm_fsm.sinks import SinkFailed
 from llm_fsm.testing import play
@@ -59,6 +62,21 @@ def test_sink_that_fails_is_a_warning_with_its_name_the_reason_and_when_it_is_tr
         stop()
         logger.remove(heard)
     assert lines == ["WARNING c SinkFailed sink=hook error=RefusedError: answered 500 again=0.5 failures=1"]
+
+
+def test_an_observer_that_fails_is_passed_over_with_a_warning() -> None:
+    def broken(_: str, __: Event) -> None:
+        raise ValueError("full")
+
+    told: list[str] = []
+    stops = [observe(broken), observe(lambda _, event: told.append(type(event).__name__))]
+    try:
+        with pytest.warns(RuntimeWarning, match="broken, which observes events, failed: ValueError: full"):
+            done = play(GREETER, ["m"], replies=[reply("bye", "Bye", name="Ada")])
+    finally:
+        for stop in stops:
+            stop()
+    assert (done.state, told[-1]) == ("bye", "Ended")
 
 
 def test_nobody_is_told_before_somebody_observes_nor_after() -> None:

@@ -185,6 +185,19 @@ def test_a_greeting_is_heard_without_asyncio() -> None:
     assert chat.greeting == before_the_reply(events) == "Hello!"
 
 
+async def test_nothing_is_kept_of_a_greeting_whose_hearer_raises() -> None:
+    def gone(_: str, event: ev.Event) -> None:
+        if isinstance(event, ev.MessageDelta):
+            raise BrokenPipeError("the reader has gone")
+
+    model = ScriptedLLM([reply("ask", "Hello!"), reply("ask", "Hello again!")])
+    async with AsyncMachine.from_dict(DESK, model=model, store="memory") as machine:
+        with pytest.raises(BrokenPipeError, match="the reader has gone"):
+            await machine.start(conversation_id="c", hear=gone)
+        assert await machine.conversations() == ()
+        assert (await machine.start(conversation_id="c")).greeting == "Hello again!"
+
+
 def test_a_greeting_is_heard_by_no_async_function() -> None:
     class Ear:
         async def __call__(self, conversation_id: str, event: ev.Event) -> None: ...

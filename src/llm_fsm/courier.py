@@ -224,7 +224,7 @@ class _Round:
             again=again,
             failures=self._failed,
         )
-        with suppress(Exception):  # an observer that fails must not end the deliveries
+        with suppress(Exception):  # a host may make an error of its warning, which must not end the deliveries
             publish(name, found)
 
 

@@ -157,7 +157,8 @@ class AsyncMachine:
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
-        `hear` is told the greeting's events as they happen, its words as `MessageDelta`: (conversation id, event).
+        `hear` is told the greeting's events as they happen, its words as `MessageDelta`: (conversation id, event);
+        what it raises is raised here.
         Raises ConversationConflict for an id that exists, ValueError for a context or state that does not fit,
         DefinitionError for a machine that this version cannot run, TypeError for an async `hear`, ModelError; after
         any of them nothing is kept.
