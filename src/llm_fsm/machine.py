@@ -33,7 +33,7 @@ from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.resolve import resolve as resolve_model
 from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
-from llm_fsm.observers import Observer, plain
+from llm_fsm.observers import Observer, heard
 from llm_fsm.recent import Seen
 from llm_fsm.records import parse
 from llm_fsm.shipped import pattern_piece, shipped_prompts
@@ -157,11 +157,10 @@ class AsyncMachine:
     ) -> AsyncConversation:
         """Begin a conversation and greet (unless `greet` is False).
 
-        `hear` is told the greeting's events as they happen, its words as `MessageDelta`: (conversation id, event);
-        what it raises is raised here.
+        `hear` is told the greeting's events as they happen, its words as `MessageDelta`: (conversation id, event).
         Raises ConversationConflict for an id that exists, ValueError for a context or state that does not fit,
-        DefinitionError for a machine that this version cannot run, TypeError for an async `hear`, ModelError; after
-        any of them nothing is kept.
+        DefinitionError for a machine that this version cannot run, TypeError for an async `hear`, what `hear`
+        raises, ModelError; after any of them nothing is kept.
         """
         opening = Opening(
             conversation_id=uuid.uuid4().hex if conversation_id is None else conversation_id,
@@ -172,7 +171,7 @@ class AsyncMachine:
             background=background,
         )
         await self._engine.look()
-        outcome = await self._engine.start(opening, plain(hear))
+        outcome = await heard(hear, partial(self._engine.start, opening))
         seen = Seen(outcome.session, outcome.text, outcome.loose)
         return AsyncConversation(self._engine, seen, outcome.record.text)
 

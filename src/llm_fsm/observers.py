@@ -7,24 +7,46 @@ subscribes, as `enable_logging` does.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from llm_fsm.events import Event
 from llm_fsm.threads import is_async
 
 Observer = Callable[[str, Event], None]
-_Told = TypeVar("_Told", bound=Observer | None)
+T = TypeVar("T")
 
 _observers: list[Observer] = []
 
 
-def plain(observer: _Told) -> _Told:
+def plain(observer: Observer) -> Observer:
     """The observer, if it is a plain function: events are told in between two steps. Raises TypeError."""
-    if observer is not None and is_async(observer):
+    if is_async(observer):
         name = _name(observer)
         raise TypeError(f"{name} is async, and nobody would await it: give a plain function (conversation id, event)")
     return observer
+
+
+class _HearerFailed(BaseException):
+    """What a caller's own hearer raised is the `__cause__`. No Exception, as a model's error is made of those."""
+
+
+async def heard(hearer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]) -> T:
+    """What a work brings that tells `hearer` of its events. What the hearer raises is raised. Raises TypeError."""
+    if hearer is None:
+        return await work(None)
+    told = plain(hearer)
+
+    def hear(conversation_id: str, event: Event) -> None:
+        try:
+            told(conversation_id, event)
+        except Exception as error:
+            raise _HearerFailed from error
+
+    try:
+        return await work(hear)
+    except _HearerFailed as error:
+        raise (error.__cause__ or error) from None
 
 
 def observe(observer: Observer) -> Callable[[], None]:
