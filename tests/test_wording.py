@@ -24,11 +24,15 @@ from llm_fsm.wording import (
         ("{% if n > 1 %}many{% else %}one{% endif %}", "many"),
         ("<b>{{ name }}</b>", "<b>Ada</b>"),
         ("{{ '{:.2f} {}'.format(n, items) }}", "2.00 ['a', 'b']"),
+        ("{{ name ~ n ~ nothing }} {{ name + '!' }} {{ n + 1.5 }} {{ [1] + [n] }}", "Ada2 Ada! 3.5 [1, 2]"),
+        ("{{ name|replace('d', n) }} {{ 'a,a'.replace('a', 'b', 1) }} {{ ', '.join(items) }}", "A2a b,a a, b"),
+        ("{{ rows|join('/', attribute='at') }} {{ 'a b'|wordwrap(120, wrapstring='-') }}", "1/2 a b"),
         ("{{ 150.26|round(1) }} {{ 150|tojson(indent=2) }}", "150.3 150"),
     ],
 )
 def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> None:
-    assert compile_reply(source).render({"name": "Ada", "n": 2, "items": ["a", "b"]}) == text
+    data = {"name": "Ada", "n": 2, "items": ["a", "b"], "rows": [{"at": 1}, {"at": 2}]}
+    assert compile_reply(source).render(data) == text
 
 
 @pytest.mark.parametrize(
@@ -54,6 +58,23 @@ def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> N
         "{{ [1]|map('round', precision=900)|first }}",
         "{{ items|tojson(indent=900) }}",
         "{{ items|tojson(900) }}",
+        "{{ 'xxxxxxxxxx'" + "|replace('x', 'xxxxxxxxxx')" * 9 + "|length }}",
+        "{{ 'xxxxxxxxxx'" + ".replace('x', 'xxxxxxxxxx')" * 9 + "|length }}",
+        "{{ long|replace('', long)|length }}",
+        "{{ long|replace(old='x', new=long)|length }}",
+        "{{ (long|list)|join(long)|length }}",
+        "{{ long|list|join(d=long)|length }}",
+        "{{ long.join(long|map('upper'))|length }}",
+        "{{ long|wordwrap(1, wrapstring=long)|length }}",
+        "{{ long|wordwrap(1, true, long)|length }}",
+        "{{ ('a@b.cd ' ~ long)|urlize(target=long)|length }}",
+        "{{ long.translate({120: long})|length }}",
+        "{% set a = long %}" + "{% set a = a ~ a %}" * 40 + "{{ a|length }}",
+        "{% set a = long %}" + "{% set a = a + a %}" * 40 + "{{ a|length }}",
+        "{% set a = items %}" + "{% set a = a + a %}" * 40 + "{{ a|length }}",
+        "{% set a = items %}" + "{% set a = [a, a, a, a]|sum(start=[]) %}" * 20 + "{{ a|length }}",
+        "{% set a = '\"' %}{% set a = a" + "|tojson" * 40 + " %}{{ a|length }}",
+        "{% macro a() %}{{ long }}{% endmacro %}{{ (a()" + " ~ a()" * 7 + ")|length }}",
     ],
 )
 def test_hostile_templates_are_errors_and_cost_little(source: str) -> None:

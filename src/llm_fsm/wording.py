@@ -2,20 +2,31 @@
 
 Fixed replies are Jinja2 expressions over context keys, rendered in an immutable sandbox. A key that is
 not set renders as nothing; secrets are not set. Rendering is bounded: no repetition of text by numbers,
-at most 100,000 characters out.
+at most 100,000 characters out, and in each text or list on the way.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from functools import wraps
+from functools import cache, wraps
 from typing import Any
 
 import jinja2
-from jinja2 import ChainableUndefined, Template, TemplateError, pass_eval_context
+from jinja2 import (
+    ChainableUndefined,
+    Environment,
+    Template,
+    TemplateError,
+    nodes,
+    pass_environment,
+    pass_eval_context,
+)
+from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
+from jinja2.filters import do_join, do_wordwrap
+from jinja2.nodes import EvalContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llm_fsm.definition import Definition
@@ -41,11 +52,11 @@ _ENGLISH = frozenset(
 )
 """Some of the commonest words of English."""
 
-_REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs"})
+_REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs", "translate"})
 _WIDE = re.compile(r":[^}]*(?:\d{3}|\{)")
 """A width or a precision of three digits, or one that stands in a value."""
 _MOST = 99
-"""Places that a number is rounded to, or spaces that JSON is indented by."""
+"""Places that a number is rounded to, spaces that JSON is indented by, characters that stand in each line or link."""
 
 
 @pass_eval_context
@@ -54,8 +65,56 @@ def _shown(evaluation: object, value: Any) -> Any:  # noqa: ARG001
     return "" if value is None else value
 
 
+def _too_long() -> SecurityError:
+    return SecurityError(f"no text and no list in a fixed reply may be longer than {MAX_CHARS:,}")
+
+
+def _sized(value: Any) -> Any:
+    """A value that was made, if it is short enough to go on with. Raises SecurityError."""
+    if isinstance(value, str | list | tuple) and len(value) > MAX_CHARS:
+        raise _too_long()
+    return value
+
+
+def _joined(separator: str, parts: list[Any]) -> None:
+    """Raise SecurityError where joined parts would be too long."""
+    if len(separator) * len(parts) + sum(len(part) for part in parts if isinstance(part, str)) > MAX_CHARS:
+        raise _too_long()
+
+
+def _replaced(text: str, old: str, new: str) -> None:
+    """Raise SecurityError where a text would be too long with a new part in each place of an old one."""
+    if len(text) + text.count(old) * (len(new) - len(old)) > MAX_CHARS:
+        raise _too_long()
+
+
+class _Code(CodeGenerator):
+    """The code of a template, in which the environment does what `~` asks for."""
+
+    def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
+        self.write("environment.joined((")
+        for part in node.nodes:
+            self.visit(part, frame)
+            self.write(", ")
+        self.write("))")
+
+
 class _Environment(ImmutableSandboxedEnvironment):
-    intercepted_binops = frozenset({"*", "**", "%"})
+    intercepted_binops = frozenset({"*", "**", "%", "+"})
+    code_generator_class = _Code
+
+    def joined(self, parts: Iterable[Any]) -> str:
+        """What `~` makes of values."""
+        return str(_sized("".join(map(str, parts))))
+
+    def call(self, context: Any, function: Any, /, *given: Any, **options: Any) -> Any:
+        text, method = getattr(function, "__self__", None), getattr(function, "__name__", "")
+        if isinstance(text, str) and method == "join" and given:
+            given = (list(given[0]), *given[1:])
+            _joined(text, given[0])
+        elif isinstance(text, str) and method == "replace" and len(given) > 1:
+            _replaced(text, str(given[0]), str(given[1]))
+        return _sized(super().call(context, function, *given, **options))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
         return attr not in _REPEATING and super().is_safe_attribute(obj, attr, value)
@@ -67,6 +126,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         return wrapped
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
+        if operator == "+":
+            return _sized(super().call_binop(context, operator, left, right))
         numbers = isinstance(left, int | float) and isinstance(right, int | float)
         if operator == "%" and isinstance(left, str):
             raise SecurityError("text formatting by % is not allowed in a fixed reply")
@@ -83,17 +144,59 @@ def _environment() -> _Environment:
         environment.globals.pop(name, None)
     for name in ("center", "indent", "format", "xmlattr", "pprint", "batch", "slice"):
         environment.filters.pop(name, None)
-    for name, given in (("round", 1), ("tojson", 2)):
-        environment.filters[name] = _moderate(environment.filters[name], given)
+    environment.filters = _filters(tuple(environment.filters.items()))
     return environment
 
 
+@cache
+def _filters(found: tuple[tuple[str, Callable[..., Any]], ...]) -> dict[str, Callable[..., Any]]:
+    """The filters of a fixed reply, none of which makes a text or a list that is too long."""
+    filters: dict[str, Callable[..., Any]] = {**dict(found), "replace": _replace, "join": _join, "wordwrap": _wordwrap}
+    for name, given in (("round", 1), ("tojson", 2), ("urlize", 2)):
+        filters[name] = _moderate(filters[name], given)
+    return {name: _short(function) for name, function in filters.items()}
+
+
+def _short(function: Callable[..., Any]) -> Callable[..., Any]:
+    @wraps(function)
+    def short(*arguments: Any, **options: Any) -> Any:
+        return _sized(function(*arguments, **options))
+
+    return short
+
+
+def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
+    _replaced(str(text), str(old), str(new))
+    return str(text).replace(str(old), str(new), -1 if count is None else count)
+
+
+@pass_eval_context
+def _join(evaluation: EvalContext, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> Any:
+    parts = list(value)
+    _joined(str(d), parts)
+    return do_join(evaluation, parts, d, attribute)
+
+
+@pass_environment
+def _wordwrap(environment: Environment, text: str, *arguments: Any, **options: Any) -> str:
+    if any(isinstance(one, str) and len(one) > _MOST for one in (*arguments, *options.values())):
+        raise _too_long()
+    return do_wordwrap(environment, text, *arguments, **options)
+
+
+def _size(value: Any) -> float:
+    return value if isinstance(value, int) else len(value) if isinstance(value, str) else 0
+
+
 def _moderate(function: Callable[..., Any], given: int) -> Callable[..., Any]:
-    """A filter whose numbers have at most two digits, but for the first `given` arguments, which Jinja2 gives it."""
+    """A filter whose numbers have at most two digits, and its texts as many characters.
+
+    The first `given` arguments, which Jinja2 gives it, may be larger.
+    """
 
     @wraps(function)
     def bounded(*arguments: Any, **options: Any) -> Any:
-        if any(isinstance(one, int) and one > _MOST for one in (*arguments[given:], *options.values())):
+        if any(_size(one) > _MOST for one in (*arguments[given:], *options.values())):
             raise SecurityError(f"the filter {function.__name__.removeprefix('do_')} takes numbers up to {_MOST} only")
         return function(*arguments, **options)
 
