@@ -21,6 +21,7 @@ from llm_fsm.observers import observe
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.sync import Machine
+from llm_fsm.tool_schema import CallInfo
 from machines import calls, reply
 
 pytestmark = pytest.mark.anyio
@@ -938,3 +939,29 @@ async def test_the_same_call_twice_in_a_batch_is_made_twice() -> None:
     returned = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
     assert [event.name for event in returned] == ["count", "set_memory", "count"]
     assert sorted(event.result for event in returned if event.name == "count") == [1, 2]
+
+
+async def test_a_call_approved_again_after_undo_has_its_key_and_that_of_a_new_message_another() -> None:
+    keys: list[str] = []
+
+    def pay(amount: int, info: CallInfo) -> None:
+        keys.append(info.key)
+
+    asked, said = calls(("pay", {"amount": 3})), reply("talk", "Paid.")
+    machine = made(
+        {"talk": {"purpose": "Pay", "tools": ["pay"], "transitions": [{"target_state": "end"}]}, "end": FINAL},
+        *(asked, said, said, asked, said),
+        tools={"pay": {"registered": "pay", "approval": True, "at_most_once": True}},
+        options={"tools": [pay]},
+    )
+    chat = await machine.start(greet=False)
+    await chat.send("pay 3")
+    for _ in range(2):
+        assert (await chat.answer({"approved": True})).text == "Paid."
+        await chat.undo()
+        assert chat.paused is not None
+    await chat.undo()
+    await chat.send("pay 3")
+    await chat.answer({"approved": True})
+    first, again, other = keys
+    assert first == again != other

@@ -297,5 +297,8 @@ class AsyncConversation:
         self._saw(await self._engine.end(self.id))
 
     async def undo(self) -> None:
-        """Take the last turn back, as an event on record. Raises ConversationConflict when there is none."""
+        """Take the last turn back, as an event on record: not what its tools and handlers did outside.
+
+        Raises ConversationConflict when there is none.
+        """
         self._saw(await self._engine.undo(self.id))
