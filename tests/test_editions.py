@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import events as ev
+from llm_fsm.doctor import examine
 from llm_fsm.errors import ConfigurationError, ConversationConflict
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
@@ -254,6 +255,23 @@ async def test_undo_goes_back_behind_a_migration_only_while_the_old_definition_i
     with pytest.raises(ConversationConflict, match="definition that it was made with is not known"):
         await fourth.undo()
     assert (await third.resume("c")).state == "size"
+
+
+async def test_undo_takes_back_what_had_carried_the_conversation_over_since_for_good() -> None:
+    store = MemoryStore()
+    await begun(store)
+    await begun(store, name="other")
+    second = machine(edited(_rename_key), store, reply("how_many", "How many?"), on_change={"keys": {"place": "to"}})
+    assert isinstance(await second.migrate("c"), ev.Migrated)
+    pinned = machine(edited(_rename_key), store, reply("where", "Where to?"))
+    chat = await pinned.resume("c")
+    await chat.undo()
+    before = (await pinned.definition_of("c"), chat.state, chat.context)
+    await chat.send("Hm")
+    await chat.undo()
+    assert (await pinned.definition_of("c"), chat.state, chat.context) == before
+    assert before[1:] == ("where", {"code": "4711"})
+    assert list(await examine(store)) == []
 
 
 async def test_secret_stays_secret_when_the_new_definition_forgets_its_key() -> None:

@@ -93,8 +93,8 @@ def standing(records: Iterable[TurnRecord]) -> list[tuple[int, TurnRecord]]:
     for number, record in enumerate(records, 1):
         if record.kind == "undo":
             for event in record.events:
-                if isinstance(event, ev.TurnUndone):
-                    kept.pop(event.record, None)
+                if isinstance(event, ev.TurnUndone):  # what carried the conversation over since goes with it
+                    kept = {known: one for known, one in kept.items() if known < event.record}
         else:
             kept[number] = record
     return list(kept.items())
