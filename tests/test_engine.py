@@ -401,6 +401,44 @@ async def test_failing_handler_is_recorded_and_the_turn_goes_on() -> None:
     assert ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'") in turn.events
 
 
+def unknown(occasion: Occasion) -> bool:
+    return bool({}["boom"])
+
+
+async def test_condition_of_a_handler_that_fails_is_a_failure_of_that_handler() -> None:
+    machine = scripted(reply("hello", "ok"), reply("hello", "ok"))
+    machine.add_handler(create_handler("bad").at("pre_processing", "context_update").when(unknown).do(lambda _: None))
+    chat = await machine.start(greet=False)
+    turn = await chat.send("m")
+    assert turn.text == "ok"
+    assert ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'") in turn.events
+    stopping = scripted(reply("bye", "ok", name="Ada"))
+    stopping.add_handler(create_handler("bad").at("context_update").when(unknown).as_critical().do(lambda _: None))
+    chat = await stopping.start(greet=False)
+    with pytest.raises(HandlerError, match="handler 'bad' failed at context_update: KeyError"):
+        async for _ in chat.stream("m"):
+            pass
+    assert await chat.history() == ()
+
+
+def test_condition_of_a_handler_is_a_plain_function() -> None:
+    with pytest.raises(TypeError, match="failing is async, and nobody would await it: a condition is a plain function"):
+        create_handler("bad").when(failing)
+
+
+async def test_veto_without_a_reason_forbids_all_the_same() -> None:
+    machine = scripted(reply("bye", "Bye", name="Ada"), reply("bye", "Bye", name="Ada"))
+    machine.on("pre_transition")(lambda _: Veto(None))  # type: ignore[arg-type]
+    turn = await (await machine.start(greet=False)).send("I'm Ada")
+    assert (turn.state, turn.moved) == ("hello", False)
+
+
+async def test_words_of_handlers_are_whole_characters() -> None:
+    machine = scripted(reply("hello", "ok"))
+    machine.on("post_processing")(lambda _: "half \ud83d and \ud83d\ude00")
+    assert (await (await machine.start(greet=False)).send("m")).text == "half \ufffd and \U0001f600"
+
+
 @pytest.mark.parametrize("options", [{"error_mode": "raise"}, {}])
 async def test_failing_handler_stops_the_turn_where_it_counts(options: dict[str, Any]) -> None:
     machine = scripted(reply("hello", "ok"), **options)

@@ -857,6 +857,28 @@ async def test_failed_turn_and_failed_handler_are_kept_and_told_without_secrets(
     assert '{"user":"Mine is •••, and a l... [truncated]"},{"system":"Sorry about •••"}' in asked
 
 
+async def test_calls_whose_ids_are_the_same_or_nearly_so_are_all_made() -> None:
+    asked = [{"id": id, "name": "add", "arguments": {"a": a}} for a, id in enumerate(("c_3", "c", "c", "call_5", ""))]
+    states = {"a": {"tools": ["add"], "transitions": [{"target_state": "a"}]}}
+    machine = made(states, "unused", tools=TOOLS, options={"tools": [add]})
+    machine.llm = ScriptedLLM([{"tool_calls": asked}, reply("a", "Done")])
+    turn = await (await machine.start(greet=False)).send("go")
+    called = [event.arguments for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert called == [{"a": a} for a in range(5)]
+
+
+async def test_history_is_trimmed_though_turns_fail() -> None:
+    talk = {"talk": {"purpose": "Talk", "transitions": [{"target_state": "talk"}]}}
+    failing = [ModelError("it is down")] * 5
+    machine = made(talk, *failing, reply("talk", "Hello"), history={"max_exchanges": 2})
+    machine.on("error")(lambda _: "Sorry")
+    chat = await machine.start(greet=False)
+    for number in range(6):
+        await chat.send(f"Message {number}")
+    asked = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
+    assert [f"Message {number}" in asked for number in range(6)] == [False, False, False, True, True, True]
+
+
 async def test_silence_after_a_failed_turn_is_noticed() -> None:
     talk = {"talk": {"purpose": "Talk", "transitions": [{"target_state": "talk"}]}}
     machine = made(talk, ModelError("it is down"), patterns=["silence"], options={"clock": lambda: 1000.0})

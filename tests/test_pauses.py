@@ -183,6 +183,16 @@ def test_refused_approval_is_told_and_nothing_runs() -> None:
     assert done.of(ev.ToolRefused)[0].name == "refund"
 
 
+def test_pauses_at_one_moment_have_different_names() -> None:
+    host = tool_host({"refund": {"approval": True}})
+    done = host.run(calls(*[("refund", {"amount": amount}) for amount in range(4)]))
+    named = [done.session.pause.id]
+    while len(named) < 4:
+        done = host.answer(done.session, {"approved": True})
+        named.append(done.session.pause.id)
+    assert len({*named}) == 4
+
+
 def test_each_call_is_approved_for_itself() -> None:
     host = tool_host({"refund": {"approval": True}})
     begun = host.run(calls(("refund", {"amount": 1}), ("refund", {"amount": 2})))

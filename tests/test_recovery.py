@@ -7,6 +7,7 @@ import json
 import pytest
 
 from llm_fsm import AsyncMachine
+from llm_fsm.errors import HandlerError, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.recovery import UnderWay, under_way
 from llm_fsm.stores.memory import MemoryStore
@@ -46,6 +47,23 @@ async def test_a_message_that_acted_and_has_no_answer_is_to_be_finished():
     )
     first, must, blank = await under_way(store, "c")
     assert (first["text"], must, blank) == ("hello", True, False)
+
+
+async def test_a_turn_whose_error_handler_failed_was_told_and_is_not_finished_later():
+    replies = [ModelError("down"), "never said"]
+    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(replies), store=MemoryStore(), error_mode="raise")
+    machine.on("pre_processing")(lambda occasion: {"heard": occasion.user_input})
+
+    @machine.on("error")
+    def fails(occasion):
+        raise KeyError("no words")
+
+    chat = await machine.start(conversation_id="c", greet=False)
+    with pytest.raises(HandlerError, match="handler 'fails' failed at error"):
+        await chat.send("hello", request_id="r1")
+    machine.llm = ScriptedLLM(REPLIES)
+    turn = await chat.send("soup", request_id="r2")
+    assert (turn.number, turn.request_id) == (1, "r2")
 
 
 class Read(MemoryStore):

@@ -33,6 +33,8 @@ def test_arguments_are_an_object(text, arguments):
         ('"words"', "not a JSON object"),
         ('"{half"', "not JSON"),
         ('{"a": NaN}', "NaN is no JSON number"),
+        ('{"a": [-1e400]}', "-1e400 is no JSON number"),
+        ('"{\\"a\\": 1e999}"', "1e999 is no JSON number"),
         ("[" * 100_000, "nested too deep"),
         ("x" * (MAX_ARGUMENTS + 1), "at most 1000000 are read"),
     ],

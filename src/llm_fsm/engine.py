@@ -386,7 +386,11 @@ async def _words_for(
     if Point.ERROR not in edition.means.points or not isinstance(error, ModelError | HandlerError):
         return None
     effect = RunHandlers(point=Point.ERROR, session=replace(session, time=began), error=error)
-    results = await edition.run_handlers(effect, turn.left, turn.journal)
+    try:
+        results = await edition.run_handlers(effect, turn.left, turn.journal)
+    except LLMFSMError:  # the caller is told of this one
+        await turn.failed()
+        raise
     return next((result.text for result in reversed(results.results) if result.text), None)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from llm_fsm.coercion import mended
 from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.errors import HandlerError
@@ -119,7 +120,10 @@ class HandlerBuilder:
         return self
 
     def when(self, predicate: Predicate) -> HandlerBuilder:
-        """Only when the predicate is true of the occasion."""
+        """Only when the predicate is true of the occasion. Raises TypeError for an async one."""
+        if is_async(predicate):
+            name = getattr(predicate, "__qualname__", type(predicate).__qualname__)
+            raise TypeError(f"{name} is async, and nobody would await it: a condition is a plain function")
         self._predicates.append(predicate)
         return self
 
@@ -222,9 +226,9 @@ def _read(handler: Handler, at: Point, value: object) -> HandlerResult:
     if isinstance(value, Mapping):
         return HandlerResult(handler=handler.name, changes=dict(value))
     if isinstance(value, Veto) and at is Point.PRE_TRANSITION:
-        return HandlerResult(handler=handler.name, veto=value.reason)
+        return HandlerResult(handler=handler.name, veto="" if value.reason is None else mended(str(value.reason)))
     if isinstance(value, str) and at in (Point.POST_PROCESSING, Point.ERROR):
-        return HandlerResult(handler=handler.name, text=value)
+        return HandlerResult(handler=handler.name, text=mended(value))
     raise TypeError(
         f"a handler at {at.value} returns a dict of changes or None"
         + (", or a Veto" if at is Point.PRE_TRANSITION else "")
@@ -242,15 +246,18 @@ async def run(
         value = await _call(handler, occasion, min(limits, default=math.inf))
         return _read(handler, occasion.point, value)
     except Exception as error:
-        late = isinstance(error, TimeoutError) or (isinstance(error, CallFault) and error.lost)
-        what = "it ran out of time" if late else f"{type(error).__name__}: {error}"
-        if mode == "raise" or handler.critical:
-            raise HandlerError(
-                f"handler {handler.name!r} failed at {occasion.point.value}: {what}",
-                handler=handler.name,
-                point=occasion.point.value,
-            ) from error
-        return HandlerResult(handler=handler.name, error=what)
+        return failure(handler, occasion.point, error, mode)
+
+
+def failure(handler: Handler, at: Point, error: Exception, mode: ErrorMode) -> HandlerResult:
+    """What comes of a handler that failed, or whose condition did. Raises HandlerError where that counts."""
+    late = isinstance(error, TimeoutError) or (isinstance(error, CallFault) and error.lost)
+    what = "it ran out of time" if late else f"{type(error).__name__}: {error}"
+    if mode == "raise" or handler.critical:
+        raise HandlerError(
+            f"handler {handler.name!r} failed at {at.value}: {what}", handler=handler.name, point=at.value
+        ) from error
+    return HandlerResult(handler=handler.name, error=what)
 
 
 async def _call(handler: Handler, occasion: Occasion, limit: float) -> Any:

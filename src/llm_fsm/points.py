@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.effects import HandlerResult, HandlerResults, RunHandlers
-from llm_fsm.handlers import ErrorMode, Handler, Occasion, occasion_key, occasion_of, run
+from llm_fsm.handlers import ErrorMode, Handler, Occasion, failure, occasion_key, occasion_of, run
 from llm_fsm.journal import Journal, entry_result, result_entry
 
 
@@ -36,7 +36,12 @@ async def run_point(
             continue
         if handler.predicates:
             asked = asked or occasion_of(effect, context)
-            if not handler.wants(asked):
+            try:
+                wanted = handler.wants(asked)
+            except Exception as error:
+                results.append(failure(handler, effect.point, error, mode))
+                continue
+            if not wanted:
                 continue
         occasion = occasion_of(effect, context, occasion_key(effect, handler.name))
 

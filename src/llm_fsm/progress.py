@@ -359,7 +359,8 @@ class Progress:
         loop: Mapping[str, Any] | None = None,
     ) -> None:
         """Have the run wait for an answer."""
-        place = json.dumps([self.session.conversation_id, self.session.time, len(self.events)])
+        session = self.session
+        place = json.dumps([session.conversation_id, session.time, session.turn, len(self.events)])
         self.note(
             ev.Paused(
                 id=hashlib.sha256(place.encode()).hexdigest()[:16],

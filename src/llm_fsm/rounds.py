@@ -111,7 +111,9 @@ class Loop:
         """Take the calls of a reply; ids that are empty or stand twice are replaced."""
         calls: dict[str, ToolCall] = {}
         for number, call in enumerate(reply.tool_calls, 1):
-            fresh = call.id if call.id and call.id not in calls else f"{call.id or 'call'}_{number}"
+            fresh = call.id or f"call_{number}"
+            while fresh in calls:
+                fresh = f"{fresh}_{number}"
             calls[fresh] = call if fresh == call.id else replace(call, id=fresh)
         self.calls = tuple(calls.values())
         self.keys, self.answers, self.done = {}, {}, {}

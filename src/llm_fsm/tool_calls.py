@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from typing import Any
 
 from llm_fsm.coercion import all_mended, may_be_halved
@@ -36,7 +37,7 @@ def read_arguments(text: str) -> dict[str, Any]:
 
 def _parsed(text: str) -> Any:
     try:
-        value = json.loads(text, parse_constant=_refuse)
+        value = json.loads(text, parse_constant=_refuse, parse_float=_finite)
         return all_mended(value) if may_be_halved(text) else value
     except RecursionError as error:
         raise ArgumentsFault("the arguments are nested too deep") from error
@@ -44,5 +45,10 @@ def _parsed(text: str) -> Any:
         raise ArgumentsFault(f"the arguments are not JSON: {error}") from error
 
 
+def _finite(number: str) -> float:
+    found = float(number)
+    return found if math.isfinite(found) else _refuse(number)
+
+
 def _refuse(constant: str) -> Any:
-    raise ValueError(f"{constant} is no JSON number")
+    raise ValueError(f"{constant:.50} is no JSON number")

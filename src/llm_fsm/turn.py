@@ -16,6 +16,7 @@ from typing import NamedTuple
 from llm_fsm import events as ev
 from llm_fsm.course import Answer, Course, Heard, Opening
 from llm_fsm.effects import AskModel, Effect, Point, Result
+from llm_fsm.history import surplus
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.messages import LLMRequest, Usage
 from llm_fsm.program import Program
@@ -124,5 +125,8 @@ def apologise(
     course.note(ev.TurnFailed(error=type(error).__name__, message=why))
     course.fallback = True
     course.note(course.words_said(text))
+    settings = course.program.definition.history
+    if settings.strategy == "window" and (dropped := surplus(course.session.window, settings)):
+        course.note(ev.HistoryTrimmed(dropped=dropped))  # a summary comes with the next turn that can ask for one
     course.watch()
     return course.session, tuple(course.events)
