@@ -66,6 +66,23 @@ async def test_a_turn_whose_error_handler_failed_was_told_and_is_not_finished_la
     assert (turn.number, turn.request_id) == (1, "r2")
 
 
+async def test_a_start_that_failed_gives_nothing_to_another_one_under_its_id():
+    replies = [ModelError("down"), ModelError("down"), {"message": "Hello"}]
+    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(replies), store=MemoryStore())
+    ran = []
+
+    @machine.on("start_conversation")
+    def greet(occasion):
+        ran.append(occasion.context["dish"])
+        return {"wanted": occasion.context["dish"]}
+
+    for _ in range(2):
+        with pytest.raises(ModelError):
+            await machine.start({"dish": "soup"}, conversation_id="c")
+    chat = await machine.start({"dish": "fish"}, conversation_id="c")
+    assert (chat.context["wanted"], ran) == ("fish", ["soup", "fish"])
+
+
 class Read(MemoryStore):
     """One that counts how often a journal is read."""
 

@@ -35,7 +35,7 @@ from llm_fsm.observers import Observer
 from llm_fsm.program import Program
 from llm_fsm.recent import Recent, Seen
 from llm_fsm.records import TurnRecord, parse, parse_session, replay, standing
-from llm_fsm.recovery import UnderWay, begin_again, identity, is_same, said, under_way
+from llm_fsm.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
 from llm_fsm.running import Held, Outcome, Running, is_due
 from llm_fsm.session import Session, to_dict
 from llm_fsm.stores.base import Loaded
@@ -95,8 +95,8 @@ class Engine:
                     f"a conversation with the id {opening.conversation_id!r} exists already"
                 )
             began = opening.time
-            if not opening.hold or edition.means.points:
-                began = await turn.open(said(Heard(text="", time=began)), began)
+            if edition.journals and (not opening.hold or edition.means.points):
+                began = await turn.open(opened(edition.program, opening), began)
             step = begin_start(edition.program, replace(opening, time=began), edition.means)
             step = await turn.play(step)
             outcome = await turn.commit("start", step.session, Held(step.session, version=0), step.usage)

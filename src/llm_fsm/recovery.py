@@ -12,7 +12,8 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm.course import Answer, Heard
+from llm_fsm.context import initial_context
+from llm_fsm.course import Answer, Heard, Opening, initial_memory
 from llm_fsm.journal import BEGUN, FAILED, acts
 from llm_fsm.program import Program
 from llm_fsm.session import Session
@@ -53,6 +54,18 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
 def said(heard: Heard) -> dict[str, Any]:
     """What tells a message's turn from others, for the journal."""
     return {"kind": "message", "request_id": heard.request_id, "text": heard.text}
+
+
+def opened(program: Program, opening: Opening) -> dict[str, Any]:
+    """What tells the start of a conversation from another one under the same id, for the journal."""
+    return {
+        "kind": "start",
+        "context": initial_context(program.keys, opening.context),
+        "state": opening.state,
+        "greet": opening.greet,
+        "input": opening.input,
+        "memory": initial_memory(opening.background),
+    }
 
 
 def is_same(first: Mapping[str, Any], turn: Mapping[str, Any]) -> bool:
