@@ -9,6 +9,7 @@ batch may end in any order; a call that must not run twice is written down befor
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -17,7 +18,7 @@ from llm_fsm import event_json
 from llm_fsm.compact import in_ascii
 from llm_fsm.copies import fields
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
-from llm_fsm.errors import HandlerError
+from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store
 
@@ -40,6 +41,9 @@ class Journal:
         self._begun: set[str] = set()
         self._failed: dict[str, HandlerError] = {}
         self._waiting: list[Entry] = []
+        self._flushing = asyncio.Lock()
+        self._torn = False
+        """True where nobody knows whether the first of those that wait was written."""
         self._step = 0
 
     async def open(self, turn: Entry, time: float, *, acts: bool = True, blank: bool = False) -> float:
@@ -145,8 +149,17 @@ class Journal:
         await self._flush()
 
     async def _flush(self) -> None:
-        while self._waiting:
-            await self._write(self._waiting.pop(0))
+        """Write down what waits, before anything that comes after it: without its first entry a journal is nobody's."""
+        if not self._waiting and not self._flushing.locked():
+            return
+        async with self._flushing:
+            if self._torn:
+                raise StoreError("an earlier step of this turn could not be written down", retryable=True)
+            while self._waiting:
+                self._torn = True
+                await self._write(self._waiting[0])
+                self._torn = False
+                del self._waiting[0]
 
     async def _write(self, entry: Entry) -> None:
         step, self._step = self._step, self._step + 1

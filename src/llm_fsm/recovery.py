@@ -40,6 +40,8 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     if not entries:
         return UnderWay(blank=True)
     first = entries[0]
+    if "time" not in first:  # it does not say of which turn it is
+        return UnderWay()
     kinds = [entry["kind"] for entry in entries[1:]]
     must = first["kind"] == "answer" or BEGUN in kinds
     if first.get("request_id") is not None and not must:
