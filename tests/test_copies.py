@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import sys
 from dataclasses import FrozenInstanceError, asdict, replace
+from dataclasses import fields as dataclass_fields
+from inspect import signature
 
 import pytest
 
-from llm_fsm.copies import changed, fields, kept, made
+from llm_fsm.copies import changed, fields, kept, made, row
 from llm_fsm.events import UserSaid
-from llm_fsm.messages import Usage
+from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.session import Frame, Session
+from llm_fsm.stores.base import Loaded
 
 
 def test_a_copy_is_what_replace_makes_and_leaves_the_original() -> None:
@@ -25,6 +28,29 @@ def test_a_value_is_made_as_its_constructor_makes_it() -> None:
     assert made(UserSaid, text="Hi", time=3.0) == UserSaid(text="Hi", time=3.0)
     assert hash(made(UserSaid, text="Hi", time=3.0)) == hash(UserSaid(text="Hi", time=3.0))
     assert made(Usage, calls=1) + Usage(calls=2, attempts=3) == Usage(calls=3, attempts=3)
+
+
+def test_a_row_is_the_named_tuple_that_its_class_makes() -> None:
+    found = row(Loaded, "{}", 3, None, "sha")
+    assert (type(found), found) == (Loaded, Loaded("{}", 3, None, "sha"))
+    assert (found.version, found.definition_sha) == (3, "sha")
+
+
+def test_a_row_takes_no_names_that_it_would_lose() -> None:
+    with pytest.raises(TypeError):
+        row(Loaded, "{}", 3, None, definition_sha="sha")  # type: ignore[call-arg]
+
+
+def test_a_reply_with_a_constructor_of_its_own_is_as_any_frozen_value() -> None:
+    reply = ModelReply(text="Hi", model="m")
+    defaults = {item.name: item.default for item in dataclass_fields(ModelReply)}
+    assert list(defaults) == list(signature(ModelReply).parameters) == list(vars(reply))
+    assert asdict(reply) == defaults | {"text": "Hi", "model": "m"}
+    assert replace(reply, seconds=2.0) == ModelReply(text="Hi", model="m", seconds=2.0) != reply
+    with pytest.raises(FrozenInstanceError):
+        reply.text = "Ho"  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        ModelReply(model="m")  # type: ignore[call-arg]
 
 
 def test_the_fields_of_a_value_are_its_own() -> None:

@@ -110,7 +110,8 @@ def _plan(
     endings: Endings,
 ) -> StatePlan:
     definition = flow.definition
-    state = definition.states[state_id]
+    state, kind = definition.states[state_id], definition.kind_of(state_id)
+    autos = tuple(move for move in moves if move.auto and move.target != state_id)
     model = merged_model(given, state.model)
     _check_answer(state_id, state)
     try:
@@ -119,10 +120,11 @@ def _plan(
         raise _fault(f"/states/{state_id}/reply", str(error), "S110", "bad-template") from error
     return StatePlan(
         id=state_id,
-        kind=definition.kind_of(state_id),
+        kind=kind,
         state=state,
         moves=moves,
-        autos=tuple(move for move in moves if move.auto and move.target != state_id),
+        autos=autos,
+        rests=kind == "converse" and not autos,
         collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
         fixed=fixed,
         words=state_words(state_id, state),

@@ -2,7 +2,8 @@
 
 The constructor of a frozen dataclass sets each field through `object.__setattr__`, which for a value of many fields
 takes longer than all else that is done with it. This is for those that are made in every turn: frozen dataclasses
-that keep their fields in a `__dict__`, which is put in as a whole, and that have no `__post_init__`.
+that keep their fields in a `__dict__`, which is put in as a whole, and that have no `__post_init__`; and named tuples,
+whose constructors are Python, too.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import fields as fields_of
 from inspect import getattr_static
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar, TypeVarTuple
 
 T = TypeVar("T")
 P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 _blank = object.__new__
+_tuple: Any = tuple.__new__
 
 
 class _Puts(dict[type, Callable[[Any, dict[str, Any]], None]]):
@@ -48,6 +51,17 @@ def made(kind: Callable[P, T], /, *_: P.args, **fields: P.kwargs) -> T:
     value: T = _blank(kind)  # type: ignore[arg-type]
     _puts[kind](value, fields)  # type: ignore[index]
     return value
+
+
+def row(kind: Callable[[*Ts], T], /, *values: *Ts) -> T:
+    """What the named tuple `kind(*values)` is, none of whose values may be left out."""
+    found: T = _tuple(kind, values)
+    return found
+
+
+def put(value: object, /, **fields: Any) -> None:
+    """Put all fields of a value in at once, in a constructor of its own."""
+    _puts[type(value)](value, fields)
 
 
 def changed(value: T, /, **changes: Any) -> T:

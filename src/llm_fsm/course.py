@@ -80,9 +80,11 @@ class Course(Talking):
 
     def message(self, heard: Heard) -> Run:
         self.note(made(ev.UserSaid, text=heard.text, time=heard.time, request_id=heard.request_id))
-        yield from self.run(Point.PRE_PROCESSING)
+        if self.points:
+            yield from self.run(Point.PRE_PROCESSING)
         came_from = self.here
-        yield from self.settle()
+        if not self.plan.rests:
+            yield from self.settle()
         if self.stopped or self.paused or self.plan.kind != "converse":
             yield from self.arrived()
         else:
@@ -259,8 +261,9 @@ class Course(Talking):
         text = "\n\n".join(filter(None, self.said))
         if text or self.session.user_input is not None:
             text = text or CANNOT_GO_ON
-            for result in (yield from self.run(Point.POST_PROCESSING, text=text)):
-                text = text if result.text is None else result.text
+            if self.points:
+                for result in (yield from self.run(Point.POST_PROCESSING, text=text)):
+                    text = text if result.text is None else result.text
             settings = self.program.definition.history
             self.note(self.words_said(text))
             dropped = surplus(self.session.window, settings, afresh=self.begins_afresh())

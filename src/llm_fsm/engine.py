@@ -15,7 +15,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, checked_answer, checked_id, checked_message, expected, fitting
 from llm_fsm.closing import close_conversation, close_forgotten
-from llm_fsm.copies import made
+from llm_fsm.copies import made, row
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy
@@ -368,7 +368,7 @@ class Engine:
 def _holding(loaded: Loaded, seen: Seen | None = None) -> Held:
     text = loaded.session
     known = None if seen is None else seen.as_of(text)
-    return Held(parse_session(text) if known is None else known, loaded.version, loaded.definition_sha)
+    return row(Held, parse_session(text) if known is None else known, loaded.version, loaded.definition_sha, False)
 
 
 def _after_turn(held: Held, outcome: Outcome | None) -> Held:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_fsm.copies import made
+from llm_fsm.copies import made, put
 
 Role = Literal["system", "user", "assistant", "tool"]
 
@@ -190,7 +190,7 @@ class LLMRequest:
     """Given to adapters with a true attribute `reads_view`."""
 
 
-@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
+@dataclass(frozen=True, kw_only=True, init=False)  # every adapter makes one in each turn, of ten fields
 class ModelReply:
     """What a model answered. `text`: the raw reply; `mode`: how its form was asked for; `seconds`: how long it took."""
 
@@ -205,6 +205,34 @@ class ModelReply:
     cost: float = 0.0
     tool_calls: tuple[ToolCall, ...] = ()
     """Calls that the model asks for; the text beside them is not a reply."""
+
+    def __init__(
+        self,
+        *,
+        text: str,
+        model: str = "",
+        mode: str = "",
+        finish_reason: str = "",
+        attempts: int = 1,
+        input_tokens: int = 0,
+        output_tokens: int = 0,
+        seconds: float = 0.0,
+        cost: float = 0.0,
+        tool_calls: tuple[ToolCall, ...] = (),
+    ) -> None:
+        put(
+            self,
+            text=text,
+            model=model,
+            mode=mode,
+            finish_reason=finish_reason,
+            attempts=attempts,
+            input_tokens=input_tokens,
+            output_tokens=output_tokens,
+            seconds=seconds,
+            cost=cost,
+            tool_calls=tool_calls,
+        )
 
     @property
     def usage(self) -> Usage:

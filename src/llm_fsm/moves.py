@@ -35,7 +35,7 @@ class Moving(Nested):
 
     def settle(self) -> Run:
         """Go on to the first state that waits, for the user or for an answer."""
-        while self.plan.autos or self.plan.kind != "converse":
+        while not self.plan.rests:
             if not (yield from self.onward()):
                 return
 
@@ -128,7 +128,8 @@ class Moving(Nested):
             )
         if given:
             yield from self.keep(given)
-        yield from self.run(Point.POST_TRANSITION)
+        if self.points:
+            yield from self.run(Point.POST_TRANSITION)
         self.say_fixed()
 
     def comes_back(self, move: Move) -> bool:
@@ -143,7 +144,7 @@ class Moving(Nested):
             self.note(event)
             if isinstance(event, ev.ContextSet):
                 changed.update(event.values, event.removed)
-        if changed:
+        if changed and self.points:
             yield from self.run(Point.CONTEXT_UPDATE, updated=changed)
 
     def reconsider(self, frame: Frame) -> Generator[Effect, Result, bool]:

@@ -43,6 +43,8 @@ class StatePlan:
     state: State
     moves: tuple[Move, ...]
     autos: tuple[Move, ...]
+    rests: bool
+    """True where nothing happens without the user: it converses, and no move is taken by itself."""
     collects: tuple[str, ...]
     fixed: FixedReply | None
     words: StateWords

@@ -16,7 +16,7 @@ from typing import Any, Literal, Self
 
 from llm_fsm import events as ev
 from llm_fsm.context import accept_host
-from llm_fsm.copies import made
+from llm_fsm.copies import made, row
 from llm_fsm.effects import (
     AskedFor,
     AskModel,
@@ -133,9 +133,9 @@ class Progress:
         self.plan: StatePlan = program.states[session.state or program.definition.initial_state]
 
     def note(self, event: ev.Event) -> None:
+        self.events.append(event)
         before = self.session
         after = apply(before, event)
-        self.events.append(event)
         if after.state is before.state and after.flow is before.flow:
             self.session = after
         else:
@@ -313,7 +313,7 @@ class Progress:
             refused=refused,
             task=asked_for not in ("turn", "greeting", "words"),
         )
-        reply = yield AskModel(request, asked_for, view, self.time_left(), about)
+        reply = yield row(AskModel, request, asked_for, view, self.time_left(), about)
         if isinstance(reply, OutOfTime):
             self.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
             self.note(ev.LimitReached(limit="seconds", value=self.program.limits.seconds or 0))

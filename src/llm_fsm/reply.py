@@ -16,6 +16,7 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from llm_fsm.coercion import all_mended, joined, may_be_halved, mended
+from llm_fsm.copies import row
 from llm_fsm.errors import ReplyError
 from llm_fsm.numerals import quoted
 from llm_fsm.reply_schema import pairs
@@ -348,7 +349,7 @@ def parse(text: str) -> Reply:
     if not isinstance(update, dict):
         update, fault = _update(found, transition)
     reasoning = _text(found.get("reasoning"))[:4000]
-    return Reply(transition["target_state"].strip(), update, _words(found), reasoning, fault)
+    return row(Reply, transition["target_state"].strip(), update, _words(found), reasoning, fault)
 
 
 def _move(found: dict[str, Any]) -> dict[str, Any] | None:

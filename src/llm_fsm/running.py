@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from llm_fsm import events as ev
-from llm_fsm.copies import made
+from llm_fsm.copies import made, row
 from llm_fsm.effects import (
     AskModel,
     CallTools,
@@ -359,7 +359,7 @@ class Running:
         )
         if posted:
             self.host.committed(self.id)
-        return Outcome(record, session) if loose is None else Outcome(record, session, text=text, loose=loose)
+        return Outcome(record, session) if loose is None else row(Outcome, record, session, False, text, loose)
 
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm import events as ev
 from llm_fsm.certain import certain_move, certain_value
-from llm_fsm.copies import made
+from llm_fsm.copies import made, row
 from llm_fsm.corrections import divided
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
@@ -129,8 +129,8 @@ class Talking(Repairing):
             self.note(ev.ReplyRejected(fault=error.fault, reason=reason))
             return Complaint(reason)
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
-        yield from self.update(reply)
-        here, flow, theirs = self.plan, self.session.flow, self.divided(reply)[1]
+        theirs = yield from self.update(reply)
+        here, flow = self.plan, self.session.flow
         if self.has("correct") and (yield from self.corrected(reply, self.outset)):
             return None
         decision = yield from self.decided(reply)
@@ -183,12 +183,12 @@ class Talking(Repairing):
         if isinstance(judged, Refusal):
             self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
             return self.complaint(reply.target, judged.reason, unmet=judged.by == "closed")
-        veto = yield from self.vetoed(judged)
+        veto = (yield from self.vetoed(judged)) if self.points else None
         if veto is not None:
             return self.complaint(reply.target, veto)
         if self.goes_too_far(judged):
             return Decision(None, "refused", followed=False)
-        return Decision(judged, "model", followed=True)
+        return row(Decision, judged, "model", True)
 
     def goes_too_far(self, move: Move) -> bool:
         """True where a move makes an end of answers of which one was to be changed, and the new value was refused."""
@@ -215,7 +215,8 @@ class Talking(Repairing):
         """Make a move and go on by itself from there: the state for which the reply's words are to speak."""
         there = self.led_to(move)
         yield from self.enter(move, by, given)
-        yield from self.settle()
+        if not self.plan.rests:
+            yield from self.settle()
         return self.plan if self.reopened is None else there
 
     def rehearsal(self, head: str, asked_for: AskedFor) -> Run:
@@ -233,8 +234,8 @@ class Talking(Repairing):
         except ReplyError:
             return
         self.note(made(ev.MovePicked, target=cut(reply.target, 200)))  # handlers' keys count events, here as in `take`
-        yield from self.update(reply)
-        here, said, theirs = self.plan, tuple(self.said), self.divided(reply)[1]
+        theirs = yield from self.update(reply)
+        here, said = self.plan, tuple(self.said)
         place = self.here
         if self.has("correct") and _alone(self.corrected(reply, self.outset)) is not False:
             if self.here == place or reply.target == self.plan.id:  # else questions among the words may be left out
@@ -274,12 +275,14 @@ class Talking(Repairing):
         told = f"the move to {shown} is not possible: {reason}" + (f". Refused values: {refused}" if refused else "")
         return Complaint(told, target, unmet)
 
-    def update(self, reply: Reply) -> Run:
+    def update(self, reply: Reply) -> Generator[Effect, Result, Mapping[str, Any]]:
+        """Keep what a reply says about the definition at work; what it says about the one that its pick leads into."""
         if reply.update_fault is not None:
             self.note(ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True))
-        mine = self.divided(reply)[0]
+        mine, theirs = self.divided(reply)
         if mine:
             yield from self.keep(self.change_answers(mine) if self.session.flow and self.has("correct") else mine)
+        return theirs
 
     def divided(self, reply: Reply) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
         """What a reply says about the definition at work, and about another one that its pick leads into."""

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from llm_fsm import events as ev
+from llm_fsm.copies import row
 from llm_fsm.course import Answer, Course, Heard, Opening
 from llm_fsm.effects import AskModel, Effect, Point, Result
 from llm_fsm.history import surplus
@@ -112,7 +113,7 @@ def _next(course: Course, run: Run, result: Result | None) -> Step:
         effect: Effect | None = next(run) if result is None else run.send(result)
     except StopIteration:
         effect = None
-    return Step(course.session, tuple(course.events[before:]), effect, course.usage, course, run)
+    return row(Step, course.session, tuple(course.events[before:]), effect, course.usage, course, run)
 
 
 def apologise(

@@ -14,6 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from operator import itemgetter
 
+from llm_fsm.copies import row
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import (
@@ -63,7 +64,7 @@ class MemoryStore:
                 return None
             number = None if request_id is None else found.inbox.get(request_id)
             recorded = None if number is None else found.records[number - 1]
-            return Loaded(found.session, len(found.records), recorded, found.sha)
+            return row(Loaded, found.session, len(found.records), recorded, found.sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
