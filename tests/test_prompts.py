@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import TemplateSyntaxError
 
-from llm_fsm.markup import escaped
+from llm_fsm.markup import each_escaped, escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ToolCall, ToolSpec
 from llm_fsm.prompts import call_sizes, compile_prompts, key_line, sections
 from llm_fsm.tokens import estimate
@@ -354,6 +354,11 @@ def test_escaped_json_holds_nothing_that_markup_or_transport_could_trip_over(tex
     assert not set("<>&\u2028\u2029") & set(shown)
     shown.encode()
     assert json.loads(shown) == {"k": text}
+
+
+@given(st.lists(st.text() | st.text("<&\n\u2028\ud800a") | st.lists(st.text("a\n<")) | st.none(), min_size=1))
+def test_values_escaped_together_are_each_as_it_is_escaped_alone(values: list[Any]) -> None:
+    assert each_escaped(values) == [escaped(value) for value in values]
 
 
 @pytest.mark.parametrize("reasoning", ["first", "last", "none"])

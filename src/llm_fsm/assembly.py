@@ -377,7 +377,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         keys=keys,
         fast=recognisers(keys.offered, keys.fault),
         prompts=prompts,
-        key_lines={key: line for key, line in lines.items() if is_bounded(keys.offered[key])},
+        bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
         questions=questions,
         limits=definition.limits,
         english=is_english(definition),

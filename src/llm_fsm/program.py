@@ -93,8 +93,8 @@ class Program:
     definition: Definition
     states: Mapping[str, StatePlan]
     keys: Keys
-    key_lines: Mapping[str, str]
-    """Key to its line in <context_keys>, for those with more than a type, which values that are shown do not show."""
+    bounds_told: Mapping[str, str]
+    """Key to what <context_keys> says behind it, for those with more than a type, which a value does not show."""
     prompts: Prompts
     questions: Mapping[str, LLMRequest]
     """State id to what all questions about a message have in common there: system message, schema, settings, sizes."""

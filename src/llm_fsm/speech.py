@@ -12,7 +12,7 @@ from llm_fsm.corrections import holds
 from llm_fsm.errors import ReplyError
 from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import asides, lacking, outlook, own_words
-from llm_fsm.markup import escaped
+from llm_fsm.markup import each_escaped, escaped
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
 from llm_fsm.patterns import words_of
@@ -112,16 +112,14 @@ class Speaking(Moving):
 
         `context`: what is shown of it. Where a state narrows that, the lines are those of bounded keys, without values.
         """
-        lines, listed, offered = self.program.key_lines, self.plan.listed, self.program.keys.offered
+        told, listed, offered = self.program.bounds_told, self.plan.listed, self.program.keys.offered
         if len(listed) == len(offered):
             return {}
         if self.plan.state.context_scope is not None:
-            return {key: lines[key] for key in self.session.context if key in lines and key not in listed}
-        return {
-            key: f"{key} = {escaped(value)}{lines.get(key, key)[len(key) :]}"
-            for key, value in context.items()
-            if key in offered and key not in listed
-        }
+            return {key: f"{key}{told[key]}" for key in self.session.context if key in told and key not in listed}
+        known = {key: value for key, value in context.items() if key in offered and key not in listed}
+        values = each_escaped(known.values())
+        return {key: f"{key} = {value}{told.get(key, '')}" for key, value in zip(known, values, strict=False)}
 
     def earlier(self) -> str:
         """The key list of answers that a correction may change in the definitions that wait for this one."""
