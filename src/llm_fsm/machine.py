@@ -288,26 +288,25 @@ class AsyncMachine:
         await self._engine.look(again=True)
         moment = self._now() if now is None else now
         done: list[Turn] = []
-        failed: dict[str, LLMFSMError] = {}
-        while True:
-            rows = await self.store.due(moment, 100 + len(failed), self._engine.editions.current.name)
-            waiting = [
-                name for name in dict.fromkeys(row.conversation_id for row in rows) if name not in failed
-            ]
-            fired = 0
+        left: dict[str, LLMFSMError | None] = {}  # what stays due, each with one row or several
+        limit, more = 100, True
+        while more:
+            rows = await self.store.due(moment, limit, self._engine.editions.current.name)
+            waiting = [name for name in dict.fromkeys(row.conversation_id for row in rows) if name not in left]
             for name in waiting:
                 try:
                     outcome = await self._engine.fire(name, moment)
                 except LLMFSMError as error:
-                    failed[name] = error
+                    left[name] = error
                     continue
-                if outcome is not None:
-                    fired += 1
+                if outcome is None:
+                    left[name] = None
+                else:
                     done.append(turn_of(outcome))
-            if not fired:
-                break
-        if failed:
-            raise next(iter(failed.values()))
+            if not waiting:
+                more, limit = len(rows) == limit, 2 * limit
+        if (failed := next(filter(None, left.values()), None)) is not None:
+            raise failed
         return tuple(done)
 
     # -- what the store holds
