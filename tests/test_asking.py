@@ -50,6 +50,17 @@ async def test_a_reply_comes_back_and_the_model_knows_its_time() -> None:
     assert model.timeouts == [2.0, None]
 
 
+@pytest.mark.parametrize("left", [None, 2.0])
+async def test_a_cancellation_that_comes_out_of_a_model_is_its_fault_and_cancels_nobody(left: float | None) -> None:
+    with pytest.raises(ModelError, match="the model object Own raised CancelledError"):
+        await question(Own(asyncio.CancelledError()), left)
+    task = asyncio.create_task(question(Own(30.0), left))
+    await asyncio.sleep(0.01)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
 async def test_a_model_may_give_a_task_for_its_reply_and_has_no_more_time_for_that() -> None:
     class Tasks(Own):
         def complete(self, asked: Any) -> Any:

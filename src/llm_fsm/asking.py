@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import math
 from collections.abc import Awaitable, Callable
@@ -18,6 +19,7 @@ from llm_fsm.functions import called
 from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.messages import ModelReply, ToolCall
 from llm_fsm.patience import OutOfPatience, in_time
+from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_results import result_value
 
 _COUNTED, _NUMBERS = ("attempts", "input_tokens", "output_tokens", "seconds", "cost"), (int, float)
@@ -50,6 +52,10 @@ async def ask(
         raise _fault(llm, error, retryable=True) from error
     except LLMFSMError:
         raise
+    except asyncio.CancelledError as error:
+        if is_cancelled():
+            raise
+        raise _fault(llm, error) from error
     except Exception as error:
         raise _fault(llm, error) from error
     return _checked(llm, reply)

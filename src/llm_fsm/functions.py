@@ -19,7 +19,7 @@ from typing import Any
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.findings import nearest
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.threads import in_thread, is_async
+from llm_fsm.threads import in_thread, is_async, is_cancelled
 from llm_fsm.tool_batch import bounded, readable, within
 from llm_fsm.verdicts import Verdict
 
@@ -90,8 +90,7 @@ class Functions:
         try:
             said = await called(function, _arguments(function, deepcopy(data)), timeout)
         except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
+            if is_cancelled():
                 raise
             return False, "the check itself was cancelled"
         except (KeyboardInterrupt, GeneratorExit):

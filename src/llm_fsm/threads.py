@@ -59,6 +59,12 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
     return await future
 
 
+def is_cancelled() -> bool:
+    """True where the running task itself was cancelled: a CancelledError may also come out of what it awaits."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
+
+
 async def at_home() -> None:
     """Go on in the thread of the running loop, if another borrows it: see `llm_fsm.loops`.
 

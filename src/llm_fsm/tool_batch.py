@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.findings import nearest
-from llm_fsm.threads import at_home
+from llm_fsm.threads import at_home, is_cancelled
 from llm_fsm.tool_calls import ArgumentsFault
 from llm_fsm.tool_results import ResultFault
 
@@ -121,8 +121,7 @@ async def _outcome(
         value = await perform(call, limit)
         return ToolResult(id=call.id, name=call.name, value=value, seconds=time.monotonic() - began)
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if is_cancelled():
             raise
         error = CallFault("the call was cancelled")
     except CallFault as fault:
