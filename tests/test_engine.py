@@ -401,6 +401,17 @@ async def test_failing_handler_is_recorded_and_the_turn_goes_on() -> None:
     assert ev.HandlerFailed(handler="bad", point="pre_processing", error="KeyError: 'boom'") in turn.events
 
 
+async def test_handler_that_is_cancelled_from_inside_has_failed_and_cancels_nobody() -> None:
+    async def waits(occasion: Occasion) -> None:
+        raise asyncio.CancelledError
+
+    machine = scripted(reply("hello", "ok"))
+    machine.add_handler(create_handler("bad").at("pre_processing").do(waits))
+    turn = await (await machine.start(greet=False)).send("m")
+    said = "RuntimeError: it was cancelled from inside"
+    assert ev.HandlerFailed(handler="bad", point="pre_processing", error=said) in turn.events
+
+
 def unknown(occasion: Occasion) -> bool:
     return bool({}["boom"])
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import events as ev
+from llm_fsm.doctor import examine
 from llm_fsm.errors import ConfigurationError, ConversationConflict, ConversationEnded, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
@@ -877,6 +878,72 @@ async def test_history_is_trimmed_though_turns_fail() -> None:
         await chat.send(f"Message {number}")
     asked = machine.llm.requests[-1].messages[-1].content  # type: ignore[attr-defined]
     assert [f"Message {number}" in asked for number in range(6)] == [False, False, False, True, True, True]
+
+
+async def test_what_fails_when_it_is_due_holds_up_nobody_however_much_it_is() -> None:
+    now = [1000.0]
+    states = {
+        "wait": {"kind": "wait", "remind": [10, 20], "timeout": 30, "on_timeout": "work"},
+        "work": task(execute="work"),
+    }
+    machine = made(states, "unused", options={"clock": lambda: now[0]})
+    machine.llm = ScriptedLLM([ModelError("down")], loop=True)
+
+    @machine.function(name="work")
+    async def ask(ctx: Any) -> Any:
+        return await ctx.llm.chat([]) if "asks" in ctx.context else "done"
+
+    for number in range(60):  # each with three rows that stay
+        await machine.run(context={"asks": True}, conversation_id=f"asks {number}")
+    now[0] += 100
+    await machine.run(conversation_id="last")
+    with pytest.raises(ModelError, match="down"):
+        await machine.run_due(now[0] + 100)
+    assert (await machine.resume("last")).ended
+
+
+def spoil(value: Any) -> None:
+    """Change a value in place, as it should not be."""
+    value["list"].append("spoilt")
+
+
+async def test_what_hosts_are_given_is_theirs_and_changes_nothing_by_itself() -> None:
+    store = MemoryStore()
+    given: list[Any] = []
+    states = {
+        "work": task(execute="work", max_retries=1, transitions=[{"target_state": "talk"}]),
+        "talk": {"tools": ["look"], "transitions": [{"target_state": "talk"}]},
+    }
+    replies = reply("talk", "Done"), calls(("look", {"at": {"list": [1]}})), reply("talk", "Seen")
+    machine = made(states, *replies, tools={"look": {"registered": "look"}}, options={"store": store})
+
+    @machine.function
+    async def work(ctx: Any) -> str:
+        given.append(json.dumps([ctx.input, ctx.context, ctx.shared.get("kept", {"list": []})]))
+        for value in (ctx.input, ctx.context):
+            spoil(value)
+        ctx.shared.set("kept", {"list": []})
+        spoil(ctx.shared.get("kept"))
+        if ctx.attempt == 1:
+            raise ValueError("once more")
+        return "done"
+
+    @machine.tool
+    def look(at: dict[str, Any]) -> str:
+        spoil(at)
+        return "seen"
+
+    @machine.on("pre_processing", "post_processing")
+    async def look_on(occasion: Any) -> None:
+        spoil(occasion.context)
+
+    turn = await machine.run({"list": [1]}, {"list": [2]}, conversation_id="c")
+    assert given == ['[{"list": [1]}, {"list": [2]}, {"list": []}]'] * 2
+    assert turn.context == {"list": [2]}
+    turn = await (await machine.resume("c")).send("Look")
+    assert turn.context == {"list": [2]}
+    assert [event.arguments for event in turn.events if isinstance(event, ev.ToolReturned)] == [{"at": {"list": [1]}}]
+    assert list(await examine(store)) == []
 
 
 async def test_silence_after_a_failed_turn_is_noticed() -> None:

@@ -8,10 +8,12 @@ a caller can tell beforehand of most languages, so that nothing is written twice
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, from_json, to_json
 
+SCALARS = frozenset((str, int, float, bool, type(None)))
 _UNICODE = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=False)
 _ASCII = json.JSONEncoder(separators=(",", ":"), check_circular=False)
 
@@ -30,6 +32,13 @@ def value_of(text: str) -> Any:
         return from_json(text, cache_strings="keys")
     except (TypeError, ValueError):
         return json.loads(text)
+
+
+def copied(value: Any) -> Any:
+    """A JSON value that shares no list and no object with this one, for hosts, who may change what they are given."""
+    if isinstance(value, dict | Mapping):
+        return {key: item if type(item) in SCALARS else value_of(in_unicode(item)) for key, item in value.items()}
+    return value if type(value) in SCALARS else value_of(in_unicode(value))
 
 
 def in_ascii(value: object, *, escapes: bool = False) -> str:

@@ -10,6 +10,7 @@ from functools import partial
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm.compact import copied
 from llm_fsm.effects import (
     AskModel,
     CallTools,
@@ -29,7 +30,7 @@ from llm_fsm.program import Program
 from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
-from llm_fsm.threads import is_async
+from llm_fsm.threads import is_async, is_cancelled
 from llm_fsm.tool_batch import readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
@@ -65,7 +66,7 @@ class _Questions:
             reply = await drive.through(course.rounds(loop))
             self.session = replace(course.session, pause=None, reminders=(), work=self.effect.session.work)
             if self.bench is not None:
-                self.bench.context = dict(self.session.context)
+                self.bench.context = copied(self.session.context)
             if reply is not None:
                 return reply.text
             loop = self._answered(course, Loop("task", request, look))
@@ -196,8 +197,7 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     except LLMFSMError:
         raise
     except asyncio.CancelledError:
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if is_cancelled():
             raise
         error = "it was cancelled from inside"
     except (KeyboardInterrupt, GeneratorExit):

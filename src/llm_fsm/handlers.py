@@ -17,11 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from llm_fsm.coercion import mended
+from llm_fsm.compact import copied
 from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.errors import HandlerError
 from llm_fsm.findings import nearest
-from llm_fsm.threads import in_thread, is_async
+from llm_fsm.threads import in_thread, is_async, is_cancelled
 from llm_fsm.tool_batch import CallFault, bounded
 
 ErrorMode = Literal["continue", "raise"]
@@ -210,7 +211,7 @@ def occasion_of(effect: RunHandlers, context: Mapping[str, Any], key: str = "") 
         state=session.state,
         previous_state=session.previous_state,
         target=session.state if arrived else effect.target,
-        context=dict(context),
+        context=copied(context),
         system=session.system_names(),
         user_input=session.user_input,
         updated=effect.updated,
@@ -245,6 +246,10 @@ async def run(
     try:
         value = await _call(handler, occasion, min(limits, default=math.inf))
         return _read(handler, occasion.point, value)
+    except asyncio.CancelledError:
+        if is_cancelled():
+            raise
+        return failure(handler, occasion.point, RuntimeError("it was cancelled from inside"), mode)
     except Exception as error:
         return failure(handler, occasion.point, error, mode)
 

@@ -11,7 +11,7 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal
 
-from llm_fsm.compact import in_unicode, value_of
+from llm_fsm.compact import SCALARS, in_unicode, value_of
 from llm_fsm.copies import changed, fields
 from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import Paused
@@ -245,9 +245,6 @@ class Session:
         return {**self.context, **self.system_names()}
 
 
-_SCALARS = frozenset((str, int, float, bool, type(None)))
-
-
 def loose_parts(session: Session) -> str | None:
     """The lists and objects in a session's values and its input as JSON, whatever those do who were given them.
 
@@ -256,9 +253,9 @@ def loose_parts(session: Session) -> str | None:
     if session.work or session.pause:
         return None
     loose = [
-        {key: value for key, value in values.items() if type(value) not in _SCALARS} for values in _values_of(session)
+        {key: value for key, value in values.items() if type(value) not in SCALARS} for values in _values_of(session)
     ]
-    return in_unicode((session.input, *loose)) if any(loose) or type(session.input) not in _SCALARS else ""
+    return in_unicode((session.input, *loose)) if any(loose) or type(session.input) not in SCALARS else ""
 
 
 def _values_of(session: Session) -> list[Mapping[str, Any]]:

@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typing_extensions import TypedDict
 
+from llm_fsm.compact import copied
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.findings import nearest
 from llm_fsm.inlining import flattened, mapped
@@ -62,7 +63,7 @@ class Parameters:
         Raises ArgumentsFault that names each argument that does not fit.
         """
         try:
-            values = self._adapter.validate_python(arguments)
+            values = self._adapter.validate_python(copied(arguments))
         except ValidationError as error:
             raise ArgumentsFault(self._faults(error)) from error
         if self._info is not None:

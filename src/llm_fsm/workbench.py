@@ -15,6 +15,7 @@ from threading import Lock
 from typing import Any, Protocol
 
 from llm_fsm import events as ev
+from llm_fsm.compact import copied
 from llm_fsm.effects import Execute
 from llm_fsm.memory import Background, Memory
 from llm_fsm.messages import LLMMessage
@@ -173,7 +174,7 @@ class SyncModel:
 class Workbench:
     """`ctx` of one attempt.
 
-    `input`: what the state before put out; `context`: a copy; `shared` and `memory`: changes count when the
+    `input`: what the state before put out, and `context`, are copies; `shared` and `memory`: changes count when the
     attempt passes; `history`: (user or None, system) exchanges; `attempt` counts from 1, `retry_count` from 0;
     `feedback`: what failed in the attempt before, "" in the first. `llm`: `run_with_tools` and `chat`, to be
     awaited in async functions.
@@ -184,9 +185,9 @@ class Workbench:
     ) -> None:
         session = effect.session
         self.state = effect.state
-        self.input = effect.input
-        self.context: dict[str, Any] = dict(session.context)
-        self.shared = Shared(session.shared)
+        self.input = copied(effect.input)
+        self.context: dict[str, Any] = copied(session.context)
+        self.shared = Shared(copied(session.shared))
         self.memory = WorkingMemory(session.memory)
         self.history = session.window
         self.summary = session.summary
@@ -196,7 +197,7 @@ class Workbench:
         self.key = effect.key
         self.llm = llm
         self.changes: dict[str, Any] = {}
-        self.answers = list(effect.answers)
+        self.answers = copied(list(effect.answers))
         self.broke: Break | RunLimit | None = None
         self._publish = publish
 
