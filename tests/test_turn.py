@@ -737,6 +737,21 @@ def test_a_new_summary_cuts_the_history_that_it_stands_before() -> None:
     assert not stayed.of(ev.HistoryTrimmed)
 
 
+def test_the_summary_of_a_state_that_is_left_takes_along_what_the_history_is_soon_to_lose() -> None:
+    onward = {"transitions": [{"target_state": "b"}]}
+    made = machine({"a": {"summarize": True, **onward}, "b": onward}, history={"strategy": "summary"})
+    session = talk(made, "m0", reply("a")).session
+    for number in range(1, 9):
+        session = say(made, session, f"m{number}", reply("a")).session
+    left = say(made, session, "m9", reply("b"), '{"summary": "They talked", "todo_list": []}')
+    assert [event.dropped for event in left.of(ev.HistoryTrimmed)] == [4]
+    told = json.loads(left.requests[1].messages[1].content.split("<what_happened>\n")[1].split("\n</what_happened>")[0])
+    assert [user for user, _ in told["conversation"]] == ["m0", "m1", "m2", "m3", "m6", "m7", "m8"]
+    assert [user for user, _ in left.session.window] == ["m4", "m5", "m6", "m7", "m8", "m9"]
+    failed = say(made, session, "m9", reply("b"), "no summary")
+    assert not failed.of(ev.HistoryTrimmed)
+
+
 SAFE: dict[str, Any] = {
     "context_schema": {"properties": {"pin": {"type": "string", "x-secret": True}}},
     "states": {

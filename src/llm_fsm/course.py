@@ -266,9 +266,10 @@ class Course(Talking):
                     text = text if result.text is None else result.text
             settings = self.program.definition.history
             self.note(self.words_said(text))
-            dropped = surplus(self.session.window, settings, afresh=self.begins_afresh())
+            summed = settings.strategy == "summary"  # which takes a call
+            dropped = surplus(self.session.window, settings, afresh=not summed and self.begins_afresh())
             if dropped:
-                if settings.strategy == "summary" and self.summaries:
+                if summed and self.summaries:
                     gone = [list(exchange) for exchange in self.session.window[:dropped]]
                     yield from self.summarise("history", {"conversation": gone})
                 self.note(ev.HistoryTrimmed(dropped=dropped))

@@ -20,10 +20,10 @@ def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: 
     """How many of the oldest exchanges to drop now.
 
     `afresh`: the next prompt has other words before its history, so that no cache serves this either. A block that is
-    due soon is cut at once then, as what is left is read anew once and not twice; a summary of it takes a call.
+    due soon is cut at once then, as what is left is read anew once and not twice.
     """
     most = settings.max_exchanges
-    many = most * 3 // 2 if afresh and settings.strategy == "window" else 2 * most
+    many = most * 3 // 2 if afresh else 2 * most
     chars = FRAME * len(window)
     for user, system in window:
         chars += len(system) if user is None else len(user) + len(system)

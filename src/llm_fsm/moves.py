@@ -17,6 +17,7 @@ from llm_fsm.corrections import Correction, correction, outside
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
+from llm_fsm.history import surplus
 from llm_fsm.memory import Background, MemoryFault
 from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
@@ -104,7 +105,7 @@ class Moving(Nested):
     def enter(self, move: Move, by: str, given: Mapping[str, Any] | None = None) -> Run:
         """Make a move. `given`: what a reply says about the definition that it leads into."""
         if self.plan.state.summarize and self.summaries and not self.comes_back(move):
-            yield from self.summarise(self.plan.id, self.left_behind())
+            yield from self.summarise_left()
         place = self.session.open_places().get(move.target) if move.place is None else move.place
         if place is not None:
             flow = self.session.flow_at(place)
@@ -283,24 +284,35 @@ class Moving(Nested):
 
     # -- summaries
 
-    def left_behind(self) -> Any:
-        """What happened in the state that is about to be left, for a summary."""
-        state = self.plan.state
+    def summarise_left(self) -> Run:
+        """Summarise the state that is about to be left, and in the same call what the history is soon to lose."""
+        settings = self.program.definition.history
+        gone = surplus(self.session.window, settings, afresh=True) if settings.strategy == "summary" else 0
+        if (yield from self.summarise(self.plan.id, self.left_behind(gone))) and gone:
+            self.note(ev.HistoryTrimmed(dropped=gone))
+
+    def left_behind(self, gone: int) -> Any:
+        """What happened in the state that is about to be left, for a summary. `gone`: the exchanges that go with it."""
+        state, window = self.plan.state, self.session.window
+        told = (*window[:gone], *window[max(gone, len(window) - 3) :])
         happened = {
             "state": self.plan.id,
             "purpose": state.purpose or state.description,
             "output": shortened(self.session.input),
             "context": self.program.keys.visible(self.session.context),
             "events": [found for event in self.events if (found := _told(event)) is not None],
-            "conversation": [list(exchange) for exchange in self.session.window[-3:]],
+            "conversation": [list(exchange) for exchange in told],
         }
         return blotted(self.secrets(), happened)
 
-    def summarise(self, of: str, happened: Any) -> Run:
-        """One call for a summary and a to-do list. A reply that lacks one of them leaves that as it was."""
+    def summarise(self, of: str, happened: Any) -> Generator[Effect, Result, bool]:
+        """One call for a summary and a to-do list. A reply that lacks one of them leaves that as it was.
+
+        False where there is none.
+        """
         used = self.used()
         if any(used[name] >= most for name, most in self.program.bounds):
-            return
+            return False
         messages = summary_messages(self.program, self.session, happened)
         about = {
             "of": of,
@@ -312,16 +324,17 @@ class Moving(Nested):
             "summary", self.question(messages, SUMMARY_SCHEMA), self.no_look(), about=about
         )
         if reply is None:
-            return
+            return False
         try:
             found = summary_of(reply.text)
         except ReplyError as error:
             self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-            return
+            return False
         summary, todo = found
         self.note(ev.Summarised(of=of, summary=summary or self.session.summary, todo_list=todo))
         if todo is not None:
             self.keep_todo(todo)
+        return bool(summary)
 
     def keep_todo(self, todo: tuple[str, ...]) -> None:
         before = self.session.memory.get("background", {})
