@@ -8,13 +8,30 @@ from pathlib import Path
 
 import pytest
 
-from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
+from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, Done, desk
+from llm_fsm.cli import exits
 
 __all__ = ["desk"]
 
 
 def talk(desk: Desk, name: str, *replies: object, said: bytes = b"") -> None:
     assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(*replies), stdin=said).code == 0
+
+
+
+def test_a_user_without_a_home_is_told_what_to_set(desk: Desk) -> None:
+    def homeless() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    desk.patch.setattr(Path, "home", staticmethod(homeless))
+    desk.patch.delenv("LLM_FSM_HOME")
+    wanted = "this user has no home folder: set HOME or LLM_FSM_HOME to a folder, or name a place with --db"
+    for arguments in (("conversations", "list"), ("chat", "greeter.json", "--model", "offline")):
+        assert desk.run(*arguments) == Done(exits.STORE, "", f"llm-fsm: error: {wanted}\n")
+    assert desk.run("conversations", "list", "--db", "x.db").code == exits.STORE
+    assert desk.run("chat", "greeter.json", "--model", "offline", "--db", "memory").code == exits.OK
+    desk.patch.setenv("LLM_FSM_HOME", "here")
+    assert desk.run("chat", "greeter.json", "--model", "offline").code == exits.OK
 
 
 def test_before_the_first_conversation_there_is_nothing_and_nothing_is_made(desk: Desk) -> None:

@@ -703,6 +703,20 @@ async def test_a_process_ends_though_its_store_is_open(path):
     assert output_of("use_and_leave", path) == "saved\n"
 
 
+async def test_a_folder_that_may_not_be_entered_is_named(public):
+    inner = public / "private" / "sub"
+    inner.mkdir(parents=True, mode=0o755)
+    await saved_in(inner / "x.db")
+    inner.parent.chmod(0o700)
+    for action in ("load", "lock", "create"):
+        assert output_of("as_nobody", inner / "x.db", action) == DENIED.format(inner)
+    inner.parent.chmod(0o755)
+    inner.chmod(0o755)
+    Path(f"{inner / 'x.db'}-locks").chmod(0o700)
+    (inner / "x.db").chmod(0o666)
+    assert output_of("as_nobody", inner / "x.db", "lock") == READ_ONLY.format(inner / "x.db")
+
+
 # --- kinds of locks ------------------------------------------------------------------------------------
 
 

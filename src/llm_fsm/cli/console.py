@@ -165,8 +165,10 @@ class _Remembered(FileHistory):
             return
 
 
-def history_in(folder: Path) -> History:
-    """The history of all chats, kept in `folder`; only in memory where that cannot be written."""
+def history_in(folder: Path | None) -> History:
+    """The history of all chats, kept in `folder`; only in memory where there is none, or it cannot be written."""
+    if folder is None:
+        return InMemoryHistory()
     path = folder / "history"
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -186,7 +188,7 @@ def _keys() -> KeyBindings:
     return keys
 
 
-def line_editor(folder: Path) -> PromptSession[str]:
+def line_editor(folder: Path | None) -> PromptSession[str]:
     """The line editor: history, pasted lines stay one message, slash commands are completed."""
     return PromptSession(
         message=FormattedText([("bold ansigreen", "› ")]),

@@ -25,9 +25,22 @@ def db_option(function: F) -> F:
     )(function)
 
 
-def data_folder() -> Path:
-    """The user's data folder of this program."""
-    return default_path(os.environ, sys.platform, Path.home()).parent
+def data_folder() -> Path | None:
+    """The user's data folder of this program; None for a user who has no home."""
+    try:
+        return _default_file().parent
+    except Failure:
+        return None
+
+
+def _default_file() -> Path:
+    """Where conversations are kept that nobody named a place for. Raises Failure."""
+    try:
+        home = Path() if os.environ.get("LLM_FSM_HOME") else Path.home()
+        return default_path(os.environ, sys.platform, home)
+    except RuntimeError as error:  # as in a container, for a user whom it does not know
+        said = "this user has no home folder: set HOME or LLM_FSM_HOME to a folder, or name a place with --db"
+        raise Failure(said, STORE) from error
 
 
 def open_store(url: str | None) -> Store:
@@ -35,7 +48,7 @@ def open_store(url: str | None) -> Store:
 
     Raises UsageError, and Failure for a file that is there and holds no conversations.
     """
-    chosen = url or f"sqlite:///{default_path(os.environ, sys.platform, Path.home())}"
+    chosen = url or f"sqlite:///{_default_file()}"
     try:
         return resolve(chosen)
     except (ConfigurationError, ValueError) as error:

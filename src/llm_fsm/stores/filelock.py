@@ -186,7 +186,7 @@ def _open_lock_file(path: Path, beside: Path) -> int:
         path.parent.mkdir(mode=mode | (mode & 0o444) >> 2, exist_ok=True)
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, mode)
     except OSError as error:
-        raise os_fault(path if path.exists() else beside, error) from error
+        raise os_fault(path if os.path.exists(path) else beside, error) from error
 
 
 def _mode(beside: Path) -> int:

@@ -15,8 +15,11 @@ _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 def make_folder(path: Path) -> None:
     """Create the folder of `path` where missing, for this user only, and its parents. Raises StoreError."""
     folder = path.parent
-    if folder.is_dir():
-        return
+    try:
+        if folder.is_dir():
+            return
+    except PermissionError as error:
+        raise denied(folder) from error
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     except OSError as error:
