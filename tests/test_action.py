@@ -52,6 +52,7 @@ def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProc
         (GOOD, {}, 0, ""),
         ({**GOOD, "initial_state": "b"}, {}, 1, "::error file=./bots/a b.json,"),
         ({**GOOD, "colour": 1}, {"paths": "bots/a b.json\n\n"}, 0, "::warning file=bots/a b.json,"),
+        ({**GOOD, "colour": 1}, {"paths": " \r\n  bots/a b.json\t\r\n"}, 0, "::warning file=bots/a b.json,"),
         ({**GOOD, "colour": 1}, {"fail_on": "warning"}, 1, "::warning "),
         ({**GOOD, "colour": 1}, {"fail_on": "warning", "ignore": "S101,W4"}, 0, ""),
         ({**GOOD, "colour": 1}, {"fail_on": "warning", "select": "F", "format": "text"}, 0, ""),
