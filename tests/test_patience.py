@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from llm_fsm.patience import OutOfPatience, in_time
+from llm_fsm.patience import OutOfPatience, in_time, in_words
 
 pytestmark = pytest.mark.anyio
 
@@ -102,3 +102,9 @@ async def test_timers_within_hold_beside_it() -> None:
         return "never"
 
     assert await in_time(hasty(), 5) == "went on"
+
+
+def test_seconds_are_told_without_the_dust_of_clocks() -> None:
+    assert [in_words(seconds) for seconds in (0.1, 1.49959, 119.9996, 120.0, 1200.0, 86400.5)] == [
+        *("0.1", "1.5", "120", "120", "1200", "86400"),
+    ]

@@ -18,7 +18,7 @@ from llm_fsm.errors import LLMFSMError, ModelError
 from llm_fsm.functions import called
 from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.messages import ModelReply, ToolCall
-from llm_fsm.patience import OutOfPatience, in_time
+from llm_fsm.patience import OutOfPatience, in_time, in_words
 from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_results import result_value
 
@@ -46,8 +46,8 @@ async def ask(
         else:
             reply = await in_time(work if isinstance(work, CoroutineType) else _awaited(work), left)
     except OutOfPatience as error:
-        seconds = left if whole is None else whole
-        raise ModelError(f"the model did not answer within {seconds:g} seconds", retryable=True) from error
+        seconds = in_words(whole or left or 0.0)
+        raise ModelError(f"the model did not answer within {seconds} seconds", retryable=True) from error
     except TimeoutError as error:
         raise _fault(llm, error, retryable=True) from error
     except LLMFSMError:

@@ -16,6 +16,7 @@ from typing import Any
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.inlining import flattened
 from llm_fsm.messages import ToolSpec
+from llm_fsm.patience import in_words
 from llm_fsm.tool_batch import CallFault
 
 CONNECT = 30.0
@@ -96,7 +97,7 @@ class Link:
             async with asyncio.timeout(timeout):
                 await self._ready.wait()
         except TimeoutError:
-            self._fault = f"it did not answer within {timeout:.3g} seconds"
+            self._fault = f"it did not answer within {in_words(timeout)} seconds"
             self.closed = True
             self._task.cancel()
         if self.closed:
@@ -152,7 +153,7 @@ class Link:
                 return_when=asyncio.FIRST_COMPLETED,
             )
             if not waiting.done() and not self._task.done():
-                raise CallFault(f"it did not finish within {limit:.3g} seconds, and was given up", lost=True)
+                raise CallFault(f"it did not finish within {in_words(limit)} seconds, and was given up", lost=True)
             if waiting.done() and not waiting.cancelled():
                 return self._answer(waiting)
         finally:

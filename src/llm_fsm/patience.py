@@ -53,3 +53,8 @@ def _resumed(work: Coroutine[Any, Any, T], waiting: Any) -> Generator[Any, Any, 
     except StopIteration as done:
         found: T = done.value
         return found
+
+
+def in_words(seconds: float) -> str:
+    """A number of seconds as people read it: `1.5`, `120`, `1200`."""
+    return f"{seconds:.3g}" if seconds < 1000 else f"{seconds:.0f}"

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.findings import nearest
+from llm_fsm.patience import in_words
 from llm_fsm.threads import at_home, is_cancelled
 from llm_fsm.tool_calls import ArgumentsFault
 from llm_fsm.tool_results import ResultFault
@@ -207,4 +208,4 @@ async def _ended(waiting: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException 
 
 
 def _given_up(limit: float) -> CallFault:
-    return CallFault(f"it did not finish within {limit:.3g} seconds, and was given up", lost=True)
+    return CallFault(f"it did not finish within {in_words(limit)} seconds, and was given up", lost=True)

@@ -28,6 +28,7 @@ from llm_fsm.llm.post import Answer, Closed, Post, checked_headers
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
+from llm_fsm.patience import in_words
 
 MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
@@ -138,7 +139,7 @@ class CompatLLM:
             if arriving is not None:
                 arriving.close()
             if isinstance(error, _FAILURES):
-                raise self._broken(error, f"gave no answer within {seconds:.3g} s") from error
+                raise self._broken(error, f"gave no answer within {in_words(seconds)} s") from error
             raise
         return arriving
 
@@ -162,7 +163,7 @@ class CompatLLM:
             if response.status == 200 and len(answer) > MAX_ANSWER:
                 raise no_completion(f"more than {MAX_ANSWER} bytes")
         except _FAILURES as error:
-            raise self._broken(error, f"gave no answer within {seconds:.3g} s") from error
+            raise self._broken(error, f"gave no answer within {in_words(seconds)} s") from error
         return read_completion(
             gathered(answer) if response.status == 200 else rejected,
             model=asked.model,

@@ -37,6 +37,7 @@ from llm_fsm.llm.providers import (
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.patience import in_words
 
 _IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
 """Without these the import fetches a price list and loads `.env` of the working folder."""
@@ -198,7 +199,7 @@ class LiteLLM:
         self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float
     ) -> ModelReply:
         model = fields["model"]
-        with self._told(model, mode, tools, f"gave no answer within {seconds:.3g} s"):
+        with self._told(model, mode, tools, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
         reply = read_completion(
@@ -212,7 +213,7 @@ class LiteLLM:
     ) -> _Arriving:
         """A reply of which the first piece has come."""
         try:
-            with self._told(fields["model"], mode, tools, f"gave no answer within {seconds:.3g} s"):
+            with self._told(fields["model"], mode, tools, f"gave no answer within {in_words(seconds)} s"):
                 async with asyncio.timeout(seconds):
                     answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
                     arriving = _Arriving(aiter(answer), mode, tools=tools)

@@ -16,6 +16,7 @@ from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from llm_fsm.errors import ModelError
+from llm_fsm.patience import in_words
 
 T = TypeVar("T")
 
@@ -148,7 +149,7 @@ class Retries:
     def _out_of_time(self, last: ModelError | None) -> ModelError:
         limit = self._deadline - self._started
         reason = f"; the last one failed: {last}" if last else ""
-        message = f"the model did not answer within the {limit:g} s left for it ({self._count()}{reason})"
+        message = f"the model did not answer within the {in_words(limit)} s left for it ({self._count()}{reason})"
         return _again(message, last)
 
     def _count(self) -> str:
