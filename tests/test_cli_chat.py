@@ -315,6 +315,18 @@ def test_an_interrupt_while_waiting_for_input_is_exit_130(desk: Desk) -> None:
     assert b"Traceback" not in err
 
 
+def test_a_conversation_that_is_deleted_meanwhile_is_not_offered_to_go_on_with(desk: Desk) -> None:
+    arguments = ("chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
+    with subprocess.Popen(
+        command(*arguments), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"Hello!\n"
+        assert desk.run("conversations", "delete", "x", "--yes").code == 0
+        _, err = process.communicate(b"hi\n", timeout=30)
+    assert (process.returncode, err.decode()) == (2, "llm-fsm: error: there is no conversation 'x' in this store\n")
+
+
 def test_silence_is_noticed_while_no_line_comes(desk: Desk) -> None:
     quiet = {
         "name": "quiet",

@@ -171,7 +171,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
         except (KeyboardInterrupt, LLMFSMError) as error:
             verbose = ctx.ensure_object(Settings).verbose > 0
             code = exits.end(error, verbose=verbose)
-            if again:
+            if again and not isinstance(error, ConversationNotFound):  # deleted by another program meanwhile
                 printing.note(f"to go on: {again}")
             return code
         else:
