@@ -8,6 +8,7 @@ import math
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
+from operator import attrgetter
 from types import CoroutineType
 from typing import Any
 
@@ -22,7 +23,8 @@ from llm_fsm.patience import OutOfPatience, in_time, in_words
 from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_results import result_value
 
-_COUNTED, _NUMBERS = ("attempts", "input_tokens", "output_tokens", "seconds", "cost"), (int, float)
+_COUNTED, _NUMBERS = ("attempts", "input_tokens", "output_tokens", "seconds", "cost"), frozenset((int, float))
+_counts_of = attrgetter(*_COUNTED)
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
 
@@ -76,9 +78,14 @@ async def summarised(function: Callable[..., Any], effect: AskModel, left: float
     return ModelReply(text=json.dumps(reply), model="summarizer", mode="function")
 
 
+def is_counted(limits: Limits) -> bool:
+    """True where a run is limited by what replies report."""
+    return limits.money is not None or limits.tokens is not None
+
+
 def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
     """Which limits cannot stop a run, because a reply does not report what they count; None: all can."""
-    if reply.mode in _UNPAID or (limits.money is None and limits.tokens is None):
+    if reply.mode in _UNPAID or not is_counted(limits):
         return None
     lacking = {
         "money": limits.money is not None and not reply.cost and "cost",
@@ -100,10 +107,11 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
     if not isinstance(reply, ModelReply):
         kind = type(reply).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")
-    for name in _COUNTED:
-        if not isinstance(getattr(reply, name), _NUMBERS):
-            kind = type(getattr(reply, name)).__name__
-            raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
+    if not _NUMBERS.issuperset(map(type, _counts_of(reply))):
+        for name in _COUNTED:
+            if not isinstance(getattr(reply, name), int | float):
+                kind = type(getattr(reply, name)).__name__
+                raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
     if not isinstance(reply.text, str):
         kind = type(reply.text).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave its text as a {kind}; it must be a str, or ''")

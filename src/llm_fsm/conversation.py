@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from operator import attrgetter
+from typing import Any
 
 from llm_fsm.copies import made
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.events import Answered, Event, StateEntered, UserSaid
+from llm_fsm.events import Answered, BotSaid, Event, StateEntered, UserSaid
 from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import Ahead, ahead
 from llm_fsm.messages import Message, Paused, Usage
@@ -19,8 +20,6 @@ from llm_fsm.recent import Seen
 from llm_fsm.records import transcript
 from llm_fsm.running import Outcome, due_rows
 from llm_fsm.session import Session
-
-E = TypeVar("E", bound=Event)
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
@@ -65,24 +64,37 @@ _OUTCOMES = {
 }
 
 
-_MOVES: tuple[type[StateEntered | FlowPushed | FlowReturned], ...] = (StateEntered, FlowPushed, FlowReturned)
-_HEARD: tuple[type[UserSaid | Answered], ...] = (UserSaid, Answered)
+_LEFT: Mapping[type[Event], Callable[[Event], str]] = {
+    StateEntered: attrgetter("previous"),
+    FlowPushed: attrgetter("state"),
+    FlowReturned: attrgetter("ended"),
+}
+"""The state that a move leaves."""
 
 
 def turn_of(outcome: Outcome) -> Turn:
     """The public view of a committed turn."""
     record, session = outcome.record, outcome.session
-    left = _first(record.events, _MOVES)
+    said: list[str] = []
+    left: str | None = None
+    request_id: str | None = None
+    for event in record.events:
+        if type(event) is BotSaid:
+            said.append(event.text)
+        elif type(event) is UserSaid or type(event) is Answered:
+            request_id = event.request_id
+        elif left is None and type(event) in _LEFT:
+            left = _LEFT[type(event)](event)
     return made(
         Turn,
-        text=record.text,
+        text="\n\n".join(said),
         state=session.state,
-        previous_state=session.state if left is None else _left(left),
+        previous_state=session.state if left is None else left,
         moved=left is not None,
         context=dict(session.root_context()),
         ended=session.ended,
         paused=session.pause,
-        request_id=_request_id(record.events),
+        request_id=request_id,
         number=record.turn,
         usage=record.usage,
         events=record.events,
@@ -90,26 +102,6 @@ def turn_of(outcome: Outcome) -> Turn:
         outcome="paused" if session.pause is not None else _OUTCOMES.get(session.outcome or "", ""),
         conversation_id=session.conversation_id,
     )
-
-
-def _left(event: StateEntered | FlowPushed | FlowReturned) -> str:
-    """The state that a move leaves."""
-    if isinstance(event, StateEntered):
-        return event.previous
-    return event.state if isinstance(event, FlowPushed) else event.ended
-
-
-def _request_id(events: Sequence[Event]) -> str | None:
-    heard = _first(events, _HEARD)
-    return None if heard is None else heard.request_id
-
-
-def _first(events: Sequence[Event], kinds: tuple[type[E], ...]) -> E | None:
-    """The first event of these kinds."""
-    for event in events:
-        if isinstance(event, kinds):
-            return event
-    return None
 
 
 class TurnStream:
@@ -235,7 +227,11 @@ class AsyncConversation:
         Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
         StoreError; after any of them nothing has changed and the same message may be sent again.
         """
-        return await self._taken(await self._send(text, request_id, None))
+        outcome = await self._send(text, request_id, None)
+        if outcome.again:
+            return await self._taken(outcome)
+        self._saw(outcome)
+        return turn_of(outcome)
 
     def _send(
         self, text: str, request_id: str | None, sink: Callable[[str, Event], None] | None

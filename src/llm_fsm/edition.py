@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.asking import ask, summarised, unmeasured
+from llm_fsm.asking import ask, is_counted, summarised, unmeasured
 from llm_fsm.courier import Courier, outgoing
 from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.execution import execute
@@ -78,6 +78,7 @@ class Edition:
         """The name of the definition, as stores keep it."""
         self.identity = program.identity
         """The SHA-256 that conversations are pinned to: of the definition with all that it calls."""
+        self._is_counted = is_counted(program.limits)
         self.is_ready = not (program.works or any(item.definition.tools for item in machines))
 
     @property
@@ -97,6 +98,10 @@ class Edition:
         """True when turns may do more than talk."""
         return self.program.works or bool(self._services.points)
 
+    def is_next(self, session: Session) -> bool:
+        """True where a conversation goes on with this edition, and nothing can come before its next message."""
+        return session.definition == self.identity and session.pause is None and not self.journals
+
     async def prepare(self) -> None:
         """Find every tool and function that the definition names, once. Raises ConfigurationError."""
         if self.is_ready:
@@ -107,12 +112,21 @@ class Edition:
 
     # -- effects
 
-    async def ask(self, effect: AskModel, left: float | None, listener: Listener | None = None) -> ModelReply:
-        """Call the model within what is left of the turn's time; for a summary the summariser, if there is one."""
+    def ask(
+        self, effect: AskModel, left: float | None, listener: Listener | None = None
+    ) -> Awaitable[ModelReply]:
+        """Call the model within what is left of the turn's time; for a summary the summariser, if there is one.
+
+        To be awaited at once.
+        """
         summarizer = self._services.summarizer
         if effect.asked_for == "summary" and summarizer is not None:
-            return await summarised(summarizer, effect, left)
-        reply = await ask(self._services.llm(), effect, left, self.timeout, listener)
+            return summarised(summarizer, effect, left)
+        asked = ask(self._services.llm(), effect, left, self.timeout, listener)
+        return self._measured(asked) if self._is_counted else asked
+
+    async def _measured(self, asked: Awaitable[ModelReply]) -> ModelReply:
+        reply = await asked
         self._services.say_unmeasured(self.program, reply)
         return reply
 

@@ -20,13 +20,7 @@ from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy
 from llm_fsm.effects import Point, RunHandlers
-from llm_fsm.errors import (
-    ConversationConflict,
-    ConversationNotFound,
-    HandlerError,
-    LLMFSMError,
-    ModelError,
-)
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
 from llm_fsm.folding import fold
 from llm_fsm.handlers import Handler
 from llm_fsm.inbox import answer_again, message_again
@@ -110,18 +104,22 @@ class Engine:
         heard = made(Heard, text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
-        turn = Running(await self.prepare(), checked_id(conversation_id, "conversation id"), sink)
+        current = self.editions.current
+        host = current if current.is_ready else await self.prepare()
+        turn = Running(host, checked_id(conversation_id, "conversation id"), sink)
         async with turn.lock():
-            held, recorded = await self._held(conversation_id, request_id, seen)
+            held, recorded = _holding(conversation_id, await self.store.load(conversation_id, request_id), seen)
             if recorded is not None:
                 again = await message_again(self.store, held.session, heard, recorded)
                 turn.tell_again(again.record.events)
                 return again
-            edition, held = await self._ready(held, heard.time, mine := said(heard))
+            edition = host
+            if not host.is_next(held.session):
+                edition, held = await self._ready(held, heard.time, said(heard))
             session = held.session
             admit(edition.program, session)
             turn.host = edition
-            began = await turn.open(mine, heard.time, blank=held.blank)
+            began = await turn.open(said(heard), heard.time, blank=held.blank) if edition.journals else heard.time
             if began != heard.time:
                 heard = replace(heard, time=began)
             try:
@@ -137,7 +135,8 @@ class Engine:
                 turn.events, usage = [happened[0], *called], Usage()
                 turn.take(happened[1:])
             outcome = await turn.commit("message", after, held, usage, request_id)
-        await _after(edition, outcome)
+        if after.ended:
+            await _after(edition, outcome)
         return outcome
 
     async def go_on(self, conversation_id: str, sink: Observer | None = None) -> Outcome:
@@ -211,7 +210,7 @@ class Engine:
             loaded = await self.store.load(conversation_id)
             if loaded is None:
                 return None
-            held = _holding(loaded)
+            held, _ = _holding(conversation_id, loaded)
             if not is_due(held.session, now):
                 return None
             edition = await self.editions.of(held.session)
@@ -284,14 +283,9 @@ class Engine:
 
     # -- behind them
 
-    async def _held(
-        self, conversation_id: str, request_id: str | None = None, seen: Seen | None = None
-    ) -> tuple[Held, str | None]:
+    async def _held(self, conversation_id: str, request_id: str | None = None) -> tuple[Held, str | None]:
         """A conversation as loaded, and the record that answers the request id already."""
-        loaded = await self.store.load(conversation_id, request_id)
-        if loaded is None:
-            raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-        return _holding(loaded, seen), loaded.recorded
+        return _holding(conversation_id, await self.store.load(conversation_id, request_id))
 
     async def _last(self, conversation_id: str) -> TurnRecord:
         """The last record of a turn; carrying a conversation over is none."""
@@ -365,10 +359,13 @@ class Engine:
         return outcome
 
 
-def _holding(loaded: Loaded, seen: Seen | None = None) -> Held:
-    text = loaded.session
+def _holding(conversation_id: str, loaded: Loaded | None, seen: Seen | None = None) -> tuple[Held, str | None]:
+    """As `Engine._held`; what was `seen` is not read again if it still holds."""
+    if loaded is None:
+        raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
+    text, version, recorded, pinned = loaded
     known = None if seen is None else seen.as_of(text)
-    return row(Held, parse_session(text) if known is None else known, loaded.version, loaded.definition_sha, False)
+    return row(Held, parse_session(text) if known is None else known, version, pinned, False), recorded
 
 
 def _after_turn(held: Held, outcome: Outcome | None) -> Held:

@@ -40,6 +40,8 @@ _KEY_WORDS = (
 _NOW = 8
 """Tokens of <now>, which always has the same form."""
 _QUOTED_CHARS = 4000
+_FIRST = 2
+"""Messages of a question before anything was said about it: the system's and the user's."""
 _NOTHING = "{}"
 """An empty reply as it is quoted: servers take no message of the model that has nothing in it."""
 _FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
@@ -205,6 +207,7 @@ def _minute(number: int) -> str:
 def turn_prompt(
     prompts: Prompts,
     *,
+    fixed: Mapping[str, int],
     words: StateWords,
     window: Iterable[Exchange],
     keys: str,
@@ -223,7 +226,7 @@ def turn_prompt(
     said: str = "",
     outcome: str = "",
 ) -> tuple[str, dict[str, int]]:
-    """The user message of one call, and the estimated tokens of each of its sections.
+    """The user message of one call, and the estimated tokens of each of its sections after those that are `fixed`.
 
     `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
     of keys that the system message does not list; `earlier` those of answers from before a flow.
@@ -243,10 +246,14 @@ def turn_prompt(
         "said": escaped(said) if said else "",
         "outcome": outcome,
     }
-    given = {name: text for name, text in shown.items() if text}
-    sizes = {name: estimate(text) + TAGS for name, text in given.items()}
     lacking, named = ", ".join(missing), ", ".join(valid)
-    given |= {"state": words.id, "valid": named, "now": _moment(time)}
+    given = {"state": words.id, "valid": named, "now": _moment(time)}
+    state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
+    sizes = {**fixed, "current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS}
+    for name, part in shown.items():
+        if part:
+            given[name] = part
+            sizes[name] = estimate(part) + TAGS
     if words.example:
         given["example"] = words.example
     if lacking:
@@ -256,16 +263,14 @@ def turn_prompt(
     if greeting:
         given["greeting"] = "yes"
     text = prompts.turn.filled(given)
-    state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
-    sizes = {"current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS, **sizes}
     if words_only:  # says in words of ours what they are for
-        sizes["task"] = max(0, estimate(text) - sum(sizes.values()))
+        sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))
     return text, sizes
 
 
 def own_sizes(request: LLMRequest) -> Mapping[str, int]:
     """Estimated tokens of the parts of a question, tools apart: those that it tells, else of its two messages."""
-    return request.sizes or {item.role: estimate(item.content) for item in request.messages[:2]}
+    return request.sizes or {item.role: estimate(item.content) for item in request.messages[:_FIRST]}
 
 
 def call_sizes(request: LLMRequest) -> Mapping[str, int]:
@@ -273,9 +278,10 @@ def call_sizes(request: LLMRequest) -> Mapping[str, int]:
     parts = own_sizes(request)
     if request.tools:
         parts = {**parts, "tools": sum(map(_tool_tokens, request.tools))}
-    since = [item for item in request.messages if item.tool_calls or item.tool_call_id]
-    if since:
-        parts = {**parts, "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since)}
+    if len(request.messages) > _FIRST:
+        since = [item for item in request.messages if item.tool_calls or item.tool_call_id]
+        if since:
+            parts = {**parts, "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since)}
     return parts
 
 

@@ -120,8 +120,8 @@ class Host(Protocol):
     def committed(self, conversation_id: str) -> None:
         """A turn is on record, with rows of the outbox."""
 
-    async def ask(self, effect: AskModel, left: float | None, listener: Listening | None) -> ModelReply:
-        """Call the model."""
+    def ask(self, effect: AskModel, left: float | None, listener: Listening | None) -> Awaitable[ModelReply]:
+        """Call the model; to be awaited at once."""
 
     async def run_handlers(
         self, effect: RunHandlers, left: Any, journal: Journal | None, *, ahead: bool = False

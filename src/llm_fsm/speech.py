@@ -51,6 +51,7 @@ class Speaking(Moving):
         asked = program.questions[plan.id]
         user, sizes = turn_prompt(
             program.prompts,
+            fixed=asked.sizes,
             words=StateWords(id=plan.id, tokens=name_tokens(plan.id)) if program.prompts.whole else plan.words,
             window=session.window,
             keys="\n".join(further.values()),
@@ -75,7 +76,7 @@ class Speaking(Moving):
             schema=program.schema_of(plan, self.further() if words_only and session.stack else look.further),
             conversation_id=session.conversation_id,
             tools=() if words_only else self.offered(),
-            sizes={**asked.sizes, **sizes},
+            sizes=sizes,
         )
 
     def further(self) -> tuple[str, ...]:
@@ -160,6 +161,11 @@ class Speaking(Moving):
 
     def complete_words(self, *, spoken_for: bool = False) -> Run:
         """Add what is still to be said. `spoken_for`: the message was written for where the run has arrived."""
+        if self.lacks_words(spoken_for=spoken_for):
+            yield from self.words("words")
+
+    def lacks_words(self, *, spoken_for: bool) -> bool:
+        """Add what is still to be said, as `complete_words` does; True where a model is to be asked for it."""
         if self.stopped:
             self.say_stopped()
         elif self.paused:
@@ -171,9 +177,10 @@ class Speaking(Moving):
             if self.plan.fixed is None:
                 self.said.append(self.own_question(sorry=False))
         elif not spoken_for and self.plan.fixed is None:
-            yield from self.words("words")
+            return True
         elif not any(self.said):
             self.said.append(self.own_question(sorry=False))
+        return False
 
     def words(self, asked_for: Literal["greeting", "words"]) -> Run:
         """One call for words alone: nothing else in its reply counts."""

@@ -156,7 +156,8 @@ class Talking(Repairing):
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
         foreseen = self.session.state in look.arrivals.get(reply.target, ()) and self.session.flow in flows
-        yield from self.complete_words(spoken_for=foreseen)
+        if self.lacks_words(spoken_for=foreseen):
+            yield from self.words("words")
         return None
 
     def led_to(self, move: Move) -> StatePlan:
