@@ -174,7 +174,7 @@ class Store(Protocol):
         """The results of the turn under way, in order of their steps."""
 
     async def forget_journal(self, conversation_id: str) -> None:
-        """Drop the journal of a turn that will not be finished."""
+        """Drop the journal of a turn that will not be finished. A lock that was lost is an error here as in `save`."""
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         """Be the one writer of a conversation, in order of asking.

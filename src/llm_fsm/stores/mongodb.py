@@ -85,7 +85,8 @@ class MongoDBStore:
         return await self._run(lambda kept: kept.journalled(conversation_id))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        await self._run(lambda kept: kept.forget_journal(conversation_id))
+        holder = self._held.get(conversation_id)
+        await self._run(lambda kept: kept.forget_journal(conversation_id, holder))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._own()

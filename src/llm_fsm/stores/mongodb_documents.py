@@ -105,7 +105,8 @@ class Documents:
         steps = self._journal.find({"conversation": name, "version": self._version(name)})
         return tuple(entry["text"] for entry in steps.sort("step", ASCENDING))
 
-    def forget_journal(self, name: str) -> None:
+    def forget_journal(self, name: str, holder: str | None) -> None:
+        self._check_lock(name, holder)
         self._journal.delete_many({"conversation": name})
 
     def listed(self, after: str, limit: int, wanted: Document) -> Sequence[Listed]:
@@ -177,7 +178,7 @@ class Documents:
             self._turns.delete_one({"_id": newest["_id"]})
             self._newest(name)
             self._drop_unused(newest["sha"])
-        self.forget_journal(name)
+        self.forget_journal(name, None)
         return newest is not None
 
     def take(self, name: str, holder: str, lease: float) -> bool:

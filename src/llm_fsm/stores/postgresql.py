@@ -102,7 +102,8 @@ class PostgreSQLStore:
         return await parts.reads.ask(parts.journalled, conversation_id)  # type: ignore[no-any-return]
 
     async def forget_journal(self, conversation_id: str) -> None:
-        await self._write(partial(rows.forget_journal, name=conversation_id))
+        holder = self._held.get(conversation_id)
+        await self._write(partial(rows.forget_journal, name=conversation_id, holder=holder))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()

@@ -107,6 +107,11 @@ _JOURNAL = f"""INSERT INTO journal SELECT id, step, text
     FROM unnest(%s::text[], %s::bigint[], %s::text[], %s::int[]) AS given (id, step, text, holder)
     WHERE {_STILL} ON CONFLICT DO NOTHING RETURNING conversation, step"""
 
+_FORGET = f"""WITH given AS (SELECT %s::text AS id, %s::int AS holder),
+    still AS (SELECT id FROM given WHERE {_STILL}),
+    gone AS (DELETE FROM journal USING still WHERE journal.conversation = still.id)
+    SELECT id FROM still"""
+
 _JOURNALLED = """SELECT place, text FROM unnest(%s::text[]) WITH ORDINALITY AS asked (id, place)
     JOIN journal ON conversation = id ORDER BY place, step"""
 
@@ -281,8 +286,9 @@ async def records(db: Connection, name: str, after: int, limit: int | None) -> S
     return tuple(record for (record,) in await cursor.fetchall())
 
 
-async def forget_journal(db: Connection, name: str) -> None:
-    await db.execute("DELETE FROM journal WHERE conversation = %s", (name,))
+async def forget_journal(db: Connection, name: str, holder: int | None) -> None:
+    if await (await db.execute(_FORGET, (name, holder))).fetchone() is None:
+        raise lock_lost(name)
 
 
 async def listed(db: Connection, wanted: Sequence[Any]) -> Sequence[Listed]:
@@ -326,7 +332,7 @@ async def acknowledge(db: Connection, posted: Posted) -> None:
 
 
 async def delete(db: Connection, name: str) -> bool:
-    await forget_journal(db, name)
+    await forget_journal(db, name, None)
     gone = await db.execute("DELETE FROM conversations WHERE id = %s", (name,))
     await db.execute(_UNUSED)
     return gone.rowcount > 0

@@ -118,7 +118,9 @@ class RedisStore:
         return tuple(steps[step] for step in sorted(steps, key=int))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        await self._ask("DEL", self._key("j", conversation_id))
+        answer = await self._do(scripts.FORGET, conversation_id, self._held.get(conversation_id, ""))
+        if answer.value == "lost":
+            raise lock_lost(conversation_id)
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()

@@ -95,6 +95,16 @@ return {'exists', redis.call('HGET', P .. 'j:' .. id, step)}
 """
 )
 
+FORGET = (
+    "local P, id, holder = ARGV[1], ARGV[2], ARGV[3]"
+    + _HELD
+    + """
+if not held(id, holder) then return 'lost' end
+redis.call('DEL', P .. 'j:' .. id)
+return 'ok'
+"""
+)
+
 LOAD = """
 local P, id, request = ARGV[1], ARGV[2], ARGV[3]
 local found = redis.call('HMGET', P .. 'c:' .. id, 'session', 'version', 'sha')

@@ -208,6 +208,9 @@ async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Los
             await _expect_lost("save", store.save(turn("c", 2, '"late"')))
             await _expect_lost("journal", store.journal("c", 1, '"late"'))
             expect("the journal", list(await other.journalled("c")), [])
+            await other.journal("c", 1, '"mine"')
+            await _expect_lost("forget_journal", store.forget_journal("c"))
+            expect("the journal", list(await other.journalled("c")), ['"mine"'])
             await other.save(turn("c", 2, '"new"'))
     async with store.lock("c", timeout=30):
         expect("the session", await store.load("c"), Loaded(session='"new"', version=2))
