@@ -91,6 +91,7 @@ def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
         (("migrate", "greeter.json", "--map", "none.json"), "'none.json' does not exist"),
         (("migrate", "greeter.json", "--map", "bad.json"), "'stats' is neither states nor keys"),
         (("migrate", "greeter.json", "--map", "list.json"), "one JSON object"),
+        (("migrate", "greeter.json", "--map", "latin.json"), "latin.json: is not UTF-8 at byte 3"),
         (("migrate", "nothing.json"), "nothing.json: there is no such file"),
         (("replay", "greeter.json", "nobody"), "there is no conversation 'nobody'"),
     ],
@@ -98,6 +99,7 @@ def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
 def test_what_cannot_be_done_is_one_clear_error(desk: Desk, arguments: tuple[str, ...], says: str) -> None:
     talked(desk)
     desk.write("bad.json", {"stats": {}})
+    desk.write("latin.json", b'{"\xe9": 1}')
     desk.write("list.json", [])
     done = desk.run("conversations", *arguments, *DB)
     assert (done.code, done.out) == (2, "")

@@ -155,7 +155,7 @@ def servers_of(file: str | None) -> dict[str, Any]:
     """The MCP servers of `--mcp FILE`: {alias: server}, or the same under "mcpServers". Raises Failure."""
     if file is None:
         return {}
-    found = json_of(_text(Path(file)), file)
+    found = json_of(text_of(Path(file)), file)
     if isinstance(found, dict) and isinstance(found.get("mcpServers"), dict):
         found = found["mcpServers"]
     if not isinstance(found, dict):
@@ -188,7 +188,7 @@ def input_of(given: str | None) -> Any:
         return None
     text = _decoded(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "standard input") if given == "-" else given
     if given.startswith("@"):
-        text = _text(Path(given[1:]))
+        text = text_of(Path(given[1:]))
     if text.lstrip()[:1] in ("{", "["):
         try:
             return source.parse(text, limit=MAX_INPUT_BYTES)
@@ -197,7 +197,8 @@ def input_of(given: str | None) -> Any:
     return text
 
 
-def _text(path: Path) -> str:
+def text_of(path: Path) -> str:
+    """What stands in a file. Raises Failure."""
     try:
         with path.open("rb") as file:
             return _decoded(file.read(MAX_INPUT_BYTES + 1), str(path))

@@ -55,7 +55,7 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     definition = choice.opened(path)
     change: Mapping[str, Any] = {}
     if map_file is not None:
-        change = host.object_of(Path(map_file).read_text(encoding="utf-8"), map_file)
+        change = host.object_of(host.text_of(Path(map_file)), map_file)
     store = open_existing(db)
     went: Sequence[Went] = ()
     if store is not None:
