@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import errno
 import json
+import os
 
 import pytest
 
@@ -228,6 +230,18 @@ def test_fix_mends_the_file_and_reports_what_is_left(desk: Desk) -> None:
     assert (desk.folder / name).read_text(encoding="utf-8") == text.replace("persna", "persona")
     assert (done.code, "persona" in done.out) == (1, False)
     assert 'key "persna" renamed to "persona" (mended)' in done.err
+
+
+def test_what_fix_cannot_write_whole_is_left_as_it_was(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    name = desk.write("odd.json", {**GREETER, "persna": "x"})
+    before = (desk.folder / name).read_text(encoding="utf-8")
+    done = desk.run("validate", name, "--fix")
+    assert (done.code, "cannot be written: no space left on device" in done.err) == (74, True)
+    assert (desk.folder / name).read_text(encoding="utf-8") == before
 
 
 def test_what_is_left_out_is_not_mended(desk: Desk) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import click
 
-from llm_fsm.cli import documents, exits, printing
+from llm_fsm.cli import destination, documents, exits, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.convert.chart import ConversionError, Note
@@ -69,7 +69,7 @@ def convert(
     if output is None:
         printing.out(written.rstrip("\n"))
     else:
-        documents.write_output(output, written)
+        destination.write_output(output, written)
     notes = [*found.notes, *(left_out(found.definition, target) if target != DEFINITION else ())]
     _tell(name, notes, report)
     if output is not None:

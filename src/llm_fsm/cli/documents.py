@@ -1,8 +1,7 @@
-"""What the commands about files share: reading one, and writing what was made of it."""
+"""What the commands about files share: reading one, and what it is."""
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_fsm import source
-from llm_fsm.cli.exits import OUTPUT, Failure
+from llm_fsm.cli.exits import Failure
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.foreign import rewrite
@@ -95,17 +94,3 @@ def precious(path: str) -> str | None:
     if not isinstance(value, dict) or value.get(GENERATED) is True:
         return None
     return "a definition" if "states" in value else "a file of tests" if "definition" in value else None
-
-
-def write_output(path: str, data: str | bytes) -> None:
-    """Put a result in a file, all or nothing. Raises Failure."""
-    target = Path(path)
-    fresh = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        fresh.write_bytes(data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data)
-        fresh.replace(target)
-    except OSError as error:
-        fresh.unlink(missing_ok=True)
-        raise Failure(
-            f"{path}: cannot be written: {(error.strerror or str(error)).lower()}", OUTPUT
-        ) from error

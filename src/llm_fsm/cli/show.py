@@ -15,7 +15,7 @@ import click
 
 from llm_fsm import source
 from llm_fsm.cases.touched import counts_of
-from llm_fsm.cli import documents, exits, printing
+from llm_fsm.cli import destination, documents, exits, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.draw.boxes import boxes
@@ -214,7 +214,7 @@ def _image(text: str, form: str) -> bytes:
 
 def _give(drawing: str | bytes, output: str | None) -> None:
     if output is not None:
-        documents.write_output(output, drawing)
+        destination.write_output(output, drawing)
         printing.note(f"wrote {output}")
     elif isinstance(drawing, str):
         printing.out(printing.words(drawing).rstrip("\n"))

@@ -20,6 +20,7 @@ from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.running import FileResult, Job, Mode
 from llm_fsm.cases.tape import Match
 from llm_fsm.cli import documents, exits, host, printing, test_coverage, test_generate, test_users, test_watch
+from llm_fsm.cli.destination import write_output
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.test_report import FORMATS
 from llm_fsm.cli.verbosity import Settings, verbose_option
@@ -321,7 +322,7 @@ def _simulated(wanted: Wanted, human: str | None, threshold: float | None) -> in
 
 def _give(wanted: Wanted, report: str) -> None:
     if wanted.output is not None:
-        documents.write_output(wanted.output, report + "\n")
+        write_output(wanted.output, report + "\n")
         printing.note(f"wrote {wanted.output}")
     else:
         printing.out(report)
@@ -334,7 +335,7 @@ def _covered(wanted: Wanted, files: Sequence[FileResult]) -> bool:
     if found:
         tell("\n" + test_coverage.table(found))
     if wanted.coverage not in (None, "-"):
-        documents.write_output(str(wanted.coverage), printing.as_json(test_coverage.document(found)) + "\n")
+        write_output(str(wanted.coverage), printing.as_json(test_coverage.document(found)) + "\n")
         printing.note(f"wrote {wanted.coverage}")
     reached = test_coverage.share(found)
     if wanted.fail_under is None or reached >= wanted.fail_under:

@@ -12,7 +12,7 @@ from llm_fsm.cases.faults import SuiteError, plural
 from llm_fsm.cases.generation import Generated, generated
 from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.running import Job, run_job
-from llm_fsm.cli import documents, printing, test_coverage
+from llm_fsm.cli import destination, documents, printing, test_coverage
 from llm_fsm.cli.exits import AT_FAULT, USAGE, Failure
 from llm_fsm.errors import DefinitionError
 from llm_fsm.folder import NoDefinitionError, definitions
@@ -88,7 +88,7 @@ def _write(place: str, document: dict[str, Any]) -> None:
     if kept is not None:
         raise Failure(f"{place} is {kept} that --generate did not make, and is not overwritten", USAGE)
     marked = {documents.GENERATED: True, **document}
-    documents.write_output(place, json.dumps(marked, ensure_ascii=False, indent=1) + "\n")
+    destination.write_output(place, json.dumps(marked, ensure_ascii=False, indent=1) + "\n")
 
 
 def _told(place: str, made: Generated) -> str:

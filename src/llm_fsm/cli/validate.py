@@ -13,7 +13,7 @@ from importlib import import_module
 import click
 
 from llm_fsm.checking import check, check_data
-from llm_fsm.cli import exits, printing
+from llm_fsm.cli import destination, exits, printing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.codes import finding
 from llm_fsm.findings import Finding
@@ -174,8 +174,7 @@ def _catalogue() -> str:
 
 def _give(report: str, output: str | None) -> None:
     if output is not None:
-        with open(output, "w", encoding="utf-8") as stream:
-            stream.write(report + "\n" if report else "")
+        destination.write_output(output, report + "\n" if report else "")
     elif report:
         printing.out(report)
 
@@ -232,8 +231,7 @@ def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
         lines = unified_diff(text.splitlines(True), fixed.text.splitlines(True), *names)
         printing.out(printing.words("".join(lines).rstrip("\n")))
         return False
-    with open(file, "wb") as stream:
-        stream.write(fixed.text.encode("utf-8"))
+    destination.write_output(file, fixed.text)
     for change in fixed.changes:
         printing.err(printing.one_line(f"{file}:{change} (mended)"))
     return True

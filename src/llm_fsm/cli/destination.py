@@ -1,0 +1,61 @@
+"""Where a result goes that a command writes to a file."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from contextlib import suppress
+
+from llm_fsm.cli.exits import OUTPUT, Failure
+
+_NOT_BESIDE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
+"""Why a file may have to be written in its place: the folder is another one's, or the file is mounted by itself."""
+
+
+def write_output(path: str, data: str | bytes) -> None:
+    """Put a result in a file, all or nothing; a file that is there keeps its links, owner and rights.
+
+    What is no file of its own (a device, a pipe, standard output by name) and what cannot be replaced is written to as
+    it stands. Raises Failure.
+    """
+    content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
+    try:
+        if not _is_replaced(path, content):
+            with open(path, "ab" if _is_special(path) else "wb") as stream:
+                stream.write(content)
+    except OSError as error:
+        said = (error.strerror or str(error)).lower()
+        raise Failure(f"{path}: cannot be written: {said}", OUTPUT) from error
+
+
+def _is_special(path: str) -> bool:
+    """Whether a file must not be replaced by another one: a rename over `/dev/null` would be the end of that."""
+    return path.startswith(("/dev/", "/proc/")) or (os.path.exists(path) and not os.path.isfile(path))
+
+
+def _is_replaced(path: str, content: bytes) -> bool:
+    """Write beside, then rename; False where that is not to be done, or not possible for want of rights."""
+    if not path or _is_special(path):
+        return False
+    target = os.path.realpath(path)
+    fresh = os.path.join(os.path.dirname(target), f".llm-fsm.{os.getpid()}")
+    try:
+        with open(fresh, "xb") as stream:
+            stream.write(content)
+        if os.path.exists(target):
+            _alike(fresh, os.stat(target))
+        os.replace(fresh, target)
+    except OSError as error:
+        with suppress(OSError):
+            os.unlink(fresh)
+        if error.errno in _NOT_BESIDE:
+            return False
+        raise
+    return True
+
+
+def _alike(fresh: str, old: os.stat_result) -> None:
+    with suppress(OSError):  # who may write to a file of somebody else cannot give one away
+        os.chown(fresh, old.st_uid, old.st_gid)
+    os.chmod(fresh, stat.S_IMODE(old.st_mode))
