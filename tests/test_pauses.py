@@ -323,6 +323,24 @@ def test_reply_after_a_tool_is_told_what_its_result_opened_and_where_that_leads(
     assert (done.session.state, done.text) == ("known", "Hello Ada, come in.")
 
 
+@pytest.mark.parametrize("approval", [False, True])
+def test_reply_after_a_tool_reads_what_its_result_wrote_elsewhere_in_a_large_machine(approval: bool) -> None:
+    refs = {"look": {"output": {"owner": ""}, "approval": approval}}
+    keys = {"properties": {"owner": {}, **{f"k{number}": {} for number in range(30)}}}
+    ask = {"tools": ["look"], "transitions": [{"target_state": "ask"}]}
+    host = worker({"ask": ask}, tools={"look": lambda: "Ada"}, refs=refs, context_schema=keys)
+    told = host.say(_begin(host), "I am one.", reply("ask", k1="one")).session
+    done = host.say(told, "7", calls(("look", {})), *([] if approval else [reply("ask")]))
+    if approval:
+        done = host.answer(done.session, {"approved": True}, reply("ask"))
+    shown = done.requests[-1].messages[1].content
+    known = '<further_context_keys>\nk1 = "one"\nowner = "Ada"\n</further_context_keys>\n<conversation_history>\n'
+    assert shown.startswith(known)
+    assert shown.count("further_context_keys>") == 2
+    assert '{"user":"I am one."}' in shown
+    assert "<current_context>" not in shown
+
+
 def test_reply_after_an_approval_reads_its_message_and_what_the_result_opened() -> None:
     refs = {"look": {"output": {"owner": ""}, "approval": True}}
     host = worker(DOOR, tools={"look": lambda: "Ada"}, refs=refs, context_schema=LOOKED_UP)

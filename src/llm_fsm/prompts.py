@@ -297,8 +297,10 @@ def moved_on(asked: str, later: str) -> str:
     Put together from both, since after a pause no session knows any more what the user had said and what came before
     it. Data cannot be taken for the tags, of which it has no bracket.
     """
-    place, said = "<current_state>\n", "<user_input>\n"
-    return asked[: asked.index(place)] + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
+    known, place, said = "</further_context_keys>\n", "<current_state>\n", "<user_input>\n"
+    begun = later[: later.index(known) + len(known)] if known in later else ""
+    past = asked[: asked.index(place)].rpartition(known)[2]
+    return begun + past + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
 
 
 def second_try(
