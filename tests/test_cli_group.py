@@ -171,8 +171,9 @@ def test_a_bug_shows_its_traceback_only_when_asked(capsys: pytest.CaptureFixture
     assert "RuntimeError: bug" in capsys.readouterr().err.splitlines()[-1]
 
 
-def test_a_reader_that_has_gone_is_no_reason_to_complain(desk: Desk) -> None:
-    with subprocess.Popen(command("schema"), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+@pytest.mark.parametrize("arguments", [["schema"], ["--help"], ["--version"], ["schema", "--help"]])
+def test_a_reader_that_has_gone_is_no_reason_to_complain(arguments: list[str]) -> None:
+    with subprocess.Popen(command(*arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stderr is not None
         process.stdout.close()

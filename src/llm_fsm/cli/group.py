@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from importlib import import_module
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
@@ -40,6 +41,14 @@ COMMANDS: Mapping[str, str] = {
 
 _NEW_OBJECTS = 50_000
 """Objects that may be made before garbage is looked for: commands are short, and most of what they make is kept."""
+
+
+@contextmanager
+def _pipe_closed() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise exits.PipeClosed from error
 
 
 class Commands(click.Group):
@@ -74,12 +83,15 @@ class Commands(click.Group):
             ctx.fail(f"there is no command {name[:50]!r}; {known}")
         return super().resolve_command(ctx, args)
 
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """As click does, which must not see that help met a closed pipe: it would choose the exit code."""
+        with _pipe_closed():
+            return super().make_context(*arguments, **options)
+
     def invoke(self, ctx: click.Context) -> object:
-        """As click does, which must not see a closed pipe: it would choose the exit code."""
-        try:
+        """As click does, and as above."""
+        with _pipe_closed():
             return super().invoke(ctx)
-        except BrokenPipeError as error:
-            raise exits.PipeClosed from error
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         """The table as part of the help."""
