@@ -32,6 +32,22 @@ async def test_a_free_key_is_taken_at_once_and_forgotten_after_use():
     assert len(turnstile) == 0
 
 
+def test_of_threads_that_take_a_free_key_at_once_one_has_it():
+    for _ in range(50):
+        turnstile, together, taken = Turnstile(), threading.Barrier(8), []
+
+        def take(turnstile=turnstile, together=together, taken=taken):
+            together.wait()
+            taken.append(turnstile.take("a"))
+
+        threads = [threading.Thread(target=take) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert sorted(taken) == [False] * 7 + [True]
+
+
 @pytest.mark.anyio
 async def test_waiters_are_served_in_order_of_asking():
     turnstile = Turnstile()

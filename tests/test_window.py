@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from llm_fsm.markup import escaped
 from llm_fsm.tokens import estimate
-from llm_fsm.window import Exchange, Window, in_prompt, is_ascii, longer, shorter, tokens_in
+from llm_fsm.window import Exchange, Window, in_prompt, is_ascii, longer, most_chars, shorter, tokens_in
 
 exchanges = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=6)
 
@@ -28,6 +28,13 @@ def _grown(said: list[Exchange], start: tuple[Exchange, ...] = ()) -> tuple[Exch
 def test_a_window_is_shown_as_who_said_what() -> None:
     assert in_prompt(()) == ""
     assert in_prompt(((None, "Hi"), ("a <b>", "c"))) == '[{"system":"Hi"},{"user":"a \\u003cb\\u003e"},{"system":"c"}]'
+
+
+@given(exchanges, exchanges)
+def test_no_window_has_more_characters_than_are_told(before: list[Exchange], said: list[Exchange]) -> None:
+    window = _grown(said, tuple(before))
+    chars = sum(len(user or "") + len(system) for user, system in window)
+    assert most_chars(tuple(window)) == chars <= most_chars(window)
 
 
 @given(exchanges, exchanges)

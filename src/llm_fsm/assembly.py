@@ -10,6 +10,7 @@ from typing import Any
 
 from llm_fsm.conditions import ConditionError, compile_rule
 from llm_fsm.context import Keys, compile_keys
+from llm_fsm.copies import changed
 from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
@@ -291,7 +292,7 @@ def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]
 
 def _question(plan: StatePlan, system: LLMMessage, tokens: int) -> LLMRequest:
     """What all questions in a state have in common. `tokens`: those of the system message."""
-    return LLMRequest(
+    common = LLMRequest(
         messages=(system,),
         schema=plan.schema,
         model=plan.model.name,
@@ -300,6 +301,7 @@ def _question(plan: StatePlan, system: LLMMessage, tokens: int) -> LLMRequest:
         state=plan.id,
         sizes={"system": tokens, "schema": estimate(plan.schema.text)},
     )
+    return changed(common)  # quick to copy again, as each question does
 
 
 def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:

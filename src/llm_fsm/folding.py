@@ -326,7 +326,7 @@ def _turn_undone(_: Session, event: ev.TurnUndone) -> Session:
     return from_dict(event.session)
 
 
-_APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
+CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Started: _started,
     ev.UserSaid: _user_said,
     ev.ModelReplied: _model_replied,
@@ -359,11 +359,12 @@ _APPLY: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     fe.Restarted: _restarted,
     fe.SilenceWatched: _silence_watched,
 }
+"""What changes a session, by the event that does."""
 
 
 def apply(session: Session, event: ev.Event) -> Session:
     """The session after an event. Events that only record something leave it as it is."""
-    change = _APPLY.get(type(event))
+    change = CHANGES.get(type(event))
     return session if change is None else change(session, event)
 
 

@@ -8,7 +8,7 @@ harder bound: where even `max_exchanges` do not fit, fewer are kept, and these i
 from __future__ import annotations
 
 from llm_fsm.definition import HistorySettings
-from llm_fsm.window import FRAME, Exchange, tokens_in
+from llm_fsm.window import FRAME, Exchange, most_chars, tokens_in
 
 _LOW = 2 / 3
 """Part of the token budget that is left where `max_exchanges` do not fit: else each turn would drop another one."""
@@ -24,9 +24,7 @@ def surplus(window: tuple[Exchange, ...], settings: HistorySettings, *, afresh: 
     """
     most = settings.max_exchanges
     many = most * 3 // 2 if afresh else 2 * most
-    chars = FRAME * len(window)
-    for user, system in window:
-        chars += len(system) if user is None else len(user) + len(system)
+    chars = FRAME * len(window) + most_chars(window)
     if len(window) <= many and chars <= settings.max_tokens:
         return 0  # no text has more tokens than characters, as they are estimated
     sizes = tokens_in(window)

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import partial
+from operator import attrgetter
 from typing import Any, Literal, Self
 
 from llm_fsm import events as ev
@@ -29,7 +30,7 @@ from llm_fsm.effects import (
     RunHandlers,
 )
 from llm_fsm.excerpt import cut
-from llm_fsm.folding import apply
+from llm_fsm.folding import CHANGES
 from llm_fsm.foresight import turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.markup import escaped
@@ -134,8 +135,11 @@ class Progress:
 
     def note(self, event: ev.Event) -> None:
         self.events.append(event)
+        change = CHANGES.get(type(event))
+        if change is None:
+            return
         before = self.session
-        after = apply(before, event)
+        after = change(before, event)
         if after.state is before.state and after.flow is before.flow:
             self.session = after
         else:
@@ -179,24 +183,12 @@ class Progress:
 
     def used(self) -> dict[str, float]:
         """What the run has used of its limits, the time before its last pause included."""
-        base, usage = self.base, self.usage
-        found: dict[str, float] = {
-            "llm_calls": usage.calls,
-            "tool_calls": self.tool_calls,
-            "auto_steps": self.steps,
-            "tokens": usage.input_tokens + usage.output_tokens,
-            "seconds": usage.seconds + self.elapsed,
-            "money": usage.cost,
-        }
-        if base:
-            return {name: spent + base.get(name, 0) for name, spent in found.items()}
-        return found
+        return {name: spent(self) + self.base.get(name, 0) for name, spent in _SPENT.items()}
 
     def spent(self) -> bool:
         """True, and noted, when a limit of the definition forbids another model call or function."""
-        used = self.used()
         for name, most in self.program.bounds:
-            if used[name] >= (most - TICK if name == "seconds" else most):
+            if _SPENT[name](self) + self.base.get(name, 0) >= (most - TICK if name == "seconds" else most):
                 self.note(ev.LimitReached(limit=name, value=most))
                 return True
         return False
@@ -379,3 +371,14 @@ class Progress:
     @property
     def paused(self) -> bool:
         return self.session.pause is not None
+
+
+_SPENT: Mapping[str, Callable[[Progress], float]] = {
+    "llm_calls": attrgetter("usage.calls"),
+    "tool_calls": attrgetter("tool_calls"),
+    "auto_steps": attrgetter("steps"),
+    "tokens": lambda turn: turn.usage.input_tokens + turn.usage.output_tokens,
+    "seconds": lambda turn: turn.usage.seconds + turn.elapsed,
+    "money": attrgetter("usage.cost"),
+}
+"""What a turn itself has used of each limit."""

@@ -64,6 +64,15 @@ def in_prompt(window: Iterable[Exchange]) -> str:
     return window.text
 
 
+def most_chars(window: tuple[Exchange, ...]) -> int:
+    """At least the characters of all exchanges, without a look at those before the last where their JSON is known."""
+    begun = window.begun if isinstance(window, Window) else ""
+    chars = len(begun)
+    for user, system in window[-1:] if begun else window:
+        chars += len(system) if user is None else len(user) + len(system)
+    return chars
+
+
 def is_ascii(window: tuple[Exchange, ...]) -> bool:
     """True where the exchanges seem to be ASCII; those before the last are looked at where their JSON is known."""
     if not window:

@@ -64,11 +64,8 @@ class Turnstile:
 
     def take(self, key: str) -> bool:
         """Take `key` if it is free, without waiting; False when somebody has it."""
-        with self._guard:
-            if key in self._queues:
-                return False
-            self._queues[key] = deque()
-            return True
+        mine: deque[_Waiter] = deque()
+        return self._queues.setdefault(key, mine) is mine  # one step for all threads, so it needs no guard
 
     async def acquire(self, key: str, timeout: float | None = None) -> None:
         """Take `key`, waiting at most `timeout` seconds; every success is followed by one `release`."""
@@ -83,12 +80,14 @@ class Turnstile:
         with self._guard:
             queue = self._queues[key]
             while True:
-                # A collected waiter may leave the queue between a look and a `popleft`: so no look.
+                if not queue:
+                    del self._queues[key]
+                    return
+                # A collected waiter may leave the queue between this look and the `popleft`.
                 try:
                     waiter = queue.popleft()
                 except IndexError:
-                    del self._queues[key]
-                    return
+                    continue
                 try:
                     waiter.loop.call_soon_threadsafe(waiter.resolve, True)
                 except RuntimeError:  # its event loop is closed, so nobody waits there any more
@@ -102,8 +101,9 @@ class Turnstile:
             while True:
                 queue = self._queues.get(key)
                 if queue is None:
-                    self._queues[key] = deque()
-                    return False
+                    if self.take(key):
+                        return False
+                    continue
                 queue.append(waiter)
                 # The key may have been freed, with an empty queue, just before the append.
                 if self._queues.get(key) is queue:
