@@ -7,7 +7,7 @@ import json
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.errors import HandlerError, ModelError
+from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.recovery import UnderWay, under_way
 from llm_fsm.stores.memory import MemoryStore
@@ -64,6 +64,31 @@ async def test_a_turn_whose_error_handler_failed_was_told_and_is_not_finished_la
     machine.llm = ScriptedLLM(REPLIES)
     turn = await chat.send("soup", request_id="r2")
     assert (turn.number, turn.request_id) == (1, "r2")
+
+
+class Full(MemoryStore):
+    """One that keeps no turn while it is `full`."""
+
+    full = False
+
+    async def save(self, commit):
+        if self.full:
+            raise StoreError("the disk is full")
+        await super().save(commit)
+
+
+async def test_a_turn_that_could_not_be_kept_was_told_and_is_not_finished_later():
+    store, heard = Full(), []
+    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store)
+    machine.on("pre_processing")(lambda occasion: heard.append(occasion.user_input))
+    chat = await machine.start(conversation_id="c", greet=False)
+    store.full = True
+    with pytest.raises(StoreError, match="the disk is full"):
+        await chat.send("hello", request_id="r1")
+    store.full = False
+    turn = await chat.send("soup", request_id="r2")
+    assert (turn.number, turn.request_id, heard) == (1, "r2", ["hello", "soup"])
+    assert [message.text for message in await chat.history() if message.role == "user"] == ["soup"]
 
 
 async def test_a_start_that_failed_gives_nothing_to_another_one_under_its_id():

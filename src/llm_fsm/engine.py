@@ -123,18 +123,21 @@ class Engine:
             if began != heard.time:
                 heard = replace(heard, time=began)
             try:
-                step = await turn.play(begin(edition.program, session, heard, edition.means))
-                after, usage = step.session, step.usage
-            except LLMFSMError as error:
-                words = await _words_for(edition, error, session, turn, heard.time)
-                if words is None:
-                    await turn.failed()
-                    raise
-                after, happened = apologise(edition.program, session, heard, error, words)
-                called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
-                turn.events, usage = [happened[0], *called], Usage()
-                turn.take(happened[1:])
-            outcome = await turn.commit("message", after, held, usage, request_id)
+                try:
+                    step = await turn.play(begin(edition.program, session, heard, edition.means))
+                    after, usage = step.session, step.usage
+                except LLMFSMError as error:
+                    words = await _words_for(edition, error, session, turn, heard.time)
+                    if words is None:
+                        raise
+                    after, happened = apologise(edition.program, session, heard, error, words)
+                    called = [item for item in turn.events if isinstance(item, ev.ToolReturned | ev.ToolRefused)]
+                    turn.events, usage = [happened[0], *called], Usage()
+                    turn.take(happened[1:])
+                outcome = await turn.commit("message", after, held, usage, request_id)
+            except LLMFSMError:
+                await turn.failed()
+                raise
         if after.ended:
             await _after(edition, outcome)
         return outcome
@@ -383,11 +386,7 @@ async def _words_for(
     if Point.ERROR not in edition.means.points or not isinstance(error, ModelError | HandlerError):
         return None
     effect = RunHandlers(point=Point.ERROR, session=replace(session, time=began), error=error)
-    try:
-        results = await edition.run_handlers(effect, turn.left, turn.journal)
-    except LLMFSMError:  # the caller is told of this one
-        await turn.failed()
-        raise
+    results = await edition.run_handlers(effect, turn.left, turn.journal)
     return next((result.text for result in reversed(results.results) if result.text), None)
 
 
