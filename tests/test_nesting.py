@@ -147,6 +147,19 @@ def test_secrets_of_a_flow_reach_neither_the_callers_prompt_nor_its_history() ->
     assert entered.session.window == (("pin •••", "ok\n\nCard?"),)
 
 
+def test_a_key_with_a_dot_counts_as_written_by_whoever_wrote_it_in_the_flow() -> None:
+    document = shop(output={"checked": "note.text"})
+    document["context_schema"] = {
+        "properties": {"total": {"type": "number"}, "checked": {"type": "string", "x-source": "host"}}
+    }
+    pay = {**PAY, "context_schema": {"properties": {**PAY["context_schema"]["properties"], "note.text": {}}}}
+    program = nested(document, pay=pay)
+    said = reply("declined", "Ok", **{"note.text": "ring"})
+    done = say(program, into(program).session, "x", said, reply("cart", "?"))
+    assert "checked" not in done.session.context
+    assert [refused.key for refused in done.of(ev.ContextRefused)] == ["checked"]
+
+
 def test_a_value_counts_as_written_by_whoever_wrote_it_in_the_flow() -> None:
     document = shop(output={"checked": "note"})
     document["context_schema"] = {

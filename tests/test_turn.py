@@ -593,6 +593,16 @@ def test_secrets_stay_out_of_prompts_and_reasons() -> None:
     assert '"reason":"its schema refuses the value"' in third.prompt
 
 
+def test_a_key_with_a_dot_may_be_secret() -> None:
+    keys = {"card.number": {"type": "string", "x-secret": True}, "card.kind": {"type": "string"}}
+    made = machine({"a": {"transitions": [{"target_state": "a"}]}}, context_schema={"properties": keys})
+    first = talk(made, "visa 4711-0815", reply("a", "Noted", **{"card.number": "4711-0815", "card.kind": "visa"}))
+    second = say(made, first.session, "m", reply("a"))
+    assert first.session.context == {"card.number": "4711-0815", "card.kind": "visa"}
+    assert "0815" not in second.prompt
+    assert '{"card.kind":"visa","card.number":"•••"}' in second.prompt
+
+
 def test_secrets_that_people_typed_do_not_come_back_in_the_history() -> None:
     first = talk(TYPED, "my pin is 4711, yes 4711", reply("hello", "Noted 4711", pin="4711"))
     assert first.text == "Noted 4711"

@@ -316,7 +316,8 @@ class Definition(_Model):
 
     def is_secret(self, key: str) -> bool:
         """True when the key's value must stay out of prompts, fixed replies, logs and exports."""
-        return self.key_schemas.get(key.split(".", 1)[0], {}).get("x-secret") is True
+        schemas = self.key_schemas
+        return any(schemas.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
 
     def kind_of(self, state_id: str) -> Kind:
         """The state's effective kind: a converse state without own transitions is final."""

@@ -40,11 +40,7 @@ class Nested(Working):
         called = self.root.flows[name]
         values, refused = mapped(called.keys, self.program.keys, self.session.context, plan.state.input)
         origins = self.session.origins
-        sources = {
-            key: origins[source.split(".", 1)[0]][1] if source.split(".", 1)[0] in origins else "host"
-            for key, source in plan.state.input.items()
-            if key in values
-        }
+        sources = {key: _writer(origins, name) for key, name in plan.state.input.items() if key in values}
         self.conceal()
         self.note(
             fe.FlowPushed(
@@ -98,8 +94,7 @@ class Nested(Working):
         """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
         written: dict[str, dict[str, object]] = {}
         for key, value in values.items():
-            root = self.plan.state.output[key].split(".", 1)[0]
-            source = origins[root][1] if root in origins else "host"
+            source = _writer(origins, self.plan.state.output[key])
             owner = self.program.keys.sources.get(key, "model")
             if owner in ("model", source):
                 written.setdefault(source, {})[key] = value
@@ -123,3 +118,9 @@ class Nested(Working):
     def conceal(self) -> None:
         """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
         self.hidden |= {*self.program.keys.secret_values(self.session.context)}
+
+
+def _writer(origins: Mapping[str, tuple[int, str]], name: str) -> str:
+    """Who wrote what a name refers to; what nobody knows of counts as a model's, which may write least."""
+    _, source = origins.get(name) or origins.get(name.split(".", 1)[0]) or (0, "model")
+    return source

@@ -44,7 +44,8 @@ class Side(NamedTuple):
 
     def is_secret(self, key: str) -> bool:
         """True when the value of a key, or of what a dotted name looks into, must not be shown."""
-        return (self.keys or {}).get(key.split(".", 1)[0], {}).get("x-secret") is True
+        keys = self.keys or {}
+        return any(keys.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
 
 
 def misfit(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, str] | None:
