@@ -82,6 +82,9 @@ CALL = ToolCall(id="1", name="add", arguments={"a": 1})  # type: ignore[arg-type
         (TimeoutError("their own"), "the model object Own raised TimeoutError: their own", True),
         ("words", "the model object Own gave a str; it must give a ModelReply", False),
         (None, "the model object Own gave a NoneType", False),
+        (ModelReply(text="hi", cost=float("nan")), "gave cost as nan, which nothing can take", False),
+        (ModelReply(text="hi", seconds=float("inf")), "gave seconds as inf, which nothing", False),
+        (ModelReply(text="hi", input_tokens=-1), "gave input_tokens as -1, which nothing", False),
         (ModelReply(text="hi", cost=Decimal("0.01")), "gave cost as a Decimal; it must be a number", False),  # type: ignore[arg-type]
         (ModelReply(text=None), "gave its text as a NoneType; it must be a str, or ''", False),  # type: ignore[arg-type]
         (ModelReply(text="", tool_calls=None), "gave tool_calls that are no ToolCalls of texts", False),  # type: ignore[arg-type]

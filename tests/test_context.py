@@ -128,7 +128,8 @@ def test_parts_of_parts_stay_and_may_be_sent_by_name(updates: list[Any], visit: 
 
 
 @pytest.mark.parametrize(
-    "value", [float("nan"), float("inf"), 2**64, object(), {1: 2}, b"x", [[[]] * 2, lambda: 0]]
+    "value",
+    [float("nan"), float("inf"), decimal.Decimal("sNaN"), 2**64, object(), {1: 2}, b"x", [[[]] * 2, lambda: 0]],
 )
 def test_values_without_a_json_form_say_why(value: object) -> None:
     with pytest.raises(ValueFault):

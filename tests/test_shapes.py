@@ -45,3 +45,11 @@ def test_a_time_as_people_say_it_is_kept_in_one_call() -> None:
     keys = {"properties": {"at": {"type": "string", "format": "time"}}}
     done = talk(machine(states, context_schema=keys), "at eight", reply("end", "See you.", at="20:00"))
     assert (done.session.context, done.usage.calls, done.of(ev.ContextRefused)) == ({"at": "20:00"}, 1, [])
+
+
+def test_why_a_long_value_does_not_fit_is_told_without_its_middle() -> None:
+    fault = compile_shape({"items": {"type": "string", "pattern": "^a$"}}).fault(["x" * 16_000])
+    assert fault is not None
+    assert fault.startswith(f'at /0: "{"x" * 299}… [15423 characters missing] …xx')
+    assert fault.endswith('xx" does not match "^a$"')
+    assert compile_shape({"maxLength": 1}).fault("x" * 300) == f'"{"x" * 300}" is longer than 1 character'

@@ -8,7 +8,7 @@ import math
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
-from operator import attrgetter
+from operator import attrgetter, le
 from types import CoroutineType
 from typing import Any
 
@@ -24,6 +24,8 @@ from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_results import result_value
 
 _COUNTED, _NUMBERS = ("attempts", "input_tokens", "output_tokens", "seconds", "cost"), frozenset((int, float))
+_LEAST = (0, 0, 0, -math.inf, 0)
+"""Of each of them; clocks may go back."""
 _counts_of = attrgetter(*_COUNTED)
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
@@ -107,11 +109,19 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
     if not isinstance(reply, ModelReply):
         kind = type(reply).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")
-    if not _NUMBERS.issuperset(map(type, _counts_of(reply))):
+    counts = _counts_of(reply)
+    if not _NUMBERS.issuperset(map(type, counts)):
         for name in _COUNTED:
             if not isinstance(getattr(reply, name), int | float):
                 kind = type(getattr(reply, name)).__name__
                 raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
+    if not (all(map(le, _LEAST, counts)) and sum(counts) < math.inf):  # no limit would be reached by it
+        name, value = next(
+            (name, value)
+            for name, least, value in zip(_COUNTED, _LEAST, counts, strict=True)
+            if not least <= value < math.inf
+        )
+        raise ModelError(f"the model object {type(llm).__name__} gave {name} as {value}, which nothing can take")
     if not isinstance(reply.text, str):
         kind = type(reply.text).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave its text as a {kind}; it must be a str, or ''")

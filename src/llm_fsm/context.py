@@ -67,7 +67,7 @@ def to_json_value(value: object, depth: int = 0) -> Any:
             raise ValueFault("whole numbers must fit in 64 bits")
         return int(value)
     if isinstance(value, float | Decimal):
-        number = float(value)
+        number = math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
         if not math.isfinite(number):
             raise ValueFault("numbers must be finite, and whole ones fit in 64 bits")
         return number

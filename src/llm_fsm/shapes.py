@@ -17,6 +17,8 @@ from typing import Any, NamedTuple
 
 _MOST_WORK = 100_000
 _DEEPEST = 300
+_HALF = 300
+"""Characters at either end of a message that is told: each prompt until the next reply may show it."""
 _NOT_APPLIED = frozenset(("$defs", "definitions", "enum", "const", "default", "examples"))
 _DAY_CHARS = 10
 _TIME = re.compile(
@@ -48,7 +50,7 @@ class Shape(NamedTuple):
         try:
             for error in self.validator.iter_errors(value):
                 where = "".join(f"/{step}" for step in error.instance_path)
-                return f"at {where}: {error.message}" if where else str(error.message)
+                return f"at {where}: {_short(error.message)}" if where else _short(error.message)
         except UnicodeEncodeError:
             return "it contains half of a surrogate pair, which is not a character"
         except ValueError as error:
@@ -60,6 +62,12 @@ class Shape(NamedTuple):
 def _engine() -> Any:
     """jsonschema_rs, loaded with the first schema: it takes longer than everything else in a check."""
     return import_module("jsonschema_rs")
+
+
+def _short(message: str) -> str:
+    """A message without the middle of the value that it begins with, where that is long."""
+    left_out = len(message) - 2 * _HALF
+    return f"{message[:_HALF]}… [{left_out} characters missing] …{message[-_HALF:]}" if left_out > _HALF else message
 
 
 def _refuse(uri: str) -> Any:
