@@ -115,7 +115,7 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
             if not isinstance(getattr(reply, name), int | float):
                 kind = type(getattr(reply, name)).__name__
                 raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
-    if not (all(map(le, _LEAST, counts)) and sum(counts) < math.inf):  # no limit would be reached by it
+    if math.inf in counts or not all(map(le, _LEAST, counts)):  # no limit would be reached by it
         name, value = next(
             (name, value)
             for name, least, value in zip(_COUNTED, _LEAST, counts, strict=True)
