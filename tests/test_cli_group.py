@@ -189,6 +189,15 @@ def test_output_that_cannot_be_written_is_said(desk: Desk, arguments: list[str])
     assert done.stderr == b"llm-fsm: error: standard output: no space left on device\n"
 
 
+def test_a_current_folder_that_was_removed_is_said(desk: Desk) -> None:
+    gone = desk.folder / "gone"
+    gone.mkdir()
+    desk.patch.chdir(gone)
+    gone.rmdir()
+    done = desk.run("validate", str(desk.folder / "greeter.json"))
+    assert (done.code, done.err) == (74, "llm-fsm: error: the current folder: no such file or directory\n")
+
+
 def test_the_schema_is_json(desk: Desk) -> None:
     done = desk.run("schema")
     assert done.code == 0

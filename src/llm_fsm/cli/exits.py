@@ -97,9 +97,10 @@ def _explain(error: BaseException) -> None:
     elif isinstance(error, click.ClickException):
         printing.error(error.format_message())
     elif isinstance(error, OSError):
-        place = "standard output" if error.filename is None else str(error.filename)
+        missing = isinstance(error, FileNotFoundError)  # so a folder is that somebody has removed meanwhile
+        place = error.filename or ("the current folder" if missing else "standard output")
         printing.error(f"{place}: {(error.strerror or str(error)).lower()}")
-        if error.filename is None:
+        if error.filename is None and not missing:
             _drop_output()
     else:
         printing.error(str(error))
