@@ -26,12 +26,13 @@ from llm_fsm.wording import (
         ("{{ '{:.2f} {}'.format(n, items) }}", "2.00 ['a', 'b']"),
         ("{{ name ~ n ~ nothing }} {{ name + '!' }} {{ n + 1.5 }} {{ [1] + [n] }}", "Ada2 Ada! 3.5 [1, 2]"),
         ("{{ name|replace('d', n) }} {{ 'a,a'.replace('a', 'b', 1) }} {{ ', '.join(items) }}", "A2a b,a a, b"),
+        ("{{ ('a,' ~ long)|replace('a', long, 1)|length }} {{ 'a,a'.replace('a', long, 1)|length }}", "16001 8002"),
         ("{{ rows|join('/', attribute='at') }} {{ 'a b'|wordwrap(120, wrapstring='-') }}", "1/2 a b"),
         ("{{ 150.26|round(1) }} {{ 150|tojson(indent=2) }}", "150.3 150"),
     ],
 )
 def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> None:
-    data = {"name": "Ada", "n": 2, "items": ["a", "b"], "rows": [{"at": 1}, {"at": 2}]}
+    data = {"name": "Ada", "n": 2, "items": ["a", "b"], "rows": [{"at": 1}, {"at": 2}], "long": "a" * 8_000}
     assert compile_reply(source).render(data) == text
 
 
@@ -68,6 +69,7 @@ def test_fixed_replies_are_expressions_over_context(source: str, text: str) -> N
         "{{ long|wordwrap(1, wrapstring=long)|length }}",
         "{{ long|wordwrap(1, true, long)|length }}",
         "{{ ('a@b.cd ' ~ long)|urlize(target=long)|length }}",
+        "{{ '" + "{0}" * 200 + "'.format(long)|length }}",
         "{{ long.translate({120: long})|length }}",
         "{% set a = long %}" + "{% set a = a ~ a %}" * 40 + "{{ a|length }}",
         "{% set a = long %}" + "{% set a = a + a %}" * 40 + "{{ a|length }}",

@@ -76,15 +76,16 @@ def _sized(value: Any) -> Any:
     return value
 
 
-def _joined(separator: str, parts: list[Any]) -> None:
+def _check_join(separator: str, parts: list[Any]) -> None:
     """Raise SecurityError where joined parts would be too long."""
     if len(separator) * len(parts) + sum(len(part) for part in parts if isinstance(part, str)) > MAX_CHARS:
         raise _too_long()
 
 
-def _replaced(text: str, old: str, new: str) -> None:
-    """Raise SecurityError where a text would be too long with a new part in each place of an old one."""
-    if len(text) + text.count(old) * (len(new) - len(old)) > MAX_CHARS:
+def _check_replace(text: str, old: str, new: str, most: int = -1) -> None:
+    """Raise SecurityError where a text would be too long with a new part in `most` places of an old one; -1: in all."""
+    places = text.count(old)
+    if len(text) + (places if most < 0 else min(places, most)) * (len(new) - len(old)) > MAX_CHARS:
         raise _too_long()
 
 
@@ -111,9 +112,9 @@ class _Environment(ImmutableSandboxedEnvironment):
         text, method = getattr(function, "__self__", None), getattr(function, "__name__", "")
         if isinstance(text, str) and method == "join" and given:
             given = (list(given[0]), *given[1:])
-            _joined(text, given[0])
+            _check_join(text, given[0])
         elif isinstance(text, str) and method == "replace" and len(given) > 1:
-            _replaced(text, str(given[0]), str(given[1]))
+            _check_replace(text, *given)
         return _sized(super().call(context, function, *given, **options))
 
     def is_safe_attribute(self, obj: Any, attr: str, value: Any) -> bool:
@@ -121,8 +122,8 @@ class _Environment(ImmutableSandboxedEnvironment):
 
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         wrapped = super().wrap_str_format(value)
-        if wrapped is not None and _WIDE.search(value.__self__):
-            raise SecurityError("a width in a format has at most two digits in a fixed reply")
+        if wrapped is not None and (_WIDE.search(value.__self__) or value.__self__.count("{") > _MOST):
+            raise SecurityError(f"a format in a fixed reply has at most {_MOST} places, and widths of two digits")
         return wrapped
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
@@ -166,14 +167,15 @@ def _short(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
-    _replaced(str(text), str(old), str(new))
-    return str(text).replace(str(old), str(new), -1 if count is None else count)
+    most = -1 if count is None else count
+    _check_replace(str(text), str(old), str(new), most)
+    return str(text).replace(str(old), str(new), most)
 
 
 @pass_eval_context
 def _join(evaluation: EvalContext, value: Iterable[Any], d: str = "", attribute: str | int | None = None) -> Any:
     parts = list(value)
-    _joined(str(d), parts)
+    _check_join(str(d), parts)
     return do_join(evaluation, parts, d, attribute)
 
 
