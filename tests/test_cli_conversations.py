@@ -19,6 +19,17 @@ def talk(desk: Desk, name: str, *replies: object, said: bytes = b"") -> None:
 
 
 
+def test_a_place_where_nobody_may_look_is_not_taken_for_an_empty_one(desk: Desk) -> None:
+    def denied(_: object) -> None:
+        raise PermissionError(13, "Permission denied")
+
+    desk.patch.setattr("os.lstat", denied)
+    (desk.folder / "home").write_text("no folder", encoding="utf-8")
+    done = desk.run("conversations", "list")
+    assert done.code == exits.STORE
+    assert "there are no conversations yet" not in done.err
+
+
 def test_a_user_without_a_home_is_told_what_to_set(desk: Desk) -> None:
     def homeless() -> Path:
         raise RuntimeError("Could not determine home directory.")

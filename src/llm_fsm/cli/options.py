@@ -64,11 +64,22 @@ def open_existing(url: str | None) -> Store | None:
     """
     store = open_store(url)
     path = getattr(store, "path", None)
-    if not isinstance(path, str) or path == ":memory:" or os.path.lexists(path):
+    if not isinstance(path, str) or path == ":memory:" or not _is_missing(path):
         return store
     if url is None:
         return None
     raise Failure(f"{path}: there is no such file", STORE)
+
+
+def _is_missing(path: str) -> bool:
+    """False where nobody may look, too: opening it says why."""
+    try:
+        os.lstat(path)
+    except (FileNotFoundError, NotADirectoryError, ValueError):
+        return True
+    except OSError:
+        return False
+    return False
 
 
 def open_holding(url: str | None, conversation_id: str | None) -> Store:
