@@ -12,6 +12,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from math import ceil
 
 from llm_fsm.definition import Definition, State, Transition
 from llm_fsm.portrait import WORKS, instructions_of, shared
@@ -21,11 +22,13 @@ MOST_KEYS = 24
 """Keys that stand in every system message and schema, where a machine has no more."""
 MOST_STATES = 24
 """States of a machine with one schema; if their words are few, with one system message, too."""
-_HALVED = 48
-"""States of a machine in two regions: a conversation soon has seen both, so that smaller ones would be cached less."""
 _REGION_STATES = 10
 REGION_TOKENS = 800
-"""Tokens of the words of a region, about, and of its keys where a machine has too many for all; of a half, twice."""
+"""Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
+_SOON_SEEN = 48
+"""States of a machine of which a conversation soon has seen every region."""
+_LARGER = 3 / 2
+"""How many times as large its regions are, as each that is gone into is read once."""
 _LARGEST = 4 / 3
 """How many times the size that all regions should have one of them may be."""
 _LINK = 0.1
@@ -86,10 +89,9 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
     ]
     asking = sum(definition.kind_of(state_id) == "converse" for state_id in definition.states)
     total = sum(sizes)
-    if few_states or len(sizes) > _HALVED:
-        right = total / max(-(-total // REGION_TOKENS), 1 if few_states else -(-asking // _REGION_STATES))
-    else:
-        right = total / max(-(-total // (2 * REGION_TOKENS)), 2)
+    larger = 1 if few_states or len(sizes) > _SOON_SEEN else _LARGER
+    parts = 1 if few_states else ceil(asking / larger / _REGION_STATES)
+    right = total / max(ceil(total / larger / REGION_TOKENS), parts)
     links = _links(definition)
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(sizes) + 1):
