@@ -204,20 +204,20 @@ def _minute(number: int) -> str:
     return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z {_DAYS[at.weekday()]}"
 
 
-def turn_prompt(
+def turn_prompt(  # much by place: a call that names more than 14 values is made by way of a dict, which takes longer
     prompts: Prompts,
-    *,
     fixed: Mapping[str, int],
     words: StateWords,
     window: Iterable[Exchange],
-    keys: str,
-    context: Mapping[str, Any],
-    missing: Sequence[str],
-    notes: Iterable[tuple[str, str]],
     items: Sequence[str],
     valid: Sequence[str],
     user: str | None,
     time: float,
+    *,
+    keys: str,
+    context: Mapping[str, Any],
+    missing: Sequence[str],
+    notes: Iterable[tuple[str, str]],
     words_only: bool,
     greeting: bool = False,
     summary: str = "",
