@@ -204,7 +204,7 @@ def _minute(number: int) -> str:
     return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z {_DAYS[at.weekday()]}"
 
 
-def turn_prompt(  # much by place: a call that names more than 14 values is made by way of a dict, which takes longer
+def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes by way of a dict, which takes longer
     prompts: Prompts,
     fixed: Mapping[str, int],
     words: StateWords,
