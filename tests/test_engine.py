@@ -412,6 +412,22 @@ async def test_handler_that_is_cancelled_from_inside_has_failed_and_cancels_nobo
     assert ev.HandlerFailed(handler="bad", point="pre_processing", error=said) in turn.events
 
 
+class Mute:
+    """An object that cannot say what it is as JSON."""
+
+    def model_dump(self, mode: str) -> Any:
+        raise KeyError("nothing to say")
+
+
+async def test_value_of_a_handler_that_fails_to_become_json_is_its_error() -> None:
+    machine = scripted(reply("hello", "ok"))
+    machine.add_handler(create_handler("bad").at("pre_processing").do(lambda _: {"day": 1, "mute": Mute()}))
+    turn = await (await machine.start(greet=False)).send("m")
+    said = "key 'mute': KeyError: 'nothing to say'"
+    assert ev.HandlerFailed(handler="bad", point="pre_processing", error=said) in turn.events
+    assert turn.context == {"day": 1}
+
+
 def unknown(occasion: Occasion) -> bool:
     return bool({}["boom"])
 

@@ -186,6 +186,35 @@ async def test_what_a_function_hands_in_is_bounded(function: Any) -> None:
     assert "at most 1000000 characters of JSON are taken" in reasons(turn)[0]
 
 
+def sets(ctx: Any) -> None:
+    ctx.set_context(found=object())
+
+
+def keeps(ctx: Any) -> None:
+    ctx.shared.set("parts", [])
+    ctx.shared.get("parts").append(object())
+
+
+def forgets(ctx: Any) -> None:
+    ctx.memory.background = "all of it"
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (sets, "the result is not JSON: a object has no JSON form"),
+        (keeps, "the result is not JSON: a object has no JSON form"),
+        (forgets, "AttributeError"),
+    ],
+)
+async def test_what_a_function_leaves_and_nobody_can_keep_fails_the_attempt(function: Any, says: str) -> None:
+    machine = made({"execute": "odd", "max_retries": 0})
+    machine.function(function, name="odd")
+    turn = await machine.run()
+    assert turn.outcome == "exhausted"
+    assert says in reasons(turn)[0]
+
+
 async def test_a_long_report_is_shortened() -> None:
     def report(ctx: Any) -> str:
         ctx.emit({"lines": "x" * 100_000})

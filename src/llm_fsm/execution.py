@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Generator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from typing import Any
@@ -34,6 +35,9 @@ from llm_fsm.threads import is_async, is_cancelled
 from llm_fsm.tool_batch import readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
+
+_Own = tuple[Mapping[str, Any], Mapping[str, Any]]
+"""The shared values and the memory as a function leaves them."""
 
 
 class _Questions:
@@ -191,9 +195,11 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     bench = questions.bench = Workbench(effect, llm, publish)
     began, left = time.monotonic(), _left(program, effect)
     output: Any = None
+    own: _Own | None = None
     error: str | None = None
     try:
         output = result_value(await called(partial(function, bench), {}, running.time_left(left)))
+        own = bench.shared.to_dict(), bench.memory.to_dict()
     except LLMFSMError:
         raise
     except asyncio.CancelledError:
@@ -204,10 +210,12 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
         raise
     except BaseException as raised:
         error = readable(f"{type(raised).__name__}: {raised}")
+        with suppress(Exception):
+            own = bench.shared.to_dict(), bench.memory.to_dict()
     finally:
         bench.close()
     seconds = time.monotonic() - began
-    done = _executed(questions, bench, output, error, seconds)
+    done = _executed(questions, bench, output, error, seconds, own=own)
     over = error is not None and left is not None and seconds >= left - TICK
     return replace(done, limit="seconds") if over and done.paused is None else done
 
@@ -219,7 +227,7 @@ def _left(program: Program, effect: Execute) -> float | None:
 
 
 def _executed(
-    questions: _Questions, bench: Workbench, output: Any, error: str | None, seconds: float
+    questions: _Questions, bench: Workbench, output: Any, error: str | None, seconds: float, *, own: _Own | None
 ) -> Executed:
     done = Executed(
         happened=tuple(questions.happened),
@@ -232,13 +240,14 @@ def _executed(
     if bench.broke is not None:
         return replace(done, paused={**bench.broke.asked, "log": questions.log})
     before = questions.effect.session
+    shared, memory = own or (before.shared, before.memory)
     return replace(
         done,
         output=output,
         error=error,
         context=bench.changes,
-        shared=_merged(before.shared, bench.shared.to_dict(), before.shared),
-        memory=_merged(before.memory, bench.memory.to_dict(), questions.session.memory),
+        shared=_merged(before.shared, shared, before.shared),
+        memory=_merged(before.memory, memory, questions.session.memory),
     )
 
 

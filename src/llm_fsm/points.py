@@ -84,6 +84,8 @@ def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
             changes[str(key)] = to_json_value(value)
         except ValueFault as fault:
             faults.append(f"key {key!r}: {fault}")
+        except Exception as error:  # of an object that cannot say what it is as JSON
+            faults.append(f"key {key!r}: {type(error).__name__}: {error}")
     return replace(result, changes=changes, error="; ".join(faults) or result.error, seconds=seconds)
 
 

@@ -58,8 +58,8 @@ class Shared:
         self._values.pop(name, None)
 
     def to_dict(self) -> dict[str, Any]:
-        """All values."""
-        return dict(self._values)
+        """All values. Raises ValueError where one was given what has no JSON form since."""
+        return dict(result_value(self._values))
 
 
 class WorkingMemory:
@@ -202,8 +202,11 @@ class Workbench:
         self._publish = publish
 
     def set_context(self, **changes: Any) -> None:
-        """Change context keys, as a handler would: None deletes, schemas are checked."""
-        self.changes.update(changes)
+        """Change context keys, as a handler would: None deletes, schemas are checked.
+
+        Raises ValueError for what has no JSON form.
+        """
+        self.changes.update(result_value(changes))
 
     def emit(self, report: Any) -> None:
         """Tell whoever watches the run how far it is, in any JSON value; a long one is shortened."""
