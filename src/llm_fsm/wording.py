@@ -2,13 +2,13 @@
 
 Fixed replies are Jinja2 expressions over context keys, rendered in an immutable sandbox. A key that is
 not set renders as nothing; secrets are not set. Rendering is bounded: no repetition of text by numbers,
-at most 100,000 characters out, and in each text or list on the way.
+at most 100,000 characters out, and in each text or list on the way, at most 10,000 steps of loops and calls.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sized
 from dataclasses import dataclass
 from functools import cache, wraps
 from typing import Any
@@ -20,6 +20,7 @@ from jinja2 import (
     Template,
     TemplateError,
     nodes,
+    pass_context,
     pass_environment,
     pass_eval_context,
 )
@@ -27,12 +28,16 @@ from jinja2.compiler import CodeGenerator, Frame
 from jinja2.exceptions import SecurityError
 from jinja2.filters import do_join, do_wordwrap
 from jinja2.nodes import EvalContext
+from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llm_fsm.definition import Definition
 from llm_fsm.questions import QUESTION_MARKS, asks
 
 MAX_CHARS = 100_000
+MAX_STEPS = 10_000
+_STEPS = " steps"
+"""Where a rendering counts its steps, among the keys of its context: no name of an expression has a blank."""
 ENDS = f".!…:。！：।۔{QUESTION_MARKS}"
 """What a sentence ends in, of any script."""
 _EMOJI = re.compile(
@@ -89,6 +94,14 @@ def _check_replace(text: str, old: str, new: str, most: int = -1) -> None:
         raise _too_long()
 
 
+def _step(context: Context, number: int = 1) -> None:
+    """Count steps of a rendering. Raises SecurityError."""
+    steps = context.get(_STEPS)
+    steps[0] += number
+    if steps[0] > MAX_STEPS:
+        raise SecurityError(f"a fixed reply takes at most {MAX_STEPS:,} steps of loops and calls")
+
+
 class _Code(CodeGenerator):
     """The code of a template, in which the environment does what `~` asks for."""
 
@@ -104,11 +117,28 @@ class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%", "+"})
     code_generator_class = _Code
 
+    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
+        tree = super()._parse(source, name, filename)
+        for loop in tree.find_all(nodes.For):
+            counted = nodes.EnvironmentAttribute("counted")
+            loop.iter = nodes.Call(counted, [loop.iter], [], None, None, lineno=loop.lineno, environment=self)
+        return tree
+
+    @pass_context
+    def counted(self, context: Context, value: Any) -> Any:
+        """What a loop goes through, each of it a step."""
+        found = value if isinstance(value, Sized) else list(value)
+        _step(context, len(found))
+        return found
+
     def joined(self, parts: Iterable[Any]) -> str:
         """What `~` makes of values."""
         return str(_sized("".join(map(str, parts))))
 
     def call(self, context: Any, function: Any, /, *given: Any, **options: Any) -> Any:
+        _step(context)
+        if isinstance(function, LoopContext):  # a recursive one, which goes through this as well
+            given = tuple(self.counted(context, one) for one in given)
         text, method = getattr(function, "__self__", None), getattr(function, "__name__", "")
         if isinstance(text, str) and method == "join" and given:
             given = (list(given[0]), *given[1:])
@@ -209,6 +239,10 @@ class WordingError(ValueError):
     """A fixed reply cannot be compiled or rendered; the message says why."""
 
 
+_FAULTS = (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+"""What comes of an expression that cannot be computed."""
+
+
 @dataclass(frozen=True, slots=True)
 class FixedReply:
     """A compiled fixed reply."""
@@ -223,12 +257,12 @@ class FixedReply:
         pieces: list[str] = []
         size = 0
         try:
-            for piece in self._template.generate(data):
+            for piece in self._template.generate(data, **{_STEPS: [0]}):
                 size += len(piece)
                 if size > MAX_CHARS:
                     raise WordingError(f"a fixed reply grew beyond {MAX_CHARS} characters")
                 pieces.append(piece)
-        except (TemplateError, TypeError, ValueError, ArithmeticError, LookupError, AttributeError) as error:
+        except _FAULTS as error:
             raise WordingError(f"a fixed reply cannot be rendered: {error}") from error
         return "".join(pieces).strip()
 
