@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import subprocess
 import warnings
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -144,16 +146,28 @@ ALWAYS = ("--appendonly", "yes", "--appendfsync", "always")
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "message", "retryable"),
     [
-        (("--requirepass", "secret"), "the server wants a password: put user and password into the URL"),
+        (("--requirepass", "secret"), "the server wants a password: put user and password into the URL", False),
         (
             ("--maxmemory", "3mb", "--maxmemory-policy", "noeviction"),
             "the server has no memory left: raise maxmemory",
+            False,
+        ),
+        (("--min-replicas-to-write", "1"), "the server has fewer replicas than it must have to write", True),
+        (
+            ("--user", "default", "on", "nopass", "~other:*", "+@all"),
+            "the server does not let this user do that: grant it the commands and keys of llm-fsm",
+            False,
+        ),
+        (
+            ("--user", "default", "on", "nopass", "~*", "+@all", "-hset"),
+            "the server does not let this user do that: grant it the commands and keys of llm-fsm",
+            False,
         ),
     ],
 )
-async def test_what_is_wrong_is_said_with_a_way_out(options, message):
+async def test_what_is_wrong_is_said_with_a_way_out(options, message, retryable):
     if (reason := services.missing("redis")) is not None:
         pytest.skip(reason)
     with services.own_server("redis", (*ALWAYS, *options)) as server:
@@ -163,8 +177,54 @@ async def test_what_is_wrong_is_said_with_a_way_out(options, message):
             for number in range(1, 100):
                 await store.save(replace(turn(number), session="x" * 300_000, record="x" * 300_000))
 
-        assert message in await message_of(fill())
+        assert message in await message_of(fill(), retryable)
         await store.close()
+
+
+@asynccontextmanager
+async def address_of(first, second):
+    """An address that leads new connections to the second port once it is told so; those that stand stay."""
+    ports, open_now = [first], []
+
+    async def pass_on(reader, writer):
+        while data := await reader.read(65536):
+            writer.write(data)
+        writer.close()
+
+    async def connected(reader, writer):
+        upstream = await asyncio.open_connection("127.0.0.1", ports[0])
+        open_now.append(asyncio.gather(pass_on(reader, upstream[1]), pass_on(upstream[0], writer)))
+
+    listening = await asyncio.start_server(connected, "127.0.0.1", 0)
+    try:
+        yield f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}/0", lambda: ports.insert(0, second)
+    finally:
+        listening.close()
+        for each in open_now:
+            each.cancel()
+        await asyncio.gather(*open_now, return_exceptions=True)
+
+
+async def test_a_store_goes_with_its_address_when_a_replica_takes_over():
+    if (reason := services.missing("redis")) is not None:
+        pytest.skip(reason)
+    with services.own_server("redis", ALWAYS) as old, services.own_server("redis", ALWAYS) as new:
+        cli(new.url, "REPLICAOF", "127.0.0.1", str(old.port))
+        async with address_of(old.port, new.port) as (url, fail_over):
+            store = RedisStore(url)
+            async with store.lock("c"):
+                await asyncio.gather(*(store.save(turn(1, name)) for name in "cde"))
+                await asyncio.to_thread(services.until, lambda: cli(new.url, "ZCARD", "{llm-fsm}:all") == "3")
+                cli(new.url, "REPLICAOF", "NO", "ONE")
+                cli(old.url, "REPLICAOF", "127.0.0.1", str(new.port))
+                fail_over()
+                await store.save(turn(2))
+            for number in (2, 3):
+                await asyncio.gather(*(store.save(turn(number, name)) for name in "de"))
+            assert [line.turns for line in await store.list()] == [2, 3, 3]
+            cli(new.url, "REPLICAOF", "127.0.0.1", str(old.port))
+            assert "the server is a read-only replica: use the primary" in await message_of(store.save(turn(3)))
+            await store.close()
 
 
 @pytest.mark.parametrize("url", ["redis://host:port", "redis://host/0?colour=red"])

@@ -1,4 +1,7 @@
-"""What goes wrong with a Redis server, said in one sentence that names it and what to do."""
+"""What goes wrong with a Redis server, said in one sentence that names it and what to do.
+
+redis-py takes the codes that it knows off the messages, so that most of them are told by their words.
+"""
 
 from __future__ import annotations
 
@@ -14,17 +17,28 @@ _BY_WORDS = (
     ("HELLO must be called", False, "wants a password: put user and password into the URL"),
     ("WRONGPASS", False, "refuses this user or password: check both"),
     ("invalid username-password", False, "refuses this user or password: check both"),
-    ("NOPERM", False, "does not let this user do that: grant it the commands and keys of llm-fsm"),
+    *(
+        (words, False, "does not let this user do that: grant it the commands and keys of llm-fsm")
+        for words in ("NOPERM", "no permissions", "can't run this command", "can't access at least one of the keys")
+    ),
     ("used memory >", False, "has no memory left: raise maxmemory or delete something; nothing was changed"),
     (
         "MISCONF",
         False,
         "cannot write to its disk: see its log, free some space and try again; nothing was changed",
     ),
-    ("READONLY", False, "is a read-only replica: use the primary server"),
-    ("LOADING", True, f"is still loading its data{_RETRY}"),
+    ("read only replica", False, "is a read-only replica: use the primary server"),
+    ("Link with MASTER is down", True, f"is a replica that has lost its primary server: use that one{_RETRY}"),
+    ("NOREPLICAS", True, f"has fewer replicas than it must have to write: see to them{_RETRY}"),
+    ("BUSY Redis", True, f"is busy with a script of another program: end that{_RETRY}"),
+    ("loading the dataset", True, f"is still loading its data{_RETRY}"),
     ("max number of clients", True, "takes no more connections: raise maxclients, or end some and try again"),
 )
+
+
+def is_replica(error: Exception) -> bool:
+    """Whether the server has handed over to another one."""
+    return any(words in str(error) for words in ("read only replica", "Link with MASTER is down"))
 
 
 def fault(place: str, error: Exception) -> StoreError:

@@ -15,7 +15,7 @@ from redis.backoff import NoBackoff
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores import redis_scripts as scripts
-from llm_fsm.stores.redis_faults import fault, silent, warn
+from llm_fsm.stores.redis_faults import fault, is_replica, silent, warn
 
 _CONNECTIONS = 32
 
@@ -40,7 +40,10 @@ class Link:
         self._renewing: asyncio.Task[None] | None = None
 
     async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> Answer:
-        """What the server says. A broken connection is opened again, once; a silent server is not waited for twice."""
+        """What the server says. A connection that broke, or leads to what is a replica now, is opened again, once.
+
+        A silent server is not waited for twice.
+        """
         if not self._looked:
             self._looked = True
             try:
@@ -56,7 +59,10 @@ class Link:
             if isinstance(error, faults.AuthenticationError | faults.MaxConnectionsError):
                 raise fault(self.place, error) from error
         except faults.RedisError as error:
-            raise fault(self.place, error) from error
+            if not is_replica(error):
+                raise fault(self.place, error) from error
+            # A server that handed over to another one keeps its connections: only new ones lead to that one.
+            await self.client.connection_pool.disconnect(inuse_connections=False)
         try:
             return Answer(await work(self.client), True)
         except faults.TimeoutError as error:
