@@ -96,6 +96,26 @@ async def test_sink_that_fails_is_told_again_before_anything_later_and_holds_no_
     await bot.close()
 
 
+async def test_sink_out_of_which_a_cancellation_comes_that_nobody_asked_for_has_failed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
+    told: list[str] = []
+
+    async def odd(delivery: Delivery) -> None:
+        told.append(delivery.key)
+        if len(told) == 1:
+            raise asyncio.CancelledError
+
+    bot = machine(sinks=[sink(odd, events=["Started"])])
+    await bot.start(conversation_id="c", greet=False)
+    async with asyncio.timeout(20):
+        while len(told) < 2:
+            await asyncio.sleep(0.005)
+    assert told == ["c/1/0", "c/1/0"]
+    await bot.close()
+
+
 async def test_slow_sink_is_given_up_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
     calls: list[str] = []

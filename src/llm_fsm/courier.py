@@ -22,6 +22,7 @@ from llm_fsm.secrecy import BLOT, blotted, texts_in
 from llm_fsm.session import Session
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.stores.base import Outgoing, Posted, Store
+from llm_fsm.threads import is_cancelled
 
 AT_ONCE = 8
 """Conversations for which one sink is told at the same time."""
@@ -180,7 +181,10 @@ class _Round:
         self._again.discard(name)
         try:
             whole = await self._deliver(name)
-        except Exception as error:  # whatever a sink raises: the event stays in the outbox and is delivered again
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and is_cancelled():
+                raise
+            # Whatever a sink raises: the event stays in the outbox and is delivered again.
             failures = self._failures[name] = self._failures.get(name, 0) + 1
             wait = min(LONGEST_WAIT, FIRST_WAIT * 2.0 ** min(failures - 1, 10))
             self._due[name] = asyncio.get_running_loop().time() + wait
@@ -209,7 +213,7 @@ class _Round:
             raise
         return len(rows) < _PAGE
 
-    def _complain(self, name: str, error: Exception, again: float) -> None:
+    def _complain(self, name: str, error: BaseException, again: float) -> None:
         """Tell observers why the sink failed, unless that was just done."""
         self._failed += 1
         now = asyncio.get_running_loop().time()
