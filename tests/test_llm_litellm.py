@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import json
 import logging
 import math
@@ -292,6 +294,36 @@ async def test_a_reply_that_ends_in_the_middle_and_nobody_says_why_is_broken_off
     for whole in (words(REPLY), words(REPLY[:20], "length")):
         (*pieces, reply), _ = await streamed([sent(whole, done=done)])
         assert "".join(pieces) == reply.text
+
+
+@LITELLM_WARNS
+async def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection():
+    """Not only where litellm's objects happen to be freed: with the collector off they are not."""
+    gone, head = asyncio.Semaphore(0), b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(head + f"data: {json.dumps(words(REPLY[:20]))}\n\n".encode())
+        while await reader.read(4096):
+            pass
+        writer.close()
+        gone.release()
+
+    listening = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"
+    llm = LiteLLM("openai/fake", api_base=url, api_key="k", pacing=Slept().pacing)
+    gc.disable()
+    try:
+        for _ in range(4):
+            stream = llm.stream(request())
+            await anext(stream)
+            await stream.aclose()
+        async with asyncio.timeout(20):
+            for _ in range(4):
+                await gone.acquire()
+    finally:
+        gc.enable()
+        listening.close()
 
 
 @LITELLM_WARNS

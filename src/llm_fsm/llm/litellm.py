@@ -88,6 +88,12 @@ class _Arriving:
                     raise
                 piece = self.chunks.end(self._reason)
 
+    async def close(self) -> None:
+        """Let go of the connection of an answer that was not read to its end, which litellm keeps open otherwise."""
+        close = getattr(self._answer, "aclose", None)
+        if not self.chunks.done and close is not None:
+            await close()
+
     async def _next(self) -> str:
         try:
             return self.chunks.take((await anext(self._answer)).model_dump())
@@ -157,9 +163,12 @@ class LiteLLM:
 
         arriving = await modes.settle(model, request.schema, ask, tools=tools)
         with retries:
-            with self._told(model, arriving.mode, tools, "stopped in the middle of its reply"):
-                async for piece in arriving.pieces(self._retry.attempt_timeout):
-                    yield piece
+            try:
+                with self._told(model, arriving.mode, tools, "stopped in the middle of its reply"):
+                    async for piece in arriving.pieces(self._retry.attempt_timeout):
+                        yield piece
+            finally:
+                await arriving.close()
             if arriving.chunks.empty:  # which litellm makes of an answer that is no stream
                 reply = await self.complete(request)
                 yield replace(reply, attempts=retries.sent + reply.attempts, seconds=retries.seconds)
@@ -217,7 +226,11 @@ class LiteLLM:
                 async with asyncio.timeout(seconds):
                     answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
                     arriving = _Arriving(aiter(answer), mode, tools=tools)
-                    await arriving.begin()
+                    try:
+                        await arriving.begin()
+                    except BaseException:
+                        await arriving.close()
+                        raise
                     return arriving
         except ModelError as error:
             if "stream_options" not in fields or "stream_options" not in str(error.__cause__):
