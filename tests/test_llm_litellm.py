@@ -307,6 +307,7 @@ async def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection():
         while await reader.read(4096):
             pass
         writer.close()
+        await writer.wait_closed()
         gone.release()
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)

@@ -130,12 +130,18 @@ async def forgetful(resets: bool, first: int):
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         connections[0] += 1
-        await reader.readuntil(b"\r\n\r\n{}")
-        if connections[0] <= first:
-            await together.wait()
-        writer.write(OK)
-        await reader.readuntil(b"\r\n\r\n{}")
-        writer.transport.abort() if resets else writer.close()
+        try:
+            await reader.readuntil(b"\r\n\r\n{}")
+            if connections[0] <= first:
+                await together.wait()
+            writer.write(OK)
+            await reader.readuntil(b"\r\n\r\n{}")
+            if resets:
+                writer.transport.abort()
+        except asyncio.IncompleteReadError:
+            pass
+        finally:
+            writer.close()
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     post = Post(URL(f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}"), {})

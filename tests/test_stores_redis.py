@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import warnings
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -184,25 +184,25 @@ async def test_what_is_wrong_is_said_with_a_way_out(options, message, retryable)
 @asynccontextmanager
 async def address_of(first, second):
     """An address that leads new connections to the second port once it is told so; those that stand stay."""
-    ports, open_now = [first], []
+    ports, served = [first], []
 
     async def pass_on(reader, writer):
-        while data := await reader.read(65536):
-            writer.write(data)
-        writer.close()
+        with suppress(OSError):
+            while data := await reader.read(65536):
+                writer.write(data)
+            writer.close()
+            await writer.wait_closed()
 
     async def connected(reader, writer):
         upstream = await asyncio.open_connection("127.0.0.1", ports[0])
-        open_now.append(asyncio.gather(pass_on(reader, upstream[1]), pass_on(upstream[0], writer)))
+        served.append(asyncio.gather(pass_on(reader, upstream[1]), pass_on(upstream[0], writer)))
 
     listening = await asyncio.start_server(connected, "127.0.0.1", 0)
     try:
         yield f"redis://127.0.0.1:{listening.sockets[0].getsockname()[1]}/0", lambda: ports.insert(0, second)
     finally:
         listening.close()
-        for each in open_now:
-            each.cancel()
-        await asyncio.gather(*open_now, return_exceptions=True)
+        await asyncio.gather(*served)
 
 
 async def test_a_store_goes_with_its_address_when_a_replica_takes_over():
