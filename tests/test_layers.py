@@ -43,6 +43,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "voice",
     ),
     "ports": (
+        "addresses",
         "forks",
         "functions",
         "handlers",

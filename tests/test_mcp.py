@@ -196,6 +196,8 @@ def test_each_event_loop_has_a_session_of_its_own():
         ({"command": ["a"], "envs": {}}, "unknown setting 'envs'; did you mean 'env'?"),
         ({"command": ["a"], "env": {"A": 1}}, "env is an object of texts"),
         ({"url": "ftp://x"}, "url 'ftp://x' is no http:// or https:// address"),
+        ({"url": "http://[::1"}, r"url 'http://\[::1' is no http:// or https:// address"),
+        ({"url": "https://shop:99999/mcp"}, "url 'https://shop:99999/mcp' is no http:// or https:// address"),
         ({"url": "http://x", "headers": ["a"]}, "headers is an object of texts"),
         ({"url": "http://x", "command_line": 1}, "unknown setting 'command_line'"),
     ],

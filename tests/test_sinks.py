@@ -302,6 +302,8 @@ async def test_webhook_is_posted_json_with_the_key_until_it_answers_2xx(
     [
         ([lambda delivery: None], "give it one with name="),
         (["ftp://example.org"], "a function or an http:// or https:// address"),
+        (["http://[::1"], "a function or an http:// or https:// address"),
+        (["https://example.org:99999/hook"], "a function or an http:// or https:// address"),
         ([Told(), Told()], "two sinks are named 'told'"),
         ([Sink(name="a", deliver=print), "http://x/", "http://x/?y"], "two sinks are named 'http://x/'"),
     ],

@@ -13,9 +13,9 @@ import asyncio
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any
-from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
+from llm_fsm.addresses import is_address
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.findings import nearest
 from llm_fsm.mcp_session import CONNECT, Link, Server, load_sdk
@@ -39,11 +39,7 @@ def read_server(alias: str, given: object) -> Server:
             raise ConfigurationError(f"{where}: unknown setting {key!r}; {hint}")
     if "url" in given:
         url = given["url"]
-        if (
-            not isinstance(url, str)
-            or urlsplit(url).scheme not in {"http", "https"}
-            or not urlsplit(url).netloc
-        ):
+        if not is_address(url):
             raise ConfigurationError(f"{where}: url {url!r} is no http:// or https:// address")
         return Server(alias=alias, url=url, headers=_texts(where, "headers", given.get("headers")))
     command, further = given["command"], given.get("args", [])

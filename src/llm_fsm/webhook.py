@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 import aiohttp
 
+from llm_fsm.addresses import is_address
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.sinks import Delivery
 
@@ -25,10 +26,10 @@ class Webhook:
     """`url`: http:// or https://; `headers`: further ones, such as a token. Raises ConfigurationError."""
 
     def __init__(self, url: str, *, headers: Mapping[str, str]) -> None:
-        parts = urlsplit(url.strip())
-        if parts.scheme not in ("http", "https") or not parts.hostname:
+        if not is_address(url):
             raise ConfigurationError(f"a sink is a function or an http:// or https:// address, not {url!r}")
         self._url = url.strip()
+        parts = urlsplit(self._url)
         self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
         self._headers = {"User-Agent": "llm-fsm", **headers}
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
