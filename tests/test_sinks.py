@@ -247,6 +247,26 @@ async def test_sinks_are_not_told_secrets() -> None:
     await bot.close()
 
 
+async def test_sinks_are_told_no_secret_that_is_no_text_by_an_undo_or_a_restart() -> None:
+    definition = {
+        **GREETER,
+        "patterns": ["restart"],
+        "context_schema": {"properties": {"ill": {"type": "boolean", "x-secret": True, "x-source": "host"}}},
+    }
+    told = Told()
+    replies = reply("hello", "Hm"), reply("restart", "Again")
+    bot = machine(*replies, definition=definition, sinks=[told])
+    chat = await bot.start({"ill": True}, conversation_id="c", greet=False)
+    await chat.send("Hm")
+    await chat.send("Begin again")
+    await chat.undo()
+    await settled(bot)
+    seen = {delivery.event["type"]: delivery.event for delivery in told.seen}
+    contexts = seen["Started"], seen["Restarted"], seen["TurnUndone"]["session"]
+    assert [event["context"] for event in contexts] == [{"ill": "•••"}] * 3
+    await bot.close()
+
+
 async def test_only_the_events_that_a_sink_wants_are_kept_for_it() -> None:
     told, store = Told(), MemoryStore()
     bot = machine(

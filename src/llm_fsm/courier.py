@@ -13,12 +13,12 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 
 from llm_fsm.errors import StoreError
-from llm_fsm.event_json import to_dict
-from llm_fsm.events import ContextSet, Started
+from llm_fsm.event_json import shown
+from llm_fsm.events import ContextSet
 from llm_fsm.observers import publish
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord
-from llm_fsm.secrecy import BLOT, blotted, texts_in
+from llm_fsm.secrecy import blotted, texts_in
 from llm_fsm.session import Session
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.stores.base import Outgoing, Posted, Store
@@ -56,16 +56,12 @@ def outgoing(
         wanting = [sink for sink in sinks if sink.events is None or type(event).__name__ in sink.events]
         if not wanting:
             continue
-        document = to_dict(event)
-        for field in {"values", "context"} & document.keys() if isinstance(event, ContextSet | Started) else ():
-            values = document[field].items()
-            document[field] = {key: BLOT if program.is_secret(key) else value for key, value in values}
         told = {
             "index": index,
             "definition": program.definition.name,
             "kind": record.kind,
             "state": session.state,
-            "event": blotted(secrets, document),
+            "event": blotted(secrets, shown(event, program.is_secret)),
         }
         text = json.dumps(told, separators=(",", ":"))
         key = f"{session.conversation_id}/{number}/{index}"

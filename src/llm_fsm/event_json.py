@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
 from llm_fsm import events, flow_events
 from llm_fsm.events import Event
+from llm_fsm.secrecy import BLOT
 
 _TYPES: Mapping[str, type[Event]] = {
     name: cls
@@ -42,6 +43,14 @@ _TUPLES: Mapping[type[Event], Mapping[str, bool]] = {
 """Which fields are tuples: a list in any other place is a JSON value and stays one."""
 
 
+_OF_CONTEXTS = (
+    *(events.Started, events.ContextSet, events.TurnUndone),
+    *(flow_events.FlowPushed, flow_events.AnswersChanged, flow_events.Restarted),
+)
+_CONTEXTS = frozenset(("context", "values", "before"))
+"""Names under which these hold one; sessions, in `TurnUndone`, do so in all their parts."""
+
+
 def to_dict(event: Event) -> dict[str, Any]:
     """The JSON form of an event."""
     cls = type(event)
@@ -51,6 +60,25 @@ def to_dict(event: Event) -> dict[str, Any]:
         if value is not default and value != default:
             document[name] = value
     return document
+
+
+def shown(event: Event, is_secret: Callable[[str], bool]) -> dict[str, Any]:
+    """The JSON form of an event for others: each value of a secret key as dots, whatever kind of value it is."""
+    document = to_dict(event)
+    if isinstance(event, _OF_CONTEXTS):
+        return {name: _masked(value, is_secret, within=name in _CONTEXTS) for name, value in document.items()}
+    return document
+
+
+def _masked(value: Any, is_secret: Callable[[str], bool], *, within: bool) -> Any:
+    """A part of an event; `within`: its names are keys of a context."""
+    if isinstance(value, list | tuple):
+        return [_masked(item, is_secret, within=False) for item in value]
+    if not isinstance(value, Mapping):
+        return value
+    if within:
+        return {key: BLOT if is_secret(key) else item for key, item in value.items()}
+    return {name: _masked(item, is_secret, within=name in _CONTEXTS) for name, item in value.items()}
 
 
 def from_dict(document: Mapping[str, Any]) -> Event:

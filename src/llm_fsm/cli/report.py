@@ -36,13 +36,9 @@ _SHORT = 100
 
 def data_of(program: Program, event: ev.Event) -> dict[str, Any]:
     """An event as JSON, values of secret keys as dots."""
-    if isinstance(event, ev.ContextSet):
-        event = replace(event, values=masked(program.is_secret, event.values))
-    elif isinstance(event, ev.Started | fe.FlowPushed):
-        event = replace(event, context=masked(program.is_secret, event.context))
-    elif isinstance(event, ev.Paused):
+    if isinstance(event, ev.Paused):
         event = replace(event, loop=None)  # it holds the prompts of a model, for nobody but the machine
-    return event_json.to_dict(event)
+    return event_json.shown(event, program.is_secret)
 
 
 def outcome_of(program: Program, turn: Turn) -> dict[str, Any]:
