@@ -80,7 +80,7 @@ def lines(text: str, section: str) -> list[str]:
 
 
 def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region() -> None:
-    played = walked(56, 13)
+    played = walked(72, 13)
     systems = [turn.requests[0].messages[0].content for turn in played]
     assert [systems.index(system) for system in systems] == [0] * 9 + [9] * 4
     assert [schemas(played).index(schema) for schema in schemas(played)] == [0] * 9 + [9] * 4
@@ -91,7 +91,7 @@ def test_a_large_machine_has_one_system_message_and_one_schema_for_each_region()
 
 
 def test_what_is_known_elsewhere_stands_once_before_the_history_of_a_large_machine() -> None:
-    played = walked(56, 13)
+    played = walked(72, 13)
     assert "further_context_keys" not in names(played[0].prompt)
     further = [f'answer_{number} = "an answer" (string, maxLength {50 - number % 2})' for number in range(9)]
     assert lines(played[10].prompt, "further_context_keys") == further
@@ -102,7 +102,7 @@ def test_what_is_known_elsewhere_stands_once_before_the_history_of_a_large_machi
 
 
 def test_a_correction_of_what_is_known_elsewhere_changes_its_line() -> None:
-    made, before = chain(56), walked(56, 10)[-1].session
+    made, before = chain(72), walked(72, 10)[-1].session
     after = say(made, before, "m", reply("step_10", answer_3="another <b>")).session
     shown = lines(say(made, after, "m", reply("step_10")).prompt, "further_context_keys")
     assert shown[3] == r'answer_3 = "another \u003cb\u003e" (string, maxLength 49)'
@@ -120,12 +120,12 @@ def test_a_state_that_narrows_the_context_shows_no_value_beside_it() -> None:
 
 def test_the_history_is_cut_where_a_conversation_goes_into_another_region() -> None:
     """What is left is read anew there in any case, and not once more when the block is full."""
-    played = walked(56, 13)
+    played = walked(72, 13)
     cuts = [turn.of(ev.HistoryTrimmed) for turn in played]
     assert [len(cut) for cut in cuts] == [0] * 8 + [1] + [0] * 4
     assert cuts[8][0].dropped == 4
     summed = {"max_exchanges": 5, "strategy": "summary"}  # a call for each cut
-    document = chain(56).definition.model_dump(exclude_unset=True, by_alias=True)
+    document = chain(72).definition.model_dump(exclude_unset=True, by_alias=True)
     made = machine(document["states"], context_schema=document["context_schema"], history=summed)
     session = talk(made, "m", reply("step_1", answer_0="x")).session
     for number in range(1, 9):
@@ -135,7 +135,7 @@ def test_the_history_is_cut_where_a_conversation_goes_into_another_region() -> N
 
 def test_a_machine_that_is_not_very_large_has_larger_regions() -> None:
     """A conversation has soon seen them all, and each is read anew once."""
-    for states, found in ((25, 2), (30, 2), (32, 3), (45, 3), (48, 4), (49, 5)):
+    for states, found in ((25, 2), (30, 2), (32, 3), (45, 3), (48, 4), (64, 5), (65, 7)):
         arounds = {plan.around for plan in chain(states).states.values()}
         assert len(arounds) == found
         assert max(map(len, arounds)) - min(map(len, arounds)) <= 1
@@ -143,7 +143,7 @@ def test_a_machine_that_is_not_very_large_has_larger_regions() -> None:
 
 @pytest.mark.parametrize(
     ("states", "options"),
-    [(1, {}), (12, {}), (24, {}), (25, {}), (40, {"declared": False}), (49, {"declared": False}), (300, {})],
+    [(1, {}), (12, {}), (24, {}), (25, {}), (40, {"declared": False}), (65, {"declared": False}), (300, {})],
 )
 def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, options: dict[str, Any]) -> None:
     made = chain(states, **options)
@@ -154,7 +154,7 @@ def test_every_state_is_in_one_region_and_its_schema_has_its_moves(states: int, 
             assert set(plan.collects) <= plan.listed
     sizes = [len(around) for around in {plan.around for plan in made.states.values()}]
     assert sum(sizes) == states
-    least, most = (1, 24) if states <= 24 else (12, 24) if states <= 48 else (6, 12)
+    least, most = (1, 24) if states <= 24 else (12, 24) if states <= 64 else (6, 12)
     assert least <= min(sizes)
     assert max(sizes) <= most
 
@@ -202,28 +202,6 @@ def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None
     first, second = json.loads(lines(prompt, "transitions")[0])
     assert first == {"to": "help", "desc": "A question"}
     assert second["there"]["purpose"].startswith("y y")
-
-
-def test_among_many_states_it_is_said_once_when_a_global_transition_is_taken() -> None:
-    onward = {f"s{number}": {"purpose": f"Ask {number}", "transitions": [{"target_state": f"s{number + 1}"}]}
-              for number in range(30)}  # fmt: skip
-    asides = [
-        {"target_state": "help", "description": "A question\nabout us", "return": True},
-        {"target_state": "quit", "description": "Enough", "conditions": [{"requires_context_keys": ["k"]}]},
-        {"target_state": "far", "description": "The terms"},
-        {"target_state": "desk", "description": "A person"},
-        {"target_state": "desk", "description": "A complaint"},
-    ]
-    ends = {"help": {"instructions": "Say it."}, "quit": {}, "far": {"purpose": "y " * 2000}, "desk": {}}
-    made = machine({**onward, "s30": {}, **ends}, global_transitions=asides)
-    for state in ("s3", "s28"):
-        told = made.questions[state].messages[0].content
-        assert "\nhelp (any time: A question about us; then back to what was asked): Say it.\n" in told
-        assert "\nquit (any time: Enough; final)\n" in told
-        assert "\ndesk (final)" in told
-    menu = json.loads(lines(talk(made, "m", reply("s0")).prompt, "transitions")[0])
-    assert menu[:3] == [{"to": "s1"}, {"to": "help"}, {"to": "quit", "conditions": [{"keys": ["k"]}]}]
-    assert [item["desc"] for item in menu[3:]] == ["The terms", "A person", "A complaint"]
 
 
 def test_an_object_of_which_a_state_collects_parts_is_listed_among_many_keys() -> None:

@@ -27,7 +27,7 @@ from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import ShapeError, compile_shape
 from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
-from llm_fsm.vicinity import Region, demanded, regions, whenever
+from llm_fsm.vicinity import Region, demanded, regions
 from llm_fsm.wording import WordingError, compile_reply, is_english
 
 
@@ -330,9 +330,6 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
 
     endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
     found = regions(definition, tuple(keys.offered), whole=prompts.whole)
-    anywhere = whenever(definition, found)
-    told = {move.pointer: replace(move, told=True) for move in shared if move.target in anywhere}
-    menus = {state_id: tuple(told.get(move.pointer, move) for move in menu) for state_id, menu in menus.items()}
     states = {
         state_id: _plan(
             flow, state_id, keys, menus[state_id], region=region, schema_of=schema_of, given=given, endings=endings
@@ -357,11 +354,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 keys,
                 ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
                 patterns=pattern_lines(patterns),
-                states=(
-                    _all_states(states)
-                    if prompts.whole
-                    else states_text(definition, region.shown, endings, anywhere)
-                ),
+                states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
                 parts=len(found) > 1 or above.aside or behind,
                 judged=judged,
                 aside=bool(answering) and all(plan.fixed is None for plan in answering),

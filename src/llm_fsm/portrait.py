@@ -98,12 +98,9 @@ def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str]
     return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
 
 
-def states_text(
-    definition: Definition, state_ids: Iterable[str], endings: Endings, whenever: Mapping[str, str]
-) -> str:
+def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
     """What <states> says of some states: a line for each that has words.
 
-    `whenever`: when some of them are gone to from any other, in words.
     What several of them have in their instructions, as `shared` finds it, gets one line, with the ids of all of them.
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
@@ -115,7 +112,7 @@ def states_text(
             definition.states[state_id],
             found,
             "" if works[state_id] else found.instructions.removesuffix(said_below.get(state_id, "")).rstrip(),
-            mark=_mark(state_id, endings, whenever.get(state_id, "")),
+            mark=_mark(state_id, endings),
             works=works[state_id],
         )
         for state_id, found in words.items()
@@ -180,16 +177,9 @@ def endings_of(definition: Definition, *, asides: Iterable[str], called: bool) -
     return Endings(ends=frozenset() if called else final - left, answers=final & left)
 
 
-def _mark(state_id: str, endings: Endings, whenever: str) -> str:
-    """What is said of a state behind its name.
-
-    Of a final one what it ends, as nobody says goodbye in the answer of a digression.
-    """
-    said = (
-        f"any time: {' '.join(clean(whenever).split())}" if whenever else "",
-        "final" if state_id in endings.ends else f"then back to {_BACK}" if state_id in endings.answers else "",
-    )
-    return f" ({'; '.join(filter(None, said))})" if any(said) else ""
+def _mark(state_id: str, endings: Endings) -> str:
+    """What is said of a final state behind its name: nobody says goodbye in the answer of a digression."""
+    return " (final)" if state_id in endings.ends else f" (then back to {_BACK})" if state_id in endings.answers else ""
 
 
 def _state_line(state: State, words: StateWords, instructions: str, *, mark: str, works: bool) -> str:

@@ -98,7 +98,7 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
     """One entry of <transitions> as JSON."""
     item: dict[str, Any] = {"to": move.target}
-    if move.description and not move.told:
+    if move.description:
         item["desc"] = clean(move.description)
     conditions = []
     for guard in move.guards:

@@ -32,7 +32,6 @@ class Move:
     `on`: the label by which a task, a flow or an answer picks it. `returns`: a digression, which comes back.
     `caller`: in a flow that was called, the place on the stack of the definition whose transition it is.
     `place`: the place on the stack that it goes back to, where another definition left that open.
-    `told`: the description stands in the line of its target in <states>.
     """
 
     pointer: str
@@ -45,7 +44,6 @@ class Move:
     returns: bool = False
     caller: int | None = None
     place: int | None = None
-    told: bool = False
 
     @property
     def judged(self) -> bool:

@@ -25,7 +25,7 @@ MOST_STATES = 24
 _REGION_STATES = 10
 REGION_TOKENS = 800
 """Tokens of the words of a region, about, and of its keys where a machine has too many for all."""
-_SOON_SEEN = 48
+_SOON_SEEN = 64
 """States of a machine of which a conversation soon has seen every region."""
 _LARGER = 3 / 2
 """How many times as large its regions are, as each that is gone into is read once."""
@@ -147,22 +147,6 @@ def _offered(definition: Definition) -> tuple[str, ...]:
         if sum(found.values()) + size <= REGION_TOKENS:
             found.setdefault(transition.target_state, size)
     return tuple(found)
-
-
-def whenever(definition: Definition, found: Sequence[Region]) -> dict[str, str]:
-    """Where global transitions lead, and when, as far as all regions of a machine with many states say so with theirs.
-
-    They are in nearly every menu, and a menu is read anew in each turn, where the system message is cached.
-    """
-    if len(found) == 1 or len(definition.states) <= MOST_STATES:
-        return {}
-    leading = Counter(transition.target_state for transition in definition.global_transitions)
-    return {
-        transition.target_state: transition.description
-        for transition in definition.global_transitions
-        if leading[transition.target_state] == 1
-        and all(transition.target_state in region.shown for region in found)
-    }
 
 
 def _tokens(state: State) -> int:
