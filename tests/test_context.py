@@ -144,6 +144,21 @@ def test_deep_values_are_refused() -> None:
         to_json_value(deep)
 
 
+def test_a_reply_writes_no_part_of_an_object_that_is_a_key_of_the_program() -> None:
+    keys = {"user": {"type": "object"}, "user.tier": {"x-source": "host"}}
+    gold = [{"requires_context_keys": ["user.tier"]}]
+    states = {"a": {"transitions": [{"target_state": "b", "conditions": gold}, {"target_state": "a"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": keys})
+    for update in ({"user": {"name": "Ada", "tier": "gold"}}, {"user.tier": "gold"}):
+        played = talk(made, "I am gold", reply("b", **update), reply("a", **update))
+        assert played.session.state == "a"
+        assert not has(played.session.context, "user.tier")
+        assert played.of(ContextRefused)
+    told = talk(made, "I am Ada", reply("a", user={"name": "Ada"})).session
+    assert told.context == {"user": {"name": "Ada"}}
+    assert accept_host(made.keys, told.context, {"user.tier": "gold"})[0].values == {"user.tier": "gold"}
+
+
 def test_dotted_names_look_into_objects_and_an_exact_key_wins() -> None:
     data = {"a": {"b": 1, "c": None}, "a.c": 2}
     assert [has(data, name) for name in ("a", "a.b", "a.c", "a.d", "x")] == [True, True, True, False, False]

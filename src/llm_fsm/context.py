@@ -26,7 +26,7 @@ from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.inlining import simplified
 from llm_fsm.names import KEY_PATTERN
-from llm_fsm.parts import Path, completed, paths, with_part
+from llm_fsm.parts import Path, completed, paths, reserved, with_part
 from llm_fsm.reply_schema import from_strict, meanings, pairs
 from llm_fsm.secrecy import BLOT, texts_in
 from llm_fsm.shapes import Shape, compile_shape
@@ -126,6 +126,8 @@ class Keys:
     """Keys that a reply is told it may write, with their schemas ({} when undeclared)."""
     parts: Mapping[str, frozenset[Path]]
     """Keys whose values are objects of which states and conditions name parts, with the paths of these."""
+    reserved: Mapping[str, Iterable[str]]
+    """See `parts.reserved`."""
 
     def writable(self, key: str) -> bool:
         """True when a reply may write this key."""
@@ -196,6 +198,7 @@ def compile_keys(definition: Definition, mentioned: Iterable[str]) -> Keys:
         secrets=frozenset(key for key in schemas if definition.is_secret(key)),
         offered=offered,
         parts=paths(mentioned),
+        reserved=reserved(sources),
     )
 
 
@@ -225,6 +228,8 @@ class _Update:
             reason, plain = None, meant
         if reason is not None:
             self.refuse(key, reason, told=key not in self.context or plain not in ("", [], {}))  # else: not mentioned
+        elif below := [name for name in self.keys.reserved.get(key, ()) if has({key: plain}, name)]:
+            self.refuse(key, f"{below[0]} is for the program to write", told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
@@ -298,7 +303,7 @@ def _put_together(keys: Keys, context: Mapping[str, Any], update: Mapping[str, A
     found = dict(update)
     for name, value in update.items():
         key, dot, path = name.partition(".")
-        if not dot or value is None or keys.writable(name) or not keys.writable(key):
+        if not dot or value is None or keys.writable(name) or name in keys.sources or not keys.writable(key):
             continue
         whole = context.get(key) if found.get(key) is None else found[key]
         if (put := with_part(keys.schema(key), whole, path, value)) is not None:

@@ -225,7 +225,8 @@ class AsyncConversation:
         """Take one message and answer it.
 
         Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
-        StoreError; after any of them nothing has changed and the same message may be sent again.
+        StoreError; after any of them nothing has changed and the same message may be sent again. But for the
+        HandlerError of a handler at END_CONVERSATION: it comes when the turn is kept, and the conversation over.
         """
         outcome = await self._send(text, request_id, None)
         if outcome.again:

@@ -21,6 +21,19 @@ def paths(names: Iterable[str]) -> dict[str, frozenset[Path]]:
     return {key: frozenset(parts) for key, parts in found.items()}
 
 
+def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
+    """Keys that a model may write, with those declared by the names of their parts that it may not.
+
+    `sources`: who writes each declared key. As long as such a key is not set, its name means the part.
+    """
+    found: dict[str, list[str]] = {}
+    for name, source in sources.items():
+        key, dot, _ = name.partition(".")
+        if dot and source != "model" and sources.get(key) == "model":
+            found.setdefault(key, []).append(name)
+    return found
+
+
 def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
     """A value beside the parts that it had, at each level where it lacks one of the wanted ones that is known."""
     if not (_is_object(value) and _is_object(old)):
