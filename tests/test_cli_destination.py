@@ -7,6 +7,7 @@ import os
 import stat
 import threading
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -25,6 +26,21 @@ def test_a_file_is_made_or_replaced_and_nothing_else_is_left(tmp_path: Path) -> 
     for words in ("one", "two"):
         write_output(str(tmp_path / "x"), words)
         assert content_of(tmp_path) == {"x": words}
+
+
+@pytest.mark.skipif(not os.access("/dev/shm", os.W_OK), reason="this system has no files in /dev")
+def test_a_file_that_lies_in_dev_is_replaced_and_not_written_on() -> None:
+    with TemporaryDirectory(dir="/dev/shm") as folder:
+        for words in ("one", "two"):
+            write_output(f"{folder}/x", words)
+            assert content_of(Path(folder)) == {"x": words}
+
+
+def test_what_a_killed_process_of_the_same_number_left_is_no_hindrance(tmp_path: Path) -> None:
+    left = tmp_path / f".llm-fsm.{os.getpid()}"
+    left.write_text("half")
+    write_output(str(tmp_path / "x"), "new")
+    assert content_of(tmp_path) == {"x": "new", left.name: "half"}
 
 
 def test_a_file_that_was_there_keeps_its_rights_and_a_link_stays_one(tmp_path: Path) -> None:

@@ -11,6 +11,8 @@ from llm_fsm.cli.exits import OUTPUT, Failure
 
 _NOT_BESIDE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 """Why a file may have to be written in its place: the folder is another one's, or the file is mounted by itself."""
+_OPEN = ("/dev/std", "/dev/fd/", "/proc/")
+"""How the names of files begin that are open already, where a shell has put standard output into one, say."""
 
 
 def write_output(path: str, data: str | bytes) -> None:
@@ -31,7 +33,7 @@ def write_output(path: str, data: str | bytes) -> None:
 
 def _is_special(path: str) -> bool:
     """Whether a file must not be replaced by another one: a rename over `/dev/null` would be the end of that."""
-    return path.startswith(("/dev/", "/proc/")) or (os.path.exists(path) and not os.path.isfile(path))
+    return path.startswith(_OPEN) or (os.path.exists(path) and not os.path.isfile(path))
 
 
 def _is_replaced(path: str, content: bytes) -> bool:
@@ -39,7 +41,7 @@ def _is_replaced(path: str, content: bytes) -> bool:
     if not path or _is_special(path):
         return False
     target = os.path.realpath(path)
-    fresh = os.path.join(os.path.dirname(target), f".llm-fsm.{os.getpid()}")
+    fresh = os.path.join(os.path.dirname(target), f".llm-fsm.{os.urandom(8).hex()}")
     try:
         with open(fresh, "xb") as stream:
             stream.write(content)
