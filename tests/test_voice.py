@@ -22,6 +22,7 @@ from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.observers import observe
 from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_fsm.tools import ToolRegistry
+from llm_fsm.workbench import Workbench
 from machines import reply
 
 pytestmark = pytest.mark.anyio
@@ -196,6 +197,31 @@ async def test_nothing_is_kept_of_a_greeting_whose_hearer_raises() -> None:
             await machine.start(conversation_id="c", hear=gone)
         assert await machine.conversations() == ()
         assert (await machine.start(conversation_id="c")).greeting == "Hello again!"
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+async def test_what_a_hearer_raises_while_a_function_works_is_no_failure_of_that(is_async: bool) -> None:
+    attempts = []
+
+    def count(ctx: Workbench) -> int:
+        attempts.append(ctx.attempt)
+        ctx.emit("half done")
+        return 1
+
+    async def counted(ctx: Workbench) -> int:
+        return count(ctx)
+
+    def gone(_: str, event: ev.Event) -> None:
+        if isinstance(event, ev.Progressed):
+            raise BrokenPipeError("the reader has gone")
+
+    function = counted if is_async else count
+    work = {"kind": "task", "execute": function.__name__, "transitions": [{"target_state": "end"}]}
+    desk = {"name": "counter", "initial_state": "work", "states": {"work": work, "end": {"reply": "Done."}}}
+    async with AsyncMachine.from_dict(desk, model=ScriptedLLM([]), functions=[function], store="memory") as machine:
+        with pytest.raises(BrokenPipeError, match="the reader has gone"):
+            await machine.start(hear=gone)
+        assert (attempts, await machine.conversations()) == ([1], ())
 
 
 def test_a_greeting_is_heard_by_no_async_function() -> None:

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from llm_fsm.events import Event
+from llm_fsm.events import Event, Progressed
 from llm_fsm.threads import is_async
 
 Observer = Callable[[str, Event], None]
@@ -28,7 +28,7 @@ def plain(observer: Observer) -> Observer:
 
 
 class _HearerFailed(BaseException):
-    """What a caller's own hearer raised is the `__cause__`. No Exception, as a model's error is made of those."""
+    """A caller's own hearer raised. No Exception, as a model's error is made of those."""
 
 
 async def heard(hearer: Observer | None, work: Callable[[Observer | None], Awaitable[T]]) -> T:
@@ -36,17 +36,21 @@ async def heard(hearer: Observer | None, work: Callable[[Observer | None], Await
     if hearer is None:
         return await work(None)
     told = plain(hearer)
+    failed: list[Exception] = []
 
     def hear(conversation_id: str, event: Event) -> None:
-        try:
-            told(conversation_id, event)
-        except Exception as error:
-            raise _HearerFailed from error
+        if not failed:
+            try:
+                told(conversation_id, event)
+            except Exception as error:
+                failed.append(error)
+        if failed and not isinstance(event, Progressed):  # told out of a host's function, which did not fail by it
+            raise _HearerFailed
 
     try:
         return await work(hear)
-    except _HearerFailed as error:
-        raise (error.__cause__ or error) from None
+    except _HearerFailed:
+        raise failed[0] from None
 
 
 def observe(observer: Observer) -> Callable[[], None]:
