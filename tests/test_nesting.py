@@ -175,6 +175,20 @@ def test_a_value_counts_as_written_by_whoever_wrote_it_in_the_flow() -> None:
     )
 
 
+def test_a_flow_gives_back_no_part_that_a_model_wrote_and_that_is_a_key_of_the_program() -> None:
+    pay = {**PAY, "context_schema": {"properties": {"payer": {"type": "object"}}}}
+    document = shop(input={}, output={"user": "payer"})
+    keys = {"total": {"type": "number"}, "user": {"type": "object"}, "user.tier": {"x-source": "host"}}
+    document["context_schema"] = {"properties": keys}
+    program = nested(document, pay=pay)
+    for payer, kept in (({"name": "Ada"}, True), ({"name": "Ada", "tier": "gold"}, False)):
+        done = say(program, into(program).session, "x", reply("declined", "Ok", payer=payer), reply("cart", "?"))
+        assert ("user" in done.session.context) is kept
+        assert [refused.reason for refused in done.of(ev.ContextRefused)] == [
+            "user.tier is for the program to write"
+        ] * (not kept)
+
+
 def test_a_value_that_the_flows_schema_refuses_does_not_enter_and_the_model_is_told() -> None:
     program = nested(shop(input={"amount": "total", "note": "wish"}), pay=PAY)
     done = talk(program, "x", reply("pay", "ok", total=1, wish="far too long"), reply("card", "Card?"))

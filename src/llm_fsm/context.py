@@ -26,7 +26,7 @@ from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.inlining import simplified
 from llm_fsm.names import KEY_PATTERN
-from llm_fsm.parts import Path, completed, paths, reserved, with_part
+from llm_fsm.parts import Path, completed, paths, reserved, trespass, with_part
 from llm_fsm.reply_schema import from_strict, meanings, pairs
 from llm_fsm.secrecy import BLOT, texts_in
 from llm_fsm.shapes import Shape, compile_shape
@@ -228,8 +228,8 @@ class _Update:
             reason, plain = None, meant
         if reason is not None:
             self.refuse(key, reason, told=key not in self.context or plain not in ("", [], {}))  # else: not mentioned
-        elif below := [name for name in self.keys.reserved.get(key, ()) if has({key: plain}, name)]:
-            self.refuse(key, f"{below[0]} is for the program to write", told=True)
+        elif (taken := trespass(self.keys.reserved, key, plain)) is not None:
+            self.refuse(key, taken, told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:

@@ -13,6 +13,7 @@ from llm_fsm import flow_events as fe
 from llm_fsm.corrections import handed_on
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.outputs import mapped
+from llm_fsm.parts import trespass
 from llm_fsm.progress import Run
 from llm_fsm.session import Session
 from llm_fsm.transition import Move
@@ -40,7 +41,7 @@ class Nested(Working):
         called = self.root.flows[name]
         values, refused = mapped(called.keys, self.program.keys, self.session.context, plan.state.input)
         origins = self.session.origins
-        sources = {key: _writer(origins, name) for key, name in plan.state.input.items() if key in values}
+        sources = {key: _writer(origins, source) for key, source in plan.state.input.items() if key in values}
         self.conceal()
         self.note(
             fe.FlowPushed(
@@ -95,11 +96,14 @@ class Nested(Working):
         written: dict[str, dict[str, object]] = {}
         for key, value in values.items():
             source = _writer(origins, self.plan.state.output[key])
-            owner = self.program.keys.sources.get(key, "model")
-            if owner in ("model", source):
+            keys = self.program.keys
+            owner = keys.sources.get(key, "model")
+            reason = trespass(keys.reserved, key, value) if source == "model" else None
+            if owner not in ("model", source):
+                reason = f"only {owner} may write this key, and the value came from {source}"
+            if reason is None:
                 written.setdefault(source, {})[key] = value
             else:
-                reason = f"only {owner} may write this key, and the value came from {source}"
                 self.note(ev.ContextRefused(key=key, reason=reason, source="flow"))
         for source, found in written.items():
             self.note(ev.ContextSet(source=source, values=found))

@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
+from llm_fsm.coercion import look_up
+
 Path = tuple[str, ...]
 
 
@@ -32,6 +34,12 @@ def reserved(sources: Mapping[str, str]) -> dict[str, list[str]]:
         if dot and source != "model" and sources.get(key) == "model":
             found.setdefault(key, []).append(name)
     return found
+
+
+def trespass(reserved: Mapping[str, Iterable[str]], key: str, value: object) -> str | None:
+    """Why a model may not write this value: it has a part that is a key of the program. None: it may."""
+    name = next((name for name in reserved.get(key, ()) if look_up({key: value}, name) is not None), None)
+    return None if name is None else f"{name} is for the program to write"
 
 
 def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
