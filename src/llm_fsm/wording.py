@@ -103,7 +103,7 @@ def _step(context: Context, number: int = 1) -> None:
 
 
 class _Code(CodeGenerator):
-    """The code of a template, in which the environment does what `~` asks for."""
+    """The code of a template, in which the environment does what `~` asks for, and counts what loops go through."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.joined((")
@@ -112,17 +112,16 @@ class _Code(CodeGenerator):
             self.write(", ")
         self.write("))")
 
+    def visit_For(self, node: nodes.For, frame: Frame) -> None:
+        counted = nodes.EnvironmentAttribute("counted")
+        around = self.environment
+        node.iter = nodes.Call(counted, [node.iter], [], None, None, lineno=node.lineno, environment=around)
+        super().visit_For(node, frame)
+
 
 class _Environment(ImmutableSandboxedEnvironment):
     intercepted_binops = frozenset({"*", "**", "%", "+"})
     code_generator_class = _Code
-
-    def _parse(self, source: str, name: str | None, filename: str | None) -> nodes.Template:
-        tree = super()._parse(source, name, filename)
-        for loop in tree.find_all(nodes.For):
-            counted = nodes.EnvironmentAttribute("counted")
-            loop.iter = nodes.Call(counted, [loop.iter], [], None, None, lineno=loop.lineno, environment=self)
-        return tree
 
     @pass_context
     def counted(self, context: Context, value: Any) -> Any:
