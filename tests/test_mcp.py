@@ -18,7 +18,7 @@ import pytest
 from llm_fsm.definition import Definition
 from llm_fsm.effects import PlannedCall
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.mcp import McpServers
+from llm_fsm.mcp import McpServers, read_server
 from llm_fsm.tool_batch import CallFault
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.tools import ToolRegistry
@@ -198,6 +198,7 @@ def test_each_event_loop_has_a_session_of_its_own():
         ({"url": "ftp://x"}, "url 'ftp://x' is no http:// or https:// address"),
         ({"url": "http://[::1"}, r"url 'http://\[::1' is no http:// or https:// address"),
         ({"url": "https://shop:99999/mcp"}, "url 'https://shop:99999/mcp' is no http:// or https:// address"),
+        ({"url": "http://my shop/mcp"}, "url 'http://my shop/mcp' is no http:// or https:// address"),
         ({"url": "http://x", "headers": ["a"]}, "headers is an object of texts"),
         ({"url": "http://x", "command_line": 1}, "unknown setting 'command_line'"),
     ],
@@ -205,6 +206,10 @@ def test_each_event_loop_has_a_session_of_its_own():
 def test_a_configuration_that_cannot_be_used_is_refused_at_once(given, says):
     with pytest.raises(ConfigurationError, match=f"mcp server 'shop': .*{says}"):
         McpServers({"shop": given})
+
+
+def test_blanks_around_an_address_are_no_part_of_it() -> None:
+    assert read_server("shop", {"url": " http://shop/mcp\n"}).url == "http://shop/mcp"
 
 
 async def test_without_the_sdk_the_error_names_the_package(monkeypatch):

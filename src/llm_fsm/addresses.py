@@ -11,6 +11,7 @@ def is_address(text: object) -> bool:
         return False
     try:
         parts = urlsplit(text.strip())
-        return parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        host = parts.hostname or " "
+        return parts.scheme in {"http", "https"} and host.isprintable() and " " not in host and parts.port != 0
     except ValueError:
         return False

@@ -41,7 +41,7 @@ def read_server(alias: str, given: object) -> Server:
         url = given["url"]
         if not is_address(url):
             raise ConfigurationError(f"{where}: url {url!r} is no http:// or https:// address")
-        return Server(alias=alias, url=url, headers=_texts(where, "headers", given.get("headers")))
+        return Server(alias=alias, url=url.strip(), headers=_texts(where, "headers", given.get("headers")))
     command, further = given["command"], given.get("args", [])
     words = [command] if isinstance(command, str) else command
     if not isinstance(words, list | tuple) or not isinstance(further, list | tuple):
