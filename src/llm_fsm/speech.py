@@ -161,11 +161,6 @@ class Speaking(Moving):
 
     def complete_words(self, *, spoken_for: bool = False) -> Run:
         """Add what is still to be said. `spoken_for`: the message was written for where the run has arrived."""
-        if self.lacks_words(spoken_for=spoken_for):
-            yield from self.words("words")
-
-    def lacks_words(self, *, spoken_for: bool) -> bool:
-        """Add what is still to be said, as `complete_words` does; True where a model is to be asked for it."""
         if self.stopped:
             self.say_stopped()
         elif self.paused:
@@ -177,10 +172,9 @@ class Speaking(Moving):
             if self.plan.fixed is None:
                 self.said.append(self.own_question(sorry=False))
         elif not spoken_for and self.plan.fixed is None:
-            return True
+            yield from self.words("words")
         elif not any(self.said):
             self.said.append(self.own_question(sorry=False))
-        return False
 
     def words(self, asked_for: Literal["greeting", "words"]) -> Run:
         """One call for words alone: nothing else in its reply counts."""

@@ -156,8 +156,7 @@ class Talking(Repairing):
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
         foreseen = self.session.state in look.arrivals.get(reply.target, ()) and self.session.flow in flows
-        if self.lacks_words(spoken_for=foreseen):
-            yield from self.words("words")
+        yield from self.complete_words(spoken_for=foreseen)
         return None
 
     def led_to(self, move: Move) -> StatePlan:
