@@ -8,7 +8,6 @@ import math
 from collections.abc import Awaitable, Callable
 from copy import deepcopy
 from functools import partial
-from operator import attrgetter, le
 from types import CoroutineType
 from typing import Any
 
@@ -23,10 +22,9 @@ from llm_fsm.patience import OutOfPatience, in_time, in_words
 from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_results import result_value
 
-_COUNTED, _NUMBERS = ("attempts", "input_tokens", "output_tokens", "seconds", "cost"), frozenset((int, float))
-_LEAST = (0, 0, 0, -math.inf, 0)
-"""Of each of them; clocks may go back."""
-_counts_of = attrgetter(*_COUNTED)
+_NUMBERS = (int, float)
+_LEAST = (("attempts", 0), ("input_tokens", 0), ("output_tokens", 0), ("seconds", -math.inf), ("cost", 0))
+"""What a reply counts, and the least that it may say; clocks may go back."""
 _UNPAID = frozenset({"offline", "scripted", "function"})
 
 
@@ -87,7 +85,7 @@ def is_counted(limits: Limits) -> bool:
 
 def unmeasured(limits: Limits, reply: ModelReply) -> str | None:
     """Which limits cannot stop a run, because a reply does not report what they count; None: all can."""
-    if reply.mode in _UNPAID or not is_counted(limits):
+    if reply.mode in _UNPAID:
         return None
     lacking = {
         "money": limits.money is not None and not reply.cost and "cost",
@@ -109,19 +107,13 @@ def _checked(llm: LLM, reply: object) -> ModelReply:
     if not isinstance(reply, ModelReply):
         kind = type(reply).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave a {kind}; it must give a ModelReply")
-    counts = _counts_of(reply)
-    if not _NUMBERS.issuperset(map(type, counts)):
-        for name in _COUNTED:
-            if not isinstance(getattr(reply, name), int | float):
-                kind = type(getattr(reply, name)).__name__
-                raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
-    if math.inf in counts or not all(map(le, _LEAST, counts)):  # no limit would be reached by it
-        name, value = next(
-            (name, value)
-            for name, least, value in zip(_COUNTED, _LEAST, counts, strict=True)
-            if not least <= value < math.inf
-        )
-        raise ModelError(f"the model object {type(llm).__name__} gave {name} as {value}, which nothing can take")
+    for name, least in _LEAST:
+        value = getattr(reply, name)
+        if not isinstance(value, _NUMBERS):
+            kind = type(value).__name__
+            raise ModelError(f"the model object {type(llm).__name__} gave {name} as a {kind}; it must be a number")
+        if not least <= value < math.inf:  # no limit would be reached by it
+            raise ModelError(f"the model object {type(llm).__name__} gave {name} as {value}, which nothing can take")
     if not isinstance(reply.text, str):
         kind = type(reply.text).__name__
         raise ModelError(f"the model object {type(llm).__name__} gave its text as a {kind}; it must be a str, or ''")

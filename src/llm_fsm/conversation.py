@@ -11,7 +11,7 @@ from typing import Any
 from llm_fsm.copies import made
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.events import Answered, BotSaid, Event, StateEntered, UserSaid
+from llm_fsm.events import Answered, Event, StateEntered, UserSaid
 from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import Ahead, ahead
 from llm_fsm.messages import Message, Paused, Usage
@@ -75,19 +75,16 @@ _LEFT: Mapping[type[Event], Callable[[Event], str]] = {
 def turn_of(outcome: Outcome) -> Turn:
     """The public view of a committed turn."""
     record, session = outcome.record, outcome.session
-    said: list[str] = []
     left: str | None = None
     request_id: str | None = None
     for event in record.events:
-        if type(event) is BotSaid:
-            said.append(event.text)
-        elif type(event) is UserSaid or type(event) is Answered:
+        if type(event) is UserSaid or type(event) is Answered:
             request_id = event.request_id
         elif left is None and type(event) in _LEFT:
             left = _LEFT[type(event)](event)
     return made(
         Turn,
-        text="\n\n".join(said),
+        text=record.text,
         state=session.state,
         previous_state=session.state if left is None else left,
         moved=left is not None,

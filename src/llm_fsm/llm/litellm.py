@@ -228,7 +228,7 @@ class LiteLLM:
                     arriving = _Arriving(aiter(answer), mode, tools=tools)
                     try:
                         await arriving.begin()
-                    except BaseException:
+                    except BaseException:  # whoever gives up on it, too, leaves no connection open
                         await arriving.close()
                         raise
                     return arriving
