@@ -26,11 +26,11 @@ def anyio_backend() -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def _nobodys_home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """No test reads the keys and settings of who runs it, or writes into their data folder."""
+    """No test reads the keys, proxies and settings of who runs it, or writes into their data folder."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patch:
         for name in tuple(os.environ):
-            if name.startswith("LLM_FSM_") or name.endswith("_API_KEY"):
+            if name.startswith("LLM_FSM_") or name.lower().endswith(("_api_key", "_proxy")):
                 patch.delenv(name)
         patch.setenv("XDG_DATA_HOME", str(home / "data"))
         yield home

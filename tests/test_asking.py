@@ -15,6 +15,7 @@ from llm_fsm.events import Summarised
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import ModelReply, ToolCall
+from llm_fsm.testing.server import serve_scripted
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +70,24 @@ async def test_a_model_may_give_a_task_for_its_reply_and_has_no_more_time_for_th
     assert (await question(Tasks(ModelReply(text="hi")), 2.0)).text == "hi"
     with pytest.raises(ModelError, match=r"did not answer within 0\.05 seconds"):
         await question(Tasks(30.0), 0.05)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["send", "stream"])
+async def test_a_server_that_takes_too_long_is_named(streams: bool) -> None:
+    states = {"a": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    definition = {"name": "one", "initial_state": "a", "states": states}
+    with serve_scripted(["hi"], loop=True, delay=30.0) as server:
+        async with AsyncMachine.from_dict(definition, model="m", base_url=server.base_url, timeout=0.3) as machine:
+            chat = await machine.start(greet=False)
+
+            async def told() -> None:
+                if not streams:
+                    await chat.send("hello")
+                async for _ in chat.stream("hello"):
+                    pass
+
+            with pytest.raises(ModelError, match=f"{server.base_url} (gave no answer|did not answer) within 0"):
+                await told()
 
 
 CALL = ToolCall(id="1", name="add", arguments={"a": 1})  # type: ignore[arg-type]

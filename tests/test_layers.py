@@ -53,6 +53,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "mcp_session",
         "observers",
         "patience",
+        "proxies",
         "sinks",
         "stores",
         "threads",

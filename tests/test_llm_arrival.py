@@ -106,6 +106,16 @@ async def test_a_stream_that_is_kept_alive_after_the_whole_reply_takes_nothing_o
         assert await replied(alive, streams=True) == "Hello you"
 
 
+async def test_a_stream_that_is_only_kept_alive_ends_with_the_time_for_one_request() -> None:
+    alive = sent(WORDS + ":\n\n" * 100_000, pace=0.001)
+    with serve_scripted([alive]) as server:
+        llm = CompatLLM("m", base_url=server.base_url, retry=ONCE, timeout=0.5)
+        async with asyncio.timeout(20):
+            with pytest.raises(ModelError, match=rf"^{server.base_url} stopped in the middle of its reply"):
+                [item async for item in llm.stream(request())]
+        await llm.aclose()
+
+
 async def test_a_connection_that_breaks_before_the_end_of_the_reply_is_an_error() -> None:
     with pytest.raises(ModelError, match="broke"):
         await replied(cut(WORDS), streams=True)

@@ -119,6 +119,13 @@ async def test_a_stdio_server_that_dies_is_started_again_with_the_next_call():
         assert second["result"] != first
 
 
+async def test_a_server_on_this_machine_is_asked_through_no_proxy(monkeypatch):
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    with http_server() as (port, _):
+        async with servers({"things": {"url": f"http://127.0.0.1:{port}/mcp"}}) as made:
+            assert await made.call("things", "add", {"a": 1}, PLENTY) == {"result": 3}
+
+
 async def test_an_http_server_that_comes_back_is_called_again():
     with http_server() as (port, process):
         async with servers({"things": {"url": f"http://127.0.0.1:{port}/mcp"}}) as made:

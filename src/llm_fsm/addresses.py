@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 
@@ -15,3 +16,15 @@ def is_address(text: object) -> bool:
         return parts.scheme in {"http", "https"} and host.isprintable() and " " not in host and parts.port != 0
     except ValueError:
         return False
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is one of this machine, as far as its host says."""
+    host = (urlsplit(url.strip()).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified

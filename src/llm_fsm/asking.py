@@ -33,7 +33,8 @@ async def ask(
 ) -> ModelReply:
     """The model's reply. `left`: seconds that it may take, None: no limit; `whole`: those of the whole turn.
 
-    `listener` hears it while it arrives. An adapter with a true `keeps_time` ends `complete` in time by itself.
+    `listener` hears it while it arrives. An adapter with a true `keeps_time` ends `complete` in time by itself; one
+    with `where` is called so in errors.
 
     Raises ModelError, or another LLMFSMError of the adapter's own; everything else that an adapter raises is
     a fault of the adapter, and becomes a ModelError that names it.
@@ -49,7 +50,8 @@ async def ask(
             reply = await in_time(work if isinstance(work, CoroutineType) else _awaited(work), left)
     except OutOfPatience as error:
         seconds = in_words(whole or left or 0.0)
-        raise ModelError(f"the model did not answer within {seconds} seconds", retryable=True) from error
+        where = getattr(llm, "where", "the model")
+        raise ModelError(f"{where} did not answer within {seconds} seconds", retryable=True) from error
     except TimeoutError as error:
         raise _fault(llm, error, retryable=True) from error
     except LLMFSMError:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
+from llm_fsm.addresses import is_local
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.inlining import flattened
 from llm_fsm.messages import ToolSpec
@@ -206,7 +207,8 @@ class Link:
         server = self._server
         if server.url:
             timeout = self._sdk.httpx.Timeout(CONNECT, read=None)
-            http = self._sdk.httpx.AsyncClient(headers=dict(server.headers), timeout=timeout)
+            away = not is_local(server.url)  # this machine is asked through no proxy
+            http = self._sdk.httpx.AsyncClient(headers=dict(server.headers), timeout=timeout, trust_env=away)
             await stack.enter_async_context(http)
             return self._sdk.http.streamable_http_client(server.url, http_client=http)
         parameters = self._sdk.mcp.StdioServerParameters(

@@ -1,6 +1,7 @@
 """A sink that is an address: each event is one `POST` of JSON, with its key as the header `Idempotency-Key`.
 
 Any status of 200 to 299 says that it was taken; everything else, redirects included, is tried again later.
+Proxies are those of `llm_fsm.proxies`.
 """
 
 from __future__ import annotations
@@ -8,13 +9,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 from urllib.parse import urlsplit
 from weakref import WeakKeyDictionary
 
 import aiohttp
+from yarl import URL
 
 from llm_fsm.addresses import is_address
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.proxies import proxy_for
 from llm_fsm.sinks import Delivery
 
 
@@ -32,15 +36,20 @@ class Webhook:
         parts = urlsplit(self._url)
         self._where = f"{parts.scheme}://{parts.hostname}{parts.path}"
         self._headers = {"User-Agent": "llm-fsm", **headers}
+        self._options: dict[str, Any] = {"allow_redirects": False}
+        proxy = proxy_for(URL(self._url))
+        if proxy is not None:
+            self._options |= {"proxy": proxy.url, "proxy_headers": proxy.headers}
+            if parts.scheme == "http":
+                self._headers |= proxy.headers
         self._sessions: WeakKeyDictionary[asyncio.AbstractEventLoop, aiohttp.ClientSession] = (
             WeakKeyDictionary()
         )
 
     async def __call__(self, delivery: Delivery) -> None:
         """Post one event. Raises RefusedError and aiohttp's errors."""
-        headers = {"Idempotency-Key": delivery.key}
-        post = self._session().post(self._url, json=asdict(delivery), headers=headers, allow_redirects=False)
-        async with post as response:
+        headers = {**self._headers, "Idempotency-Key": delivery.key}
+        async with self._session().post(self._url, json=asdict(delivery), headers=headers, **self._options) as response:
             if not 200 <= response.status < 300:
                 raise RefusedError(f"{self._where} answered {response.status}")
 
@@ -54,7 +63,6 @@ class Webhook:
         loop = asyncio.get_running_loop()
         session = self._sessions.get(loop)
         if session is None:
-            session = self._sessions[loop] = aiohttp.ClientSession(
-                cookie_jar=aiohttp.DummyCookieJar(), headers=self._headers
-            )
+            session = aiohttp.ClientSession(cookie_jar=aiohttp.DummyCookieJar())  # whose headers a proxy would be shown
+            self._sessions[loop] = session
         return session

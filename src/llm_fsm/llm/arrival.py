@@ -44,6 +44,8 @@ class Arrival:
         self._chunks = Chunks(asked.mode, tools=asked.tools)
         self._first: list[str] = []
         self._over = False
+        self._told = False
+        """Whether anything but what keeps a connection open came with the last piece of the answer."""
         self._whole: Any = None
         self._size = 0
 
@@ -69,18 +71,21 @@ class Arrival:
         self.reply(attempts=0, seconds=0.0)
 
     async def pieces(self, patience: float) -> AsyncIterator[str]:
-        """The pieces of the reply's text; TimeoutError where nothing comes for `patience` seconds."""
+        """The pieces of the reply's text; TimeoutError where nothing of it comes for `patience` seconds."""
         pieces, until = self._first, math.inf
         now = asyncio.get_running_loop().time
+        silent = now()
         while True:
             for piece in pieces:
                 yield piece
+            if self._told:
+                silent = now()
             if self._over or self._whole is not None:
                 return
             if self._chunks.whole:
                 until = min(until, now() + LAST)  # what keeps a connection open for ever may follow, too
             try:
-                async with asyncio.timeout_at(min(until, now() + patience)):
+                async with asyncio.timeout_at(min(until, silent + patience)):
                     pieces = await self._more()
             except TimeoutError:
                 if not self._chunks.whole:
@@ -110,7 +115,8 @@ class Arrival:
         self._size += len(received)
         if self._size > MAX_STREAM:
             raise no_completion(f"more than {MAX_STREAM} bytes")
-        events = self._events.feed(received) if received else self._events.end()
+        events = list(self._events.feed(received) if received else self._events.end())
+        self._told = bool(events)
         pieces = [piece for data in events if (piece := self._chunks.read(data))]
         self._over = not received or self._chunks.done
         if self._chunks.done:

@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's chat completions, directly over HTTP.
 
 One request is `POST {base_url}/chat/completions`. The key goes to this address only, redirects are not
-followed, and nothing about the conversation but its messages is sent.
+followed, and nothing about the conversation but its messages is sent. Proxies are those of `llm_fsm.proxies`.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
 from llm_fsm.patience import in_words
+from llm_fsm.proxies import proxy_for
 
 MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
@@ -45,7 +46,7 @@ class CompatLLM:
     `model` is sent as given, without a leading "openai/". `api_key`: the Bearer token; None sends none.
     `headers`: further headers of each request. `timeout`: seconds for one request, else what `retry` says.
     There is one session per event loop: `aclose` is to be awaited in each.
-    Raises ConfigurationError when the address or the key cannot be used.
+    Raises ConfigurationError when the address, its proxy or the key cannot be used.
     """
 
     keeps_time = True
@@ -63,7 +64,10 @@ class CompatLLM:
         pacing: Pacing | None = None,
     ) -> None:
         self._model = model
-        self._url, self._where = _endpoint(base_url)
+        self._url, self.where = _endpoint(base_url)
+        self._proxy = proxy_for(self._url)
+        if self._proxy is not None:
+            self.where += f" (through the proxy {self._proxy.url})"
         self._key = _checked_key(api_key)
         self._headers = checked_headers(_headers(self._key, headers or {}))
         policy = retry or RetryPolicy()
@@ -177,7 +181,7 @@ class CompatLLM:
         loop = asyncio.get_running_loop()
         post = self._posts.get(loop)
         if post is None:
-            post = self._posts[loop] = Post(self._url, self._headers)
+            post = self._posts[loop] = Post(self._url, self._headers, self._proxy)
         return post
 
     async def _rejected(self, response: Answer, asked: Asked) -> Any:
@@ -194,7 +198,7 @@ class CompatLLM:
         if status in {401, 403}:
             asks = "refuses the key" if self._key else "asks for a key"
             return ModelError(
-                f"{self._where} {asks} ({status}: {said}); set LLM_FSM_API_KEY, or give api_key= in Python",
+                f"{self.where} {asks} ({status}: {said}); set LLM_FSM_API_KEY, or give api_key= in Python",
                 status=status,
             )
         if 300 <= status < 400:
@@ -206,7 +210,7 @@ class CompatLLM:
         if asked.tools and not rejected and rejects_tools(status, body):
             said = f"{said}; {NO_TOOLS}"
         return ModelError(
-            f"{self._where} answered {status}: {said}",
+            f"{self.where} answered {status}: {said}",
             retryable=is_retryable(status) and not rejected,
             status=status,
             retry_after=parse_retry_after(response.headers.get("Retry-After"), time.time()),
@@ -216,16 +220,19 @@ class CompatLLM:
     def _broken(self, error: Exception, late: str) -> ModelError:
         """What came between a request and the end of its answer; `late`: what a time-out says of the server."""
         if isinstance(error, TimeoutError):
-            return ModelError(f"{self._where} {late}", retryable=True)
+            return ModelError(f"{self.where} {late}", retryable=True)
         if isinstance(error, Closed):
-            return ModelError(f"the connection to {self._where} was closed on this side, before the reply was whole")
+            return ModelError(f"the connection to {self.where} was closed on this side, before the reply was whole")
+        if isinstance(error, aiohttp.ClientHttpProxyError):
+            said = f"cannot connect to {self.where}, which answered {error.status}: {error.message}"
+            return ModelError(said, retryable=is_retryable(error.status), status=error.status)
         if isinstance(error, aiohttp.ClientConnectorError):
-            said = f"cannot connect to {self._where}: {error.strerror or error}; is the server running?"
+            said = f"cannot connect to {self.where}: {error.strerror or error}; is the server running?"
             return ModelError(said, retryable=True)
         cause = error.__cause__  # whose own form has a status in it that nobody answered
         said = cause.message.rstrip(".") if isinstance(cause, HttpProcessingError) else str(error)
         reason = " ".join(self._hide(said).split()) or type(error).__name__
-        return ModelError(f"the connection to {self._where} broke: {reason}", retryable=True)
+        return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
 
     def _hide(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text

@@ -20,6 +20,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.proxies import Proxy
 
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 _IDLE = 15.0
@@ -76,9 +77,12 @@ class Answer:
 
 
 class Post:
-    """Requests to `url` with these headers, for one event loop. Raises ConfigurationError for an impossible header."""
+    """Requests to `url` with these headers, for one event loop; `proxy`: through it.
 
-    def __init__(self, url: URL, headers: Mapping[str, str]) -> None:
+    Raises ConfigurationError for an impossible header.
+    """
+
+    def __init__(self, url: URL, headers: Mapping[str, str], proxy: Proxy | None = None) -> None:
         loop = asyncio.get_running_loop()
         self._time = loop.time
         self._kept: deque[tuple[float, Connection]] = deque()
@@ -87,8 +91,16 @@ class Post:
         self._closed = False
         named = CIMultiDict(checked_headers(headers))
         self._connector = aiohttp.TCPConnector(limit=0)
-        self._target = aiohttp.ClientRequest("POST", url, headers=named, loop=loop)
-        lines = [f"POST {url.raw_path_qs} HTTP/1.1"]
+        place = url.raw_path_qs
+        told: CIMultiDict[str] = CIMultiDict()
+        if proxy is not None and url.scheme == "http":  # it reads what is sent, and passes it on
+            place = str(url)
+            named.update(proxy.headers)
+        elif proxy is not None:
+            told.update(proxy.headers)
+        via = None if proxy is None else proxy.url
+        self._target = aiohttp.ClientRequest("POST", url, headers=named, loop=loop, proxy=via, proxy_headers=told)
+        lines = [f"POST {place} HTTP/1.1"]
         lines += [f"{name}: {value}" for name, value in self._target.headers.items() if name.lower() not in _OURS]
         self._head = "\r\n".join((*lines, "Content-Length: ")).encode()
 
