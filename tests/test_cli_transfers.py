@@ -65,6 +65,13 @@ def test_what_cannot_be_taken_in_is_named_with_its_line(desk: Desk) -> None:
         assert done.code == 2, text
         assert "Traceback" not in done.err
         assert "line 1: this is no exported conversation" in done.err or "UTF-8" in done.err, text
+        assert "Error(" not in done.err
+
+
+def test_a_line_that_never_ends_is_not_read_for_ever(desk: Desk) -> None:
+    done = desk.run("conversations", "import", "/dev/zero")
+    assert done.code == 2
+    assert "/dev/zero: a line is longer than 100,000,000 characters" in done.err
 
 
 def test_without_a_store_there_is_nothing_to_do(desk: Desk) -> None:

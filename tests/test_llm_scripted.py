@@ -4,8 +4,10 @@ import json
 
 import pytest
 
+from llm_fsm import reading
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
+from llm_fsm.llm.resolve import resolve
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.messages import ToolCall
 from llm_requests import request
@@ -88,6 +90,13 @@ def test_a_file_that_is_no_script_is_one_clear_error(tmp_path, content, says):
     path.write_bytes(content)
     with pytest.raises(ConfigurationError, match=says):
         ScriptedLLM.from_file(path)
+
+
+@pytest.mark.parametrize("name", ["scripted", "replay"])
+def test_a_file_that_never_ends_is_one_clear_error(name, monkeypatch):
+    monkeypatch.setattr(reading, "MAX_REPLIES", 2_000_000)
+    with pytest.raises(ConfigurationError, match="cannot read /dev/zero: it is longer than 2 MB"):
+        resolve(f"{name}:/dev/zero", environ={})
 
 
 def test_a_missing_file_is_one_clear_error(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import errno
 import os
 import stat
 from dataclasses import replace
@@ -14,6 +15,9 @@ FilePath = str | os.PathLike[str]
 
 MAX_BYTES = 10_000_000
 """The most that a definition file may hold."""
+
+MAX_REPLIES = 100_000_000
+"""The most that a file of replies may hold, in bytes; devices and pipes may never end."""
 
 _WIDE = (
     (codecs.BOM_UTF32_LE, "UTF-32"),
@@ -35,6 +39,15 @@ def read(path: FilePath) -> str:
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise _refused(name, "unreadable-file", f"the file cannot be read: {reason}") from error
     return decoded(data, name)
+
+
+def read_replies(path: FilePath) -> bytes:
+    """What stands in a file of replies. Raises OSError, for one that is too long as well."""
+    with open(path, "rb") as stream:
+        data = stream.read(MAX_REPLIES + 1)
+    if len(data) > MAX_REPLIES:
+        raise OSError(errno.EFBIG, f"it is longer than {MAX_REPLIES // 1_000_000} MB")
+    return data
 
 
 def read_called(path: str, home: str) -> str:

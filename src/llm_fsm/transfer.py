@@ -83,7 +83,9 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
         )
     except RecursionError as error:
         raise ValueError("this is no exported conversation: it is nested too deep") from error
-    except (KeyError, TypeError, AttributeError) as error:
+    except KeyError as error:
+        raise ValueError(f"this is no exported conversation: it has no {error}") from error
+    except (TypeError, AttributeError) as error:
         raise ValueError(f"this is no exported conversation: {error!r}") from error
     except (ValueError, UnreadableError) as error:
         raise ValueError(f"this is no exported conversation: {error}") from error

@@ -24,6 +24,7 @@ from llm_fsm.cases.reading import ENDING
 from llm_fsm.coercion import is_number
 from llm_fsm.definition import Definition
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.reading import read_replies
 
 FORMAT = 1
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
@@ -120,8 +121,7 @@ def read_cassette(path: str, definition: Definition) -> Cassette | None:
     Raises SuiteError, with the line, for what is no cassette, is cut off, or was recorded with another definition.
     """
     try:
-        with open(path, encoding="utf-8") as stream:
-            lines = stream.read().split("\n")
+        lines = read_replies(path).decode().split("\n")
     except FileNotFoundError:
         return None
     except UnicodeDecodeError as error:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
 from contextlib import aclosing
+from itertools import islice
+from typing import IO
 
 import click
 
@@ -17,7 +19,11 @@ from llm_fsm.errors import ConversationNotFound, UnreadableError
 from llm_fsm.stores.base import Store
 from llm_fsm.transfer import export, fork, take_in
 
+MAX_LINE = 100_000_000
+"""Characters of one conversation; devices and pipes may never end."""
+
 _PAGE = 500
+_PRINTS = "`conversations export` prints what can be imported"
 
 
 @click.command("export")
@@ -47,16 +53,13 @@ def export_(conversation_ids: Sequence[str], db: str | None) -> None:
 @verbose_option
 def import_(file: str, new_id: str | None, db: str | None) -> None:
     """Keep conversations that `export` printed; those before a failing one are kept. FILE may be -."""
-    try:
-        with click.open_file(file, encoding="utf-8") as lines:
-            texts = [line for line in lines if line.strip()]
-    except UnicodeDecodeError as error:
-        raise Failure(
-            f"{file}: is no UTF-8 text; `conversations export` prints what can be imported"
-        ) from error
-    if new_id is not None and len(texts) != 1:
-        raise click.UsageError("--id is for a file with one conversation")
-    asyncio.run(_import(open_store(db), texts, new_id))
+    with click.open_file(file, encoding="utf-8") as stream:
+        texts: Iterable[str] = _texts(stream, file)
+        if new_id is not None:
+            texts = first = list(islice(texts, 2))
+            if len(first) != 1:
+                raise click.UsageError("--id is for a file with one conversation")
+        asyncio.run(_import(open_store(db), texts, new_id))
 
 
 @click.command("fork")
@@ -120,7 +123,19 @@ async def _wanted(store: Store, names: Sequence[str]) -> AsyncGenerator[str, Non
         after = page[-1].conversation_id
 
 
-async def _import(store: Store, texts: Sequence[str], new_id: str | None) -> None:
+def _texts(stream: IO[str], file: str) -> Iterator[str]:
+    """One conversation after the other. Raises Failure."""
+    try:
+        while line := stream.readline(MAX_LINE + 1):
+            if len(line) > MAX_LINE:
+                raise Failure(f"{file}: a line is longer than {MAX_LINE:,} characters; {_PRINTS}")
+            if line.strip():
+                yield line
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file}: is no UTF-8 text; {_PRINTS}") from error
+
+
+async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> None:
     try:
         for number, text in enumerate(texts, 1):
             try:

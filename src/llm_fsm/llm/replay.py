@@ -26,6 +26,7 @@ from typing import Any, Literal, TypeAlias
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, in_pieces, let_go, streamed
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.reading import read_replies
 
 Match: TypeAlias = Literal["exact", "words"]
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
@@ -66,8 +67,10 @@ def read_cassette(path: str | Path) -> list[Entry]:
     Raises ConfigurationError when the file cannot be read or holds something else.
     """
     try:
-        text = Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = read_replies(path).decode()
+    except OSError as error:
+        raise ConfigurationError(f"cassette: cannot read {path}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
         raise ConfigurationError(f"cassette: cannot read {path}: {error}") from error
     return [_entry(item, f"{path}:{number}") for number, item in _items(text, path)]
 

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import in_pieces
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.reading import read_replies
 
 Words: TypeAlias = str | dict[str, Any]
 ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]
@@ -138,7 +139,7 @@ def _used_up(total: int, asked: int, request: LLMRequest) -> ModelError:
 
 def _read_replies(path: Path) -> list[ScriptedReply]:
     try:
-        content = json.loads(path.read_bytes())
+        content = json.loads(read_replies(path))
     except OSError as error:
         raise ConfigurationError(
             f"scripted replies: cannot read {path}: {error.strerror or error}"
