@@ -6,6 +6,8 @@ import copy
 import errno
 import json
 import os
+import subprocess
+import sys
 
 import pytest
 
@@ -275,3 +277,10 @@ def test_patterns_are_expanded_and_no_file_is_checked_twice(desk: Desk) -> None:
 
 def test_no_path_is_a_usage_error(desk: Desk) -> None:
     assert desk.run("validate").code == 2
+
+
+@pytest.mark.parametrize("asked", [("validate", "--explain", "F101"), ("schema",)])
+def test_words_that_python_left_out_are_not_printed_empty(asked: tuple[str, ...]) -> None:
+    done = subprocess.run([sys.executable, "-OO", "-m", "llm_fsm", *asked], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "PYTHONOPTIMIZE=2" in done.stderr

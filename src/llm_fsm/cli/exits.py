@@ -48,6 +48,12 @@ class Failure(click.ClickException):
         self.code = code
 
 
+def need_docstrings() -> None:
+    """Raise Failure where Python was told to leave out the docstrings, in which the words to print stand."""
+    if sys.flags.optimize > 1:
+        raise Failure("Python's option -OO (PYTHONOPTIMIZE=2) leaves out what is asked for; run it without")
+
+
 class PipeClosed(Exception):
     """Whoever read standard output has stopped reading."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from llm_fsm.cases.schema import suite_schema
-from llm_fsm.cli import printing
+from llm_fsm.cli import exits, printing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.schema import definition_schema
 
@@ -18,4 +18,5 @@ def schema(*, tests: bool) -> None:
 
     It is JSON Schema 2020-12, for editors and other tools: llm-fsm schema > llm-fsm.schema.json
     """
+    exits.need_docstrings()
     printing.out(printing.as_json(suite_schema() if tests else definition_schema()))

@@ -161,6 +161,7 @@ def _words(options: Iterable[str]) -> list[str]:
 
 
 def _explained(word: str) -> str:
+    exits.need_docstrings()
     try:
         return str(import_module("llm_fsm.lint.pages").page_of(word).text)
     except LookupError as error:
