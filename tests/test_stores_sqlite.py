@@ -243,8 +243,8 @@ def public():
 
 
 READ_ONLY = (
-    "StoreError {}: cannot be written, because the file or its folder is read-only for this user: "
-    "change the permissions or use another file\n"
+    "StoreError {}: cannot be written, because the file or its folder is read-only for this user (locks and logs are "
+    "written even where a store is only read): change the permissions, or use another file or a copy\n"
 )
 DENIED = "StoreError {}: permission denied for this user: change the permissions or use another file\n"
 

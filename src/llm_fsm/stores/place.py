@@ -46,8 +46,8 @@ def full(path: Path) -> StoreError:
 def read_only(path: Path) -> StoreError:
     """The file can be read only."""
     return StoreError(
-        f"{path}: cannot be written, because the file or its folder is read-only for this user: "
-        "change the permissions or use another file"
+        f"{path}: cannot be written, because the file or its folder is read-only for this user (locks and logs are "
+        "written even where a store is only read): change the permissions, or use another file or a copy"
     )
 
 
