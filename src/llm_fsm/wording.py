@@ -2,7 +2,8 @@
 
 Fixed replies are Jinja2 expressions over context keys, rendered in an immutable sandbox. A key that is
 not set renders as nothing; secrets are not set. Rendering is bounded: no repetition of text by numbers,
-at most 100,000 characters out, and in each text or list on the way, at most 10,000 steps of loops and calls.
+at most 100,000 characters out, and in each text or list on the way with all that is in it, at most 10,000 steps of
+loops and calls.
 """
 
 from __future__ import annotations
@@ -75,9 +76,18 @@ def _too_long() -> SecurityError:
 
 
 def _sized(value: Any) -> Any:
-    """A value that was made, if it is short enough to go on with. Raises SecurityError."""
-    if isinstance(value, str | list | tuple) and len(value) > MAX_CHARS:
+    """A value that was made, if it is short enough to go on with, all that is in it included. Raises SecurityError."""
+    if isinstance(value, str) and len(value) > MAX_CHARS:
         raise _too_long()
+    if isinstance(value, list | tuple | dict):
+        size, waiting = 0, [value]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, str | list | tuple | dict):
+                size += len(one)
+                if size > MAX_CHARS:
+                    raise _too_long()
+                waiting.extend(() if isinstance(one, str) else one.values() if isinstance(one, dict) else one)
     return value
 
 
@@ -103,7 +113,7 @@ def _step(context: Context, number: int = 1) -> None:
 
 
 class _Code(CodeGenerator):
-    """The code of a template, in which the environment does what `~` asks for, and counts what loops go through."""
+    """The code of a template, in which the environment does what `~` asks for, and looks at lists and at loops."""
 
     def visit_Concat(self, node: nodes.Concat, frame: Frame) -> None:
         self.write("environment.joined((")
@@ -111,6 +121,22 @@ class _Code(CodeGenerator):
             self.visit(part, frame)
             self.write(", ")
         self.write("))")
+
+    def visit_List(self, node: nodes.List, frame: Frame) -> None:
+        self.write("environment.sized(")
+        super().visit_List(node, frame)
+        self.write(")")
+
+    def visit_Dict(self, node: nodes.Dict, frame: Frame) -> None:
+        self.write("environment.sized(")
+        super().visit_Dict(node, frame)
+        self.write(")")
+
+    def visit_Tuple(self, node: nodes.Tuple, frame: Frame) -> None:
+        made = node.ctx == "load"  # else its parts are names that are given values
+        self.write("environment.sized(" if made else "")
+        super().visit_Tuple(node, frame)
+        self.write(")" if made else "")
 
     def visit_For(self, node: nodes.For, frame: Frame) -> None:
         counted = nodes.EnvironmentAttribute("counted")
@@ -129,6 +155,8 @@ class _Environment(ImmutableSandboxedEnvironment):
         found = value if isinstance(value, Sized) else list(value)
         _step(context, len(found))
         return found
+
+    sized = staticmethod(_sized)
 
     def joined(self, parts: Iterable[Any]) -> str:
         """What `~` makes of values."""
