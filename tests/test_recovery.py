@@ -49,6 +49,20 @@ async def test_a_message_that_acted_and_has_no_answer_is_to_be_finished():
     assert (first["text"], must, blank) == ("hello", True, False)
 
 
+@pytest.mark.parametrize("how", ["end", "undo"])
+async def test_a_message_that_acted_is_finished_before_the_conversation_is_ended_or_a_turn_taken_back(how):
+    store, heard = MemoryStore(), []
+    machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(REPLIES, loop=True), store=store)
+    machine.on("pre_processing")(lambda occasion: heard.append(occasion.user_input))
+    chat = await machine.start(conversation_id="c", greet=False)
+    message = {"kind": "message", "request_id": "r1", "text": "hello", "time": 1.0}
+    await left_behind(store, message, {"kind": "handler"})
+    await getattr(chat, how)()
+    assert [turn.request_id for turn in await chat.turns()] == [None, "r1", None]
+    assert (await store.journalled("c"), chat.ended) == ((), how == "end")
+    assert ((await chat.send("hello", request_id="r1")).number, heard) == (1, ["hello"])
+
+
 async def test_a_turn_whose_error_handler_failed_was_told_and_is_not_finished_later():
     replies = [ModelError("down"), "never said"]
     machine = AsyncMachine.from_dict(ORDER, model=ScriptedLLM(replies), store=MemoryStore(), error_mode="raise")

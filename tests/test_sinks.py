@@ -342,8 +342,11 @@ class Dies(BaseException):
     """What ends a process, as far as a turn can tell."""
 
 
+@pytest.mark.parametrize("undone", [False, True])
 @pytest.mark.parametrize("wake", ["start", "run_due"])
-async def test_end_handlers_that_a_dead_process_owes_run_in_the_next_one(wake: str) -> None:
+async def test_end_handlers_that_a_dead_process_owes_run_in_the_next_one_if_it_is_still_the_end(
+    wake: str, undone: bool
+) -> None:
     store, seen = MemoryStore(), []
 
     def bot(*replies: Any, dies: bool) -> AsyncMachine:
@@ -360,11 +363,13 @@ async def test_end_handlers_that_a_dead_process_owes_run_in_the_next_one(wake: s
     chat = await bot(reply("bye", "Bye", name="Ada"), dies=True).start(conversation_id="c", greet=False)
     with pytest.raises(Dies):
         await chat.send("Ada", request_id="m1")
+    if undone:
+        await chat.undo()
     second = bot(dies=False)
     await (second.start(greet=False) if wake == "start" else second.run_due())
-    assert [item[:2] for item in seen] == [("c", "Bye")]
+    assert [item[:2] for item in seen] == [("c", "Bye")] * (not undone)
     await (second.start(greet=False) if wake == "start" else second.run_due())
-    assert len(seen) == 1
+    assert len(seen) == (not undone)
 
 
 async def test_end_handler_that_fails_has_run_all_the_same() -> None:

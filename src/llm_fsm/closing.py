@@ -35,10 +35,11 @@ async def close_forgotten(edition: Edition) -> None:
 
 async def _run(edition: Edition, row: Posted) -> None:
     loaded = await edition.store.load(row.conversation_id)
-    if loaded is not None:
+    session = None if loaded is None else parse_session(loaded.session)
+    if session is not None and session.ended:  # the turn that ended it may have been taken back
         effect = RunHandlers(
             point=Point.END_CONVERSATION,
-            session=parse_session(loaded.session),
+            session=session,
             number=row.number,
             text=json.loads(row.text)["text"],
         )

@@ -287,12 +287,17 @@ class AsyncConversation:
         return await self._taken(outcome)
 
     async def end(self) -> None:
-        """Close the conversation for good."""
+        """Close the conversation for good, when a turn is finished that was interrupted after it had acted.
+
+        Raises as `send` where that cannot be finished: then the conversation is as it was.
+        """
         self._saw(await self._engine.end(self.id))
 
     async def undo(self) -> None:
         """Take the last turn back, as an event on record: not what its tools and handlers did outside.
 
-        Raises ConversationConflict when there is none.
+        A turn that was interrupted after it had acted is finished first, and is the last one. A conversation that had
+        ended goes on: its END_CONVERSATION handlers have run, and run again when it ends again. Raises
+        ConversationConflict when there is no turn, and as `send` where the interrupted one cannot be finished.
         """
         self._saw(await self._engine.undo(self.id))

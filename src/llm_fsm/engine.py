@@ -225,14 +225,14 @@ class Engine:
         """Close a conversation for good; closing it twice is the same as once."""
         turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
-            held, _ = await self._held(conversation_id)
+            edition, held = await self._settled(conversation_id)
             session = held.session
             if session.ended:
                 return Outcome(
                     record=TurnRecord(kind="end", turn=session.turn, usage=Usage(), events=()),
                     session=session,
                 )
-            turn.host = await self.editions.find(session) or turn.host
+            turn.host = edition or turn.host
             turn.take((ev.Ended(outcome="host"),))
             session = fold(session, turn.events)
             outcome = await turn.commit("end", session, held, Usage())
@@ -243,7 +243,7 @@ class Engine:
         """Take the last turn back. Raises ConversationConflict when there is none."""
         turn = Running(self.editions.current, checked_id(conversation_id, "conversation id"))
         async with turn.lock():
-            held, _ = await self._held(conversation_id)
+            _, held = await self._settled(conversation_id)
             kept = standing(await self.records(conversation_id))
             while kept and kept[-1][1].kind == "migrate":
                 kept.pop()
@@ -289,6 +289,18 @@ class Engine:
     async def _held(self, conversation_id: str, request_id: str | None = None) -> tuple[Held, str | None]:
         """A conversation as loaded, and the record that answers the request id already."""
         return _holding(conversation_id, await self.store.load(conversation_id, request_id))
+
+    async def _settled(self, conversation_id: str) -> tuple[Edition | None, Held]:
+        """What plays a conversation, if that is known, and its session when what was interrupted is finished."""
+        held, _ = await self._held(conversation_id)
+        edition = await self.editions.find(held.session)
+        if edition is None or not edition.journals:
+            return edition, held
+        found = await under_way(self.store, conversation_id)
+        if found.must:
+            await edition.prepare()
+            held = _after_turn(held, await self._finished(edition, held, found))
+        return edition, held
 
     async def _last(self, conversation_id: str) -> TurnRecord:
         """The last record of a turn; carrying a conversation over is none."""

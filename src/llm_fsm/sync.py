@@ -134,11 +134,11 @@ class Conversation:
         return SyncStream(self._machine, self._conversation.stream_answer(value, request_id=request_id))
 
     def end(self) -> None:
-        """Close the conversation for good."""
+        """Close the conversation for good; errors as of AsyncConversation.end."""
         self._loop.run(self._conversation.end())
 
     def undo(self) -> None:
-        """Take the last turn back. Raises ConversationConflict when there is none."""
+        """Take the last turn back, the end of the conversation too; errors as of AsyncConversation.undo."""
         self._loop.run(self._conversation.undo())
 
 
