@@ -492,6 +492,9 @@ def test_history_that_is_trimmed_is_summarised_and_shown_before_the_rest() -> No
     assert fourth.prompt.startswith(
         '<history_summary>\n"They \\u003cmet\\u003e"\n</history_summary>\n<conversation_history>'
     )
+    again = host.say(session, "m2", reply("talk", "r2"), "They met.", json.dumps({"summary": "They met"}))
+    assert (again.session.window, again.session.summary) == ((("m2", "r2"),), "They met")
+    assert "They met." in again.requests[2].messages[2].content
     quiet = worker(
         {"talk": {"transitions": [{"target_state": "talk"}]}},
         history={"max_exchanges": 1, "strategy": "summary"},

@@ -743,7 +743,7 @@ def test_a_new_summary_cuts_the_history_that_it_stands_before() -> None:
         session = say(made, session, "m", reply("a")).session
     left = say(made, session, "m", reply("b"), '{"summary": "They talked", "todo_list": []}')
     assert [event.dropped for event in left.of(ev.HistoryTrimmed)] == [3]
-    stayed = say(made, session, "m", reply("b"), "no summary")
+    stayed = say(made, session, "m", reply("b"), "no summary", "none")
     assert not stayed.of(ev.HistoryTrimmed)
 
 
@@ -758,7 +758,7 @@ def test_the_summary_of_a_state_that_is_left_takes_along_what_the_history_is_soo
     told = json.loads(left.requests[1].messages[1].content.split("<what_happened>\n")[1].split("\n</what_happened>")[0])
     assert [user for user, _ in told["conversation"]] == ["m0", "m1", "m2", "m3", "m6", "m7", "m8"]
     assert [user for user, _ in left.session.window] == ["m4", "m5", "m6", "m7", "m8", "m9"]
-    failed = say(made, session, "m9", reply("b"), "no summary")
+    failed = say(made, session, "m9", reply("b"), "no summary", "none")
     assert not failed.of(ev.HistoryTrimmed)
 
 

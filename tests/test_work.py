@@ -599,11 +599,12 @@ def test_leaving_a_state_summarises_and_the_next_brief_shows_it() -> None:
 
 
 @pytest.mark.parametrize(
-    "said", ["nonsense", "{}", '{"todo_list": null}', '{"todo_list": "all"}', '{"todo_list": [1]}']
+    "said",
+    [("nonsense", "[]"), ("{}",), ('{"todo_list": null}',), ('{"todo_list": "all"}',), ('{"todo_list": [1]}',)],
 )
-def test_summary_that_lacks_a_list_changes_nothing(said: str) -> None:
+def test_summary_that_lacks_a_list_changes_nothing(said: tuple[str, ...]) -> None:
     states = {**LEFT, "b": task(summarize=True, transitions=[{"target_state": "c"}]), "c": task()}
-    done = worker(states).run("word", SUMMARY, "other", said, "end")
+    done = worker(states).run("word", SUMMARY, "other", *said, "end")
     assert done.session.summary == "A word was written"
     assert done.session.memory == {"background": {"todo_list": ["b"]}}
 

@@ -306,9 +306,9 @@ class Moving(Nested):
         return blotted(self.secrets(), happened)
 
     def summarise(self, of: str, happened: Any) -> Generator[Effect, Result, bool]:
-        """One call for a summary and a to-do list. A reply that lacks one of them leaves that as it was.
+        """One call for a summary and a to-do list, and another one where its reply is none.
 
-        False where there is none.
+        A reply that lacks one of them leaves that as it was. False where there is no summary.
         """
         used = self.used()
         if any(used[name] >= most for name, most in self.program.bounds):
@@ -320,17 +320,19 @@ class Moving(Nested):
             "summary": self.session.summary,
             "background": self.session.memory.get("background", {}),
         }
-        reply = yield from self.call(
-            "summary", self.question(messages, SUMMARY_SCHEMA), self.no_look(), about=about
-        )
-        if reply is None:
+        request = self.question(messages, SUMMARY_SCHEMA)
+        for _ in range(2):
+            reply = yield from self.call("summary", request, self.no_look(), about=about)
+            if reply is None:
+                return False
+            try:
+                summary, todo = summary_of(reply.text)
+                break
+            except ReplyError as error:
+                self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
+                request = self.again(request, reply.text, str(error))
+        else:
             return False
-        try:
-            found = summary_of(reply.text)
-        except ReplyError as error:
-            self.note(ev.ReplyRejected(fault=error.fault, reason=str(error)))
-            return False
-        summary, todo = found
         self.note(ev.Summarised(of=of, summary=summary or self.session.summary, todo_list=todo))
         if todo is not None:
             self.keep_todo(todo)

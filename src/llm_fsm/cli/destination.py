@@ -16,10 +16,11 @@ _OPEN = ("/dev/std", "/dev/fd/", "/proc/")
 
 
 def write_output(path: str, data: str | bytes) -> None:
-    """Put a result in a file, all or nothing; a file that is there keeps its links, owner and rights.
+    """Put a result in a file, all or nothing; a file that is there keeps its symbolic links, owner and rights.
 
-    What is no file of its own (a device, a pipe, standard output by name) and what cannot be replaced is written to as
-    it stands. Raises Failure.
+    Another name of it, by a hard link, keeps what it was: such names are made to keep copies. What is no file of its
+    own (a device, a pipe, standard output by name) and what cannot be replaced is written to as it stands. Raises
+    Failure.
     """
     content = data.encode("utf-8", "backslashreplace") if isinstance(data, str) else data
     try:
