@@ -29,6 +29,10 @@ _SOON_SEEN = 64
 """States of a machine of which a conversation soon has seen every region."""
 _LARGER = 3 / 2
 """How many times as large its regions are, as each that is gone into is read once."""
+_SERVED = 7
+"""States that are asked in for which its regions have room where they are wordy: one with fewer is left too soon."""
+_MOST_TOKENS = 1400
+"""Tokens that this may take."""
 _LARGEST = 4 / 3
 """How many times the size that all regions should have one of them may be."""
 _LINK = 0.1
@@ -89,9 +93,11 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
     ]
     asking = sum(definition.kind_of(state_id) == "converse" for state_id in definition.states)
     total = sum(sizes)
-    larger = 1 if few_states or len(sizes) > _SOON_SEEN else _LARGER
+    many = len(sizes) > _SOON_SEEN
+    larger = 1 if few_states or many else _LARGER
+    room = max(larger * REGION_TOKENS, 0 if many else min(_SERVED * total / max(asking, 1), _MOST_TOKENS))
     parts = 1 if few_states else ceil(asking / larger / _REGION_STATES)
-    right = total / max(ceil(total / larger / REGION_TOKENS), parts)
+    right = total / max(ceil(total / room), parts)
     links = _links(definition)
     best: list[tuple[float, int]] = [(0.0, 0)]
     for end in range(1, len(sizes) + 1):
