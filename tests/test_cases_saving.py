@@ -13,9 +13,9 @@ from cli_command import Desk, desk
 from llm_fsm import AsyncMachine
 from llm_fsm.cases.running import FileResult, Job, run_job
 from llm_fsm.cases.saving import document_of
+from llm_fsm.folder import definition_paths
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.records import parse
-from llm_fsm.shipped import definition_paths
 
 __all__ = ["desk"]
 

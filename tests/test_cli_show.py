@@ -44,6 +44,14 @@ def test_each_form(desk: Desk, form: str, first: str) -> None:
     assert done.out.startswith(first)
 
 
+@pytest.mark.parametrize("command", [("show",), ("convert", "--to", "mermaid"), ("diff", "flow.json")])
+def test_a_shipped_definition_is_meant_by_its_name_where_no_file_has_it(desk: Desk, command: tuple[str, ...]) -> None:
+    done = desk.run(*command, "order")
+    assert (done.code, "choose" in done.out) == (0, True)
+    desk.write("order", "{")
+    assert desk.run(*command, "order").code != 0
+
+
 def test_details_are_shown_when_asked_for(desk: Desk) -> None:
     plain = desk.run("show", "flow.json").out
     assert "Name known" not in plain

@@ -14,8 +14,8 @@ from llm_fsm.convert.forms import WRITERS, convert, detect
 from llm_fsm.definition import Definition, Transition
 from llm_fsm.draw import infix
 from llm_fsm.draw.extract import one_line
+from llm_fsm.folder import definition_paths
 from llm_fsm.loader import load, load_dict
-from llm_fsm.shipped import definition_paths
 
 LINES = TEXTS.map(one_line).filter(lambda text: "\ufffe" not in text and "\uffff" not in text)
 KEYS = st.sampled_from(["name", "age", "order.number"])

@@ -9,8 +9,8 @@ import pytest
 
 from llm_fsm.definition import Definition
 from llm_fsm.diff import Change, diff
+from llm_fsm.folder import definition_paths
 from llm_fsm.loader import load, load_dict
-from llm_fsm.shipped import definition_paths
 
 SHOP: dict[str, Any] = {
     "name": "shop",

@@ -34,7 +34,7 @@ import pytest
 from llm_fsm import __version__, errors, event_json
 from llm_fsm.cli.group import COMMANDS
 from llm_fsm.effects import Effect
-from llm_fsm.shipped import definition_paths
+from llm_fsm.folder import definition_paths
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [

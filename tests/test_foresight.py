@@ -10,11 +10,12 @@ import pytest
 
 from llm_fsm.assembly import compile_flows
 from llm_fsm.flows import gather
+from llm_fsm.folder import definition_paths
 from llm_fsm.foresight import outlook
 from llm_fsm.loader import load
 from llm_fsm.program import Program
 from llm_fsm.session import Frame, Session
-from llm_fsm.shipped import definition_paths, pattern_piece
+from llm_fsm.shipped import pattern_piece
 from machines import GREETER, PROMPTS, machine, program
 
 _CONTEXTS: tuple[dict[str, Any], ...] = (

@@ -23,7 +23,8 @@ from pathlib import Path
 import llm_fsm
 from llm_fsm.checking import check
 from llm_fsm.loader import load
-from llm_fsm.shipped import definition_paths, prompt_sources
+from llm_fsm.folder import definition_paths
+from llm_fsm.shipped import prompt_sources
 
 print(json.dumps({
     "package": str(Path(llm_fsm.__file__).resolve()),

@@ -85,9 +85,7 @@ class Engine:
         turn = Running(edition, opening.conversation_id, sink)
         async with turn.lock():
             if await self.store.load(opening.conversation_id) is not None:
-                raise ConversationConflict(
-                    f"a conversation with the id {opening.conversation_id!r} exists already"
-                )
+                raise ConversationConflict(f"a conversation with the id {opening.conversation_id!r} exists already")
             began = opening.time
             if edition.journals and (not opening.hold or edition.means.points):
                 began = await turn.open(opened(edition.program, opening), began)
@@ -228,10 +226,8 @@ class Engine:
             edition, held = await self._settled(conversation_id)
             session = held.session
             if session.ended:
-                return Outcome(
-                    record=TurnRecord(kind="end", turn=session.turn, usage=Usage(), events=()),
-                    session=session,
-                )
+                over = TurnRecord(kind="end", turn=session.turn, usage=Usage(), events=())
+                return Outcome(record=over, session=session)
             turn.host = edition or turn.host
             turn.take((ev.Ended(outcome="host"),))
             session = fold(session, turn.events)
@@ -294,13 +290,8 @@ class Engine:
         """What plays a conversation, if that is known, and its session when what was interrupted is finished."""
         held, _ = await self._held(conversation_id)
         edition = await self.editions.find(held.session)
-        if edition is None or not edition.journals:
-            return edition, held
-        found = await under_way(self.store, conversation_id)
-        if found.must:
-            await edition.prepare()
-            held = _after_turn(held, await self._finished(edition, held, found))
-        return edition, held
+        done = await self._finished(edition, held) if edition is not None and edition.journals else None
+        return edition, _after_turn(held, done)
 
     async def _last(self, conversation_id: str) -> TurnRecord:
         """The last record of a turn; carrying a conversation over is none."""
@@ -352,6 +343,7 @@ class Engine:
         first, must, _ = found or await under_way(self.store, session.conversation_id)
         if first is None or not must:
             return None
+        await edition.prepare()
         running = Running(edition, session.conversation_id, alone=edition.program.alone)
         began = await running.open(identity(first), first["time"])
         step = begin_again(edition.program, session, first, began, edition.means)

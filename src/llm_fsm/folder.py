@@ -1,4 +1,4 @@
-"""Which definition files a path stands for, and where the settings for them are."""
+"""Which definition files a path stands for, which travel with the package, and where the settings for them are."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ import json
 import os
 import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 from llm_fsm.reading import MAX_BYTES
 
@@ -70,6 +71,18 @@ def looks_like_definition(path: str | os.PathLike[str]) -> bool:
     except (ValueError, RecursionError):
         return True
     return isinstance(document, dict) and isinstance(document.get("states"), dict | list)
+
+
+def travelling(name: str) -> Path:
+    """A folder that travels with the package: under `_data` in a wheel, at the repository's root in a checkout."""
+    package = Path(__file__).resolve().parent
+    inside = package / "_data" / name
+    return inside if inside.is_dir() else package.parent.parent / name
+
+
+def definition_paths() -> Mapping[str, Path]:
+    """Name to file of the shipped definitions, in order of their names."""
+    return {path.stem: path for path in sorted(travelling("fsm_definitions").glob("*.json"))}
 
 
 def settings_file(start: str | os.PathLike[str]) -> str | None:

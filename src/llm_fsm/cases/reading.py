@@ -20,10 +20,10 @@ from llm_fsm.cases.table import expanded, lacking, named_apart
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.flows import Flows, gather
+from llm_fsm.folder import definition_paths
 from llm_fsm.form import describe
 from llm_fsm.loader import load_dict, load_text
 from llm_fsm.reading import FilePath, beside, name_of, read, stem_of
-from llm_fsm.shipped import definition_paths
 from llm_fsm.source import escape
 
 ENDING = ".test.json"

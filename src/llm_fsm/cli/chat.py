@@ -25,11 +25,11 @@ from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.conversation import AsyncConversation
 from llm_fsm.definition import Definition
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
+from llm_fsm.folder import definition_paths
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.observers import Observer
-from llm_fsm.shipped import definition_paths
 from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.memory import MemoryStore
 

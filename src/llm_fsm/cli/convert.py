@@ -53,10 +53,11 @@ def convert(
 ) -> None:
     """Read and write Mermaid, DOT, XState, SCXML and older definitions.
 
-    FILE is a definition (also of version 3.x or 4.x, a workflow of version 2.0, or {"states": {"a": ["b"]}}), a
-    Mermaid state diagram, a DOT graph, an XState machine as JSON or an SCXML document; - is standard input. What
-    comes out can always be loaded.
+    FILE is a definition (also of version 3.x or 4.x, a workflow of version 2.0, or {"states": {"a": ["b"]}}), the name
+    of a shipped one, a Mermaid state diagram, a DOT graph, an XState machine as JSON or an SCXML document; - is
+    standard input. What comes out can always be loaded.
     """
+    file = documents.meant(file)
     text = documents.text_of(file)
     name = documents.named(file)
     target = wanted or (form_of_name(output) if output else None) or DEFINITION

@@ -54,10 +54,12 @@ def diff(context: click.Context, *, old: str, new: str, form: str, db: str | Non
     """Say what a change of a definition means, also for running conversations.
 
     Each change from OLD to NEW is safe, needs a map (a conversation can go on once a name or value is mended),
-    or strands conversations (they have no way on). Definitions that both call by one name are compared, too.
+    or strands conversations (they have no way on). Definitions that both call by one name are compared, too. Each is a
+    file, or the name of a shipped definition.
     """
-    before, after = _definition(old), _definition(new)
-    called = _called_changes((before, old), (after, new))
+    first, second = documents.meant(old), documents.meant(new)
+    before, after = _definition(first), _definition(second)
+    called = _called_changes((before, first), (after, second))
     changes = sorted((*differences(before, after), *called), key=lambda change: list(_WORDS).index(change.impact))
     live = None if db is None else asyncio.run(_counted(db, {before.name, after.name}, changes))
     printing.out(FORMS[form](old, new, changes, live))

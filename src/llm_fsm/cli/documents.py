@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -13,6 +14,7 @@ from llm_fsm import source
 from llm_fsm.cli.exits import Failure
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
+from llm_fsm.folder import definition_paths
 from llm_fsm.foreign import rewrite
 from llm_fsm.legacy import upgrade
 from llm_fsm.loader import load_text
@@ -39,6 +41,13 @@ class Document:
     def faulty(self) -> bool:
         """True when it cannot be loaded."""
         return any(found.level == "error" for found in self.findings)
+
+
+def meant(given: str) -> str:
+    """What FILE stands for: a path, `-`, or the name of a shipped definition where no file here is called so."""
+    if given == "-" or os.path.lexists(given):
+        return given
+    return os.fspath(definition_paths().get(given, given))
 
 
 def text_of(path: str) -> str:

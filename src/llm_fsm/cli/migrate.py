@@ -16,8 +16,8 @@ from llm_fsm.cli.options import db_option, open_existing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.errors import ConfigurationError, ConversationNotFound
 from llm_fsm.events import Migrated
+from llm_fsm.folder import definition_paths
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.shipped import definition_paths
 from llm_fsm.stores.base import Store
 
 _PAGE = 500
@@ -47,9 +47,9 @@ class Went:
 @db_option
 @verbose_option
 def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: str | None) -> None:
-    """Carry conversations of an older version of FILE over to it; without --apply only say how.
+    """Carry conversations over to a changed FILE, or say how.
 
-    What cannot be carried over stays with the definition that it was begun with, and goes on there.
+    It is only done with --apply. What cannot be carried over stays with the definition that it was begun with, and goes on there.
     """
     path = choice.located(file, definition_paths())
     definition = choice.opened(path)

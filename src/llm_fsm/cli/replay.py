@@ -19,6 +19,7 @@ from llm_fsm.cli.options import db_option, open_existing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ModelError
+from llm_fsm.folder import definition_paths
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine
@@ -26,7 +27,6 @@ from llm_fsm.messages import ModelReply
 from llm_fsm.program import Program
 from llm_fsm.records import parse
 from llm_fsm.retake import Divergence, Retaken, kit_of, retake
-from llm_fsm.shipped import definition_paths
 from llm_fsm.stores.base import Store
 
 _PAGE = 500
@@ -50,9 +50,9 @@ def replay(
     as_json: bool,
     db: str | None,
 ) -> None:
-    """Play stored conversations again on FILE: which of them go another way, and where first?
+    """Play conversations again on FILE: which go another way?
 
-    Messages, replies of the model and results of tools are those on record; nothing is stored. Without an ID all
+    It is told where each does so first. Messages, replies of the model and results of tools are those on record; nothing is stored. Without an ID all
     conversations of FILE's machine are played. Exit code 1 when one goes another way.
     """
     path = choice.located(file, definition_paths())

@@ -7,7 +7,7 @@ from importlib import import_module
 
 from llm_fsm.cli import printing
 from llm_fsm.cli.talk import Talk
-from llm_fsm.shipped import definition_paths
+from llm_fsm.folder import definition_paths
 
 ENDING = ".test.json"
 

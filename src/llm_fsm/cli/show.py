@@ -99,8 +99,8 @@ def show(
 ) -> None:
     """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.
 
-    FILE is a definition, or - for standard input. One with errors is drawn as far as it goes, the errors are
-    told, and the exit code is 1.
+    FILE is a definition, the name of a shipped one, or - for standard input. One with errors is drawn as far as it
+    goes, the errors are told, and the exit code is 1.
     """
     if coverage is not None and findings:
         raise click.UsageError("--coverage and --findings mark the same places: give one of them", context)
@@ -108,7 +108,7 @@ def show(
         raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
     suffix = os.path.splitext(output)[1].lower() if output else ""
     wish = Wish(
-        file=file or fsm or "",
+        file=documents.meant(file or fsm or ""),
         form=form or SUFFIXES.get(suffix, "text"),
         details=Details(conditions=conditions, keys=keys, tools=tools),
         states=states,

@@ -31,9 +31,9 @@ _PRINTS = "`conversations export` prints what can be imported"
 @db_option
 @verbose_option
 def export_(conversation_ids: Sequence[str], db: str | None) -> None:
-    """Print conversations as JSON, one a line; without an ID all of them.
+    """Print conversations as JSON, one a line.
 
-    They are whole, to be imported again: keep them as safe as the store, as
+    Without an ID all of them. They are whole, to be imported again: keep them as safe as the store, as
     values that are secret stand in them. One that is damaged is named and
     left out. Exit code 4 then.
     """
@@ -52,7 +52,10 @@ def export_(conversation_ids: Sequence[str], db: str | None) -> None:
 @db_option
 @verbose_option
 def import_(file: str, new_id: str | None, db: str | None) -> None:
-    """Keep conversations that `export` printed; those before a failing one are kept. FILE may be -."""
+    """Keep conversations that `export` printed.
+
+    FILE may be -. Those before one that cannot be kept are kept.
+    """
     with click.open_file(file, encoding="utf-8") as stream:
         texts: Iterable[str] = _texts(stream, file)
         if new_id is not None:
