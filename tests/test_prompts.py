@@ -162,6 +162,16 @@ def test_a_model_is_told_where_to_look_for_what_lies_behind(more: dict[str, Any]
     assert ('"there"' in done.prompt) is told
 
 
+def test_a_list_within_a_list_of_instructions_is_shown_as_one() -> None:
+    """What is said without a condition would seem to depend on one."""
+    rules = ["- If it rains:", "  - Offer a lift.", "    Say when.", "", "- Be brief."]
+    spaced = "Say hello.\n        If it rains:\n          - Offer a lift.\n        Be brief."
+    onward = {"transitions": [{"target_state": "b"}]}
+    states = {"a": {"instructions": ["Rules:", *rules], **onward}, "b": {"instructions": spaced}}
+    listed = "a: Rules:\n  - If it rains:\n    - Offer a lift.\n      Say when.\n  - Be brief."
+    assert states_shown(states) == f"{listed}\nb (final): Say hello.\n  If it rains:\n    - Offer a lift.\n  Be brief."
+
+
 def test_instructions_that_states_share_are_said_once() -> None:
     kind = {"instructions": "Be kind.", "transitions": [{"target_state": "c"}]}
     states = {"a": {"purpose": "Ask A", **kind}, "b": {"purpose": "Ask B", **kind}, "c": {}}

@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from inspect import cleandoc
 from typing import Any
 
 from llm_fsm.definition import Definition, State
@@ -204,7 +205,8 @@ def _ended(text: str) -> str:
 
 
 def _indented(text: str) -> str:
-    return "\n  ".join(line.strip() for line in text.splitlines() if line.strip())
+    """The lines of a text beneath its first one; a list within a list stays one, as its lines may depend on it."""
+    return "\n  ".join(line.rstrip() for line in cleandoc(text).splitlines() if line.strip())
 
 
 def _short(text: str) -> str:
