@@ -152,6 +152,30 @@ def test_nothing_is_foreseen_behind_a_branch_that_is_taken_whatever_is_replied(
     assert [branch["to"] for branch in item["there"]["leads_on_to"]] == shown
 
 
+def test_what_decides_behind_a_move_is_shown_where_no_description_says_it() -> None:
+    """Else nothing tells a model for which of the states it speaks. What is said in words alone decides nothing."""
+    many = {"description": "More than ten", "logic": {">": [{"var": "count"}, 10]}}
+    some = {"requires_context_keys": ["count"]}
+    branches = [
+        {"target_state": "hall", "description": "The guest has a reservation", "conditions": [some]},
+        {"target_state": "desk", "conditions": [many, {"description": "The guest is in a hurry"}]},
+        {"target_state": "yard", "conditions": [some]},
+        {"target_state": "lounge", "conditions": [{"logic": {"==": [{"var": "vip"}, False]}}]},
+    ]
+    ends = {state: {"purpose": state} for state in ("hall", "desk", "yard", "lounge")}
+    ask = {"purpose": "How many?", "transitions": [{"target_state": "sort"}]}
+    schema = {"properties": {"count": {"type": "integer"}, "vip": {"type": "boolean", "x-source": "host"}}}
+    made = machine({"ask": ask, "sort": {"kind": "decide", "transitions": branches}, **ends}, context_schema=schema)
+    look = outlook(made, Session(conversation_id="c", state="ask", context={"vip": False}))
+    (item,) = (json.loads(item) for item in look.items)
+    assert item["there"]["leads_on_to"] == [
+        {"to": "hall", "if": "The guest has a reservation"},
+        {"to": "desk", "conditions": [{"desc": "More than ten"}]},
+        {"to": "yard", "conditions": [{"keys": ["count"]}]},
+        {"to": "lounge"},
+    ]
+
+
 @pytest.mark.parametrize(
     ("rule", "shown"),
     [

@@ -17,7 +17,7 @@ from llm_fsm.messages import Choice, TurnView
 from llm_fsm.patterns import named
 from llm_fsm.portrait import in_words
 from llm_fsm.program import Outlook, Program, StatePlan
-from llm_fsm.prompts import transition_item
+from llm_fsm.prompts import checked, transition_item
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Session
 from llm_fsm.tokens import estimate
@@ -33,17 +33,19 @@ def _onward(plan: StatePlan) -> tuple[Move, ...]:
     return plan.moves if plan.kind == "decide" else plan.autos
 
 
-def _following(program: Program, plan: StatePlan, data: Mapping[str, Any], left: str) -> tuple[Move, ...]:
-    """The moves that may be taken on arrival: none after one that is taken in any case.
+def _following(
+    program: Program, plan: StatePlan, data: Mapping[str, Any], left: str
+) -> tuple[tuple[Move, bool], ...]:
+    """The moves that may be taken on arrival, and if they then are in any case: none comes after such a one.
 
     `left`: the state that it is reached from.
     """
     there = {**data, "_current_state": plan.id, "_previous_state": left, "_turns_in_state": 0}
-    found: list[Move] = []
+    found: list[tuple[Move, bool]] = []
     for move in _onward(plan):
         if may_hold(move, there, program.keys.is_free):
-            found.append(move)
-            if surely_holds(move, there, program.keys.is_free):
+            found.append((move, surely_holds(move, there, program.keys.is_free)))
+            if found[-1][1]:
                 break
     return tuple(found)
 
@@ -60,7 +62,7 @@ def _arrivals(
         return {back}
     found = {target} if plan.kind in _STOPS else set()
     if plan.kind == "decide" or plan.autos:
-        for move in _following(program, plan, data, left):
+        for move, _ in _following(program, plan, data, left):
             found |= _arrivals(program, move.target, data, seen, back, left=target)
     return found
 
@@ -83,10 +85,10 @@ def _item(
     then = [
         {
             "to": after.target,
-            **({"if": after.description} if after.description else {}),
+            **({"if": after.description} if after.description else {} if certain else checked(after)),
             **_glimpse(program, here, after.target),
         }
-        for after in _following(program, plan, data, here.id)
+        for after, certain in _following(program, plan, data, here.id)
     ]
     there = dict(_glimpse(program, here, plan.id))
     if then:

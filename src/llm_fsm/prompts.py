@@ -27,7 +27,7 @@ from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.portrait import TAGS, StateWords, in_words
 from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
-from llm_fsm.transition import Move
+from llm_fsm.transition import Guard, Move
 from llm_fsm.window import Exchange, in_prompt
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
@@ -100,10 +100,27 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
     item: dict[str, Any] = {"to": move.target}
     if move.description:
         item["desc"] = clean(move.description)
+    item |= _conditions(move.guards, described=bool(move.description))
+    if move.auto:
+        item["auto"] = True
+    if not is_open:
+        item["open"] = False
+    if there:
+        item["there"] = in_words(there)
+    return escaped(item)
+
+
+def checked(move: Move) -> dict[str, Any]:
+    """What a prompt says of the conditions of a move that the program takes by itself."""
+    return _conditions(guard for guard in move.guards if not guard.judged)
+
+
+def _conditions(guards: Iterable[Guard], *, described: bool = False) -> dict[str, Any]:
+    """What a prompt says of conditions, if there is anything to say. `described`: words say when to move."""
     conditions = []
-    for guard in move.guards:
+    for guard in guards:
         condition: dict[str, Any] = {}
-        if guard.description and not (move.description and guard.keys and guard.rule is None):
+        if guard.description and not (described and guard.keys and guard.rule is None):
             condition["desc"] = clean(guard.description)
         if guard.keys:
             condition["keys"] = list(guard.keys)
@@ -113,15 +130,7 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
             condition["judge"] = True
         if condition:
             conditions.append(condition)
-    if conditions:
-        item["conditions"] = conditions
-    if move.auto:
-        item["auto"] = True
-    if not is_open:
-        item["open"] = False
-    if there:
-        item["there"] = in_words(there)
-    return escaped(item)
+    return {"conditions": conditions} if conditions else {}
 
 
 def key_line(key: str, schema: Mapping[str, Any]) -> str:
