@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from llm_fsm.markup import escaped
 from llm_fsm.tokens import estimate
-from llm_fsm.window import Exchange, Window, in_prompt, is_ascii, longer, most_chars, shorter, tokens_in
+from llm_fsm.window import Exchange, Window, in_prompt, longer, most_chars, shorter, tokens_in
 
 exchanges = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=6)
 
@@ -80,9 +80,3 @@ def test_a_window_is_the_same_value_whether_it_was_shown_or_not(said: list[Excha
     assert hash(window) == hash(tuple(said))
     assert escaped(window) == escaped(said)
     assert json.dumps(window) == json.dumps(said)
-
-
-@given(st.lists(st.tuples(st.none() | st.text("aé"), st.text("aé")), max_size=3))
-def test_whether_a_window_is_ascii_is_known_of_all_that_was_shown(said: list[Exchange]) -> None:
-    assert is_ascii(_grown(said)) is in_prompt(said).isascii()
-    assert is_ascii(tuple(said)) is in_prompt(said[-1:]).isascii()

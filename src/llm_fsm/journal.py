@@ -15,7 +15,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from llm_fsm import event_json
-from llm_fsm.compact import in_ascii
+from llm_fsm.compact import in_unicode
 from llm_fsm.copies import fields
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from llm_fsm.errors import HandlerError, StoreError
@@ -163,7 +163,7 @@ class Journal:
 
     async def _write(self, entry: Entry) -> None:
         step, self._step = self._step, self._step + 1
-        await self._store.journal(self._id, step, in_ascii({**entry, "step": step}))
+        await self._store.journal(self._id, step, in_unicode({**entry, "step": step}))
 
 
 def acts(kind: str) -> bool:

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from llm_fsm.compact import in_unicode
-
-_HALF = re.compile("[\ud800-\udfff]")
 
 
 def escaped(value: object) -> str:
@@ -24,14 +21,7 @@ def each_escaped(values: Iterable[object]) -> list[str]:
 def _safe(text: str) -> str:
     if "<" in text or ">" in text or "&" in text:  # to look is much quicker than to replace
         text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
-    if text.isascii():
-        return text
-    text = text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return _HALF.sub(lambda found: f"\\u{ord(found.group()):04x}", text)
-    return text
+    return text if text.isascii() else text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
 
 
 def clean(text: str) -> str:

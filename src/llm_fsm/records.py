@@ -13,7 +13,7 @@ from typing import Literal
 from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm import session as se
-from llm_fsm.compact import in_ascii
+from llm_fsm.compact import in_unicode
 from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
@@ -44,8 +44,8 @@ class TurnRecord:
         return next((event for event in self.events if isinstance(event, ev.UserSaid)), None)
 
 
-def dump(record: TurnRecord, *, escapes: bool = False) -> str:
-    """The record as canonical JSON text in ASCII. `escapes`: as of `in_ascii`."""
+def dump(record: TurnRecord) -> str:
+    """The record as canonical JSON text that is valid in UTF-8."""
     document = {
         "format": FORMAT,
         "kind": record.kind,
@@ -53,7 +53,7 @@ def dump(record: TurnRecord, *, escapes: bool = False) -> str:
         "usage": record.usage.__dict__,
         "events": [event_json.to_dict(event) for event in record.events],
     }
-    return in_ascii(document, escapes=escapes)
+    return in_unicode(document)
 
 
 def parse(text: str) -> TurnRecord:
@@ -74,9 +74,9 @@ def parse(text: str) -> TurnRecord:
         raise UnreadableError(f"a turn record cannot be read: {error}") from error
 
 
-def dump_session(session: Session, *, escapes: bool = False) -> str:
-    """A session as canonical JSON text in ASCII. `escapes`: as of `in_ascii`."""
-    return in_ascii(se.to_dict(session), escapes=escapes)
+def dump_session(session: Session) -> str:
+    """A session as canonical JSON text that is valid in UTF-8."""
+    return in_unicode(se.to_dict(session))
 
 
 def parse_session(text: str) -> Session:

@@ -51,7 +51,6 @@ from llm_fsm.tool_batch import Perform
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.turn import Means, Step, advance, rehearse
 from llm_fsm.voice import Listening, Voice
-from llm_fsm.window import is_ascii
 
 _TALK = ("turn", "greeting", "words")
 
@@ -335,8 +334,7 @@ class Running:
     ) -> Outcome:
         """Write the turn that took a conversation from where it was held to `session`."""
         own = session.definition == self.host.identity
-        escapes = not is_ascii(session.window)
-        text, loose = dump_session(session, escapes=escapes), loose_parts(session)
+        text, loose = dump_session(session), loose_parts(session)
         record = made(TurnRecord, kind=kind, turn=session.turn, usage=usage, events=tuple(self.events))
         posted = self.host.outgoing(record, session, held.version + 1)
         await self.host.store.save(
@@ -345,7 +343,7 @@ class Running:
                 conversation_id=self.id,
                 expected=held.version,
                 session=text,
-                record=dump(record, escapes=escapes),
+                record=dump(record),
                 request_id=request_id,
                 definition=self.host.name,
                 state=session.state,

@@ -73,15 +73,6 @@ def most_chars(window: tuple[Exchange, ...]) -> int:
     return chars
 
 
-def is_ascii(window: tuple[Exchange, ...]) -> bool:
-    """True where the exchanges seem to be ASCII; those before the last are looked at where their JSON is known."""
-    if not window:
-        return True
-    user, system = window[-1]
-    begun = window.begun if isinstance(window, Window) else ""
-    return begun.isascii() and system.isascii() and (user is None or user.isascii())
-
-
 def _json(window: Iterable[Exchange]) -> str:
     messages: list[dict[str, str]] = []
     for user, system in window:

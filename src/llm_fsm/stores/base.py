@@ -3,9 +3,10 @@
 A store knows nothing of machines. It keeps, per conversation: one session document with a version,
 turn records (appended once, numbered from 1), the inbox (request id to record number), the outbox (what sinks have
 still to be told), the rows of the due table and the journal of the turn under way; besides, one copy of every
-definition that a conversation is pinned to. All documents are JSON text in ASCII, so that every string that Python
-can hold survives in every store. Conversation ids, request ids and the names for listings are text without NUL and
-lone surrogates (see `storable`), ids of at most 200 characters; they may be anything else.
+definition that a conversation is pinned to. All documents are JSON text that is valid in UTF-8, with escapes for what
+is not, so that every string that Python can hold survives in every store. Conversation ids, request ids and the names
+for listings are text without NUL and lone surrogates (see `storable`), ids of at most 200 characters; they may be
+anything else.
 
 Errors: ConversationConflict where the version does not fit, StoreError for everything else
 (locked, unreachable, read-only, full, newer version, damaged, a lock that was lost), with a message that names the

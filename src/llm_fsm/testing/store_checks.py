@@ -40,13 +40,14 @@ HOSTILE = (
 
 DOCUMENTS = (
     json.dumps({"text": "\x00\x01\x7f\x85 \ud800 \udfff \U0001f600 \u2028"}),
+    '{"text":"Привіт 世界 \U0001f600 \x7f\x85\u2028 \\ud800"}',
     json.dumps({"number": 10**400, "small": 5e-324, "nested": [[[[]]]]}),
     json.dumps("'; DELETE FROM records; -- \\ \" ` $1 ? :a @b"),
     '{"b":1,"a":2,"b":3}',
     " \t{} \n",
     json.dumps("x" * 1_000_000),
 )
-"""Documents in ASCII that come back byte for byte, the order of keys and the spaces included."""
+"""Documents that come back byte for byte, the order of keys and the spaces included."""
 
 
 def expect(what: str, found: object, wanted: object) -> None:
