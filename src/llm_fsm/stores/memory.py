@@ -26,6 +26,9 @@ from llm_fsm.stores.conflict import (
 )
 from llm_fsm.stores.turnstile import Turnstile
 
+Packed = str | bytes
+"""A text, in UTF-8 where a `str` of it has two bytes or four for each character."""
+
 
 class _Conversation:
     """What is kept of one conversation; record number n is `records[n - 1]`."""
@@ -34,10 +37,11 @@ class _Conversation:
 
     def __init__(self, created: float) -> None:
         self.created = self.updated = created
-        self.session = self.definition = self.state = ""
+        self.session: Packed = ""
+        self.definition = self.state = ""
         self.ended = False
         self.sha: str | None = None
-        self.records: list[str] = []
+        self.records: list[Packed] = []
         self.inbox: dict[str, int] = {}
         self.outbox: list[Posted] = []
 
@@ -49,7 +53,7 @@ class MemoryStore:
         self._guard = threading.Lock()
         self._conversations: dict[str, _Conversation] = {}
         self._journals: dict[str, dict[int, str]] = {}
-        self._due: dict[str, Commit] = {}
+        self._due: dict[str, tuple[str, Sequence[tuple[float, str]]]] = {}
         self._posting: dict[str, _Conversation] = {}
         self._definitions: dict[str, str] = {}
         self._pins: Counter[str] = Counter()
@@ -63,8 +67,8 @@ class MemoryStore:
             if found is None:
                 return None
             number = None if request_id is None else found.inbox.get(request_id)
-            recorded = None if number is None else found.records[number - 1]
-            return row(Loaded, found.session, len(found.records), recorded, found.sha)
+            recorded = None if number is None else _unpacked(found.records[number - 1])
+            return row(Loaded, _unpacked(found.session), len(found.records), recorded, found.sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. Durable only as long as this process."""
@@ -85,14 +89,14 @@ class MemoryStore:
                 found = self._conversations[name] = _Conversation(commit.began)
             self._pin(found.sha, sha, commit.definition_text)
             for number, record, request_id in commit.numbered:
-                found.records.append(record)
+                found.records.append(_packed(record))
                 if request_id is not None:
                     found.inbox[request_id] = number
-            found.session, found.sha, found.definition = commit.session, sha, commit.definition
+            found.session, found.sha, found.definition = _packed(commit.session), sha, commit.definition
             found.state, found.ended, found.updated = commit.state, commit.ended, commit.time
             self._post(found, commit)
             if commit.due:
-                self._due[name] = commit
+                self._due[name] = commit.definition, commit.due
             else:
                 self._due.pop(name, None)
             self._journals.pop(name, None)
@@ -134,7 +138,8 @@ class MemoryStore:
         with self._guard:
             found = self._conversations.get(conversation_id)
             stored = [] if found is None else found.records
-            return tuple(stored[start:] if limit is None else stored[start : start + max(limit, 0)])
+            wanted = stored[start:] if limit is None else stored[start : start + max(limit, 0)]
+            return tuple(map(_unpacked, wanted))
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         self._check_open()
@@ -186,16 +191,16 @@ class MemoryStore:
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         self._check_open()
         with self._guard:
-            rows = (
+            found = (
                 (time, name, kind)
-                for name, commit in self._due.items()
-                if definition is None or commit.definition == definition
-                for time, kind in commit.due
+                for name, (of, rows) in self._due.items()
+                if definition is None or of == definition
+                for time, kind in rows
                 if time <= now
             )
             return tuple(
                 Due(conversation_id=name, time=time, kind=kind)
-                for time, name, kind in heapq.nsmallest(max(limit, 0), rows)
+                for time, name, kind in heapq.nsmallest(max(limit, 0), found)
             )
 
     async def outbox(
@@ -262,3 +267,11 @@ def _line(name: str, found: _Conversation) -> Listed:
         updated=found.updated,
         definition_sha=found.sha,
     )
+
+
+def _packed(text: str) -> Packed:
+    return text if text.isascii() else text.encode()
+
+
+def _unpacked(text: Packed) -> str:
+    return text if isinstance(text, str) else text.decode()
