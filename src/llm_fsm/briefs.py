@@ -6,12 +6,12 @@ one for the user message. Whatever comes from people, models, tools and context 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from jinja2 import Template
 
+from llm_fsm.compact import in_unicode
 from llm_fsm.markup import clean, escaped
 from llm_fsm.messages import LLMMessage, ReplySchema
 from llm_fsm.program import Check, Program, StatePlan
@@ -135,7 +135,7 @@ def _schema(name: str, properties: Mapping[str, Any]) -> ReplySchema:
         "required": list(properties),
         "additionalProperties": False,
     }
-    return ReplySchema(name=name, schema=schema, text=json.dumps(schema, separators=(",", ":")))
+    return ReplySchema(name=name, schema=schema, text=in_unicode(schema))
 
 
 SUMMARY_SCHEMA = _schema(

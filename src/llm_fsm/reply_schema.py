@@ -16,6 +16,7 @@ from typing import Any
 from unicodedata import normalize
 
 from llm_fsm.coercion import plain_digits
+from llm_fsm.compact import in_unicode
 from llm_fsm.messages import ReplySchema
 from llm_fsm.shapes import compile_shape
 
@@ -295,7 +296,7 @@ def reply_schema(
         "additionalProperties": False,
     }
     own = re.sub(r"[^A-Za-z0-9_-]", "_", f"reply_{name}" if name else "reply")[:64]
-    return ReplySchema(name=own, schema=schema, text=json.dumps(schema, separators=(",", ":")))
+    return ReplySchema(name=own, schema=schema, text=in_unicode(schema))
 
 
 def with_targets(schema: ReplySchema, names: Iterable[str]) -> ReplySchema:
@@ -310,4 +311,4 @@ def _with_targets(name: str, text: str, names: tuple[str, ...]) -> ReplySchema:
     whole = json.loads(text)
     target = whole["properties"]["transition"]["properties"]["target_state"]
     target["enum"] += [name for name in names if name not in target["enum"]]
-    return ReplySchema(name=name, schema=whole, text=json.dumps(whole, separators=(",", ":")))
+    return ReplySchema(name=name, schema=whole, text=in_unicode(whole))

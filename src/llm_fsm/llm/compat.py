@@ -7,7 +7,6 @@ followed, and nothing about the conversation but its messages is sent. Proxies a
 from __future__ import annotations
 
 import asyncio
-import json
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping
 from dataclasses import replace
@@ -19,6 +18,7 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
+from llm_fsm.compact import in_unicode
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.arrival import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.chunks import gathered
@@ -37,7 +37,6 @@ MAX_ERROR = 2**16
 _PATH = "/chat/completions"
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)
 """What requests and reading their answers raise; a time-out is an OSError."""
-_ENCODE = json.JSONEncoder(ensure_ascii=True).encode
 
 
 class CompatLLM:
@@ -241,31 +240,31 @@ class CompatLLM:
 def _body(request: LLMRequest, model: str, mode: Mode, *, stream: bool = False, usage: bool = False) -> bytes:
     """The request's JSON. It is put together by hand because the schema's text is made already."""
     messages = ",".join([_message(message) for message in request.messages])
-    limits = "" if request.temperature is None else f',"temperature":{_ENCODE(request.temperature)}'
+    limits = "" if request.temperature is None else f',"temperature":{in_unicode(request.temperature)}'
     if request.max_tokens is not None:
-        limits += f',"max_tokens":{_ENCODE(request.max_tokens)}'
+        limits += f',"max_tokens":{in_unicode(request.max_tokens)}'
     form = form_json(mode, request.schema)
     if request.tools:
-        form += f",{_ENCODE(tool_fields(request))[1:-1]}"
+        form += f",{in_unicode(tool_fields(request))[1:-1]}"
     if stream:
         form += ',"stream":true'
     if usage:
         form += ',"stream_options":{"include_usage":true}'
-    return f'{{"model":{_ENCODE(model)},"messages":[{messages}]{limits}{form}}}'.encode("ascii")
+    return f'{{"model":{in_unicode(model)},"messages":[{messages}]{limits}{form}}}'.encode("utf-8", "backslashreplace")
 
 
 def _message(message: LLMMessage) -> str:
     if message.role == "system":
         return _system(message.content)
     if message.tool_calls or message.tool_call_id:
-        return _ENCODE(message_json(message))
-    return f'{{"role":"{message.role}","content":{_ENCODE(message.content)}}}'
+        return in_unicode(message_json(message))
+    return f'{{"role":"{message.role}","content":{in_unicode(message.content)}}}'
 
 
 @lru_cache(maxsize=64)
 def _system(content: str) -> str:
     """A system message: the longest one, and the same in every turn of a machine."""
-    return f'{{"role":"system","content":{_ENCODE(content)}}}'
+    return f'{{"role":"system","content":{in_unicode(content)}}}'
 
 
 def _endpoint(base_url: str) -> tuple[URL, str]:

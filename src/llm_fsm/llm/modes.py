@@ -107,11 +107,11 @@ def _strings(value: Any) -> Iterator[str]:
 def form_json(mode: Mode, schema: ReplySchema | None) -> str:
     """The fields that a request needs for this mode, as members of a JSON object, led by a comma.
 
-    They have the schema's own text; non-ASCII text becomes escapes, so that lone surrogates survive.
+    They have the schema's own text, with halves of surrogate pairs where that has some.
     """
     if mode == "prompt" or schema is None:
         return ""
-    text = schema.text if schema.text.isascii() else json.dumps(json.loads(schema.text))
+    text = schema.text
     if mode == "schema":
         return (
             f',"response_format":{{"type":"json_schema","json_schema":{{"name":{json.dumps(schema.name)},'
