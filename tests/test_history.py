@@ -69,3 +69,14 @@ def test_what_is_kept_fits_and_is_never_cut_without_need(sizes: list[int], most:
 )
 def test_tokens_are_estimated_by_script(text: str, tokens: int) -> None:
     assert estimate(text) == tokens
+
+
+@given(st.text(st.characters() | st.sampled_from("aéд'’世가ｱ😀\ud800")))
+def test_tokens_are_those_of_each_character_of_a_script(text: str) -> None:
+    wide = sum(
+        any(low <= ord(char) <= high for low, high in ((0x1100, 0x11FF), (0x2E00, 0x9FFF), (0xAC00, 0xD7FF)))
+        or any(low <= ord(char) <= high for low, high in ((0xF900, 0xFAFF), (0xFF00, 0xFFFF)))
+        for char in text
+    )
+    plain = sum(char.isascii() for char in text)
+    assert estimate(text) == -(-plain // 4) + wide + -(-(len(text) - plain - wide) // 2)

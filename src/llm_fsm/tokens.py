@@ -17,5 +17,8 @@ def estimate(text: str) -> int:
         return (len(text) + 3) // 4
     # Counted in bytes, since a look at each character takes longer than all else that a prompt needs.
     plain = len(text.encode("ascii", "ignore"))
+    other = len(text) - plain
+    if len(text.encode("utf-8", "surrogatepass")) == plain + 2 * other:
+        return (plain + 3) // 4 + (other + 1) // 2  # of two bytes each, none is wide
     wide = len(text.encode("utf-16-be", "surrogatepass")[::2].translate(None, _OTHER))
-    return (plain + 3) // 4 + wide + (len(text) - plain - wide + 1) // 2
+    return (plain + 3) // 4 + wide + (other - wide + 1) // 2
