@@ -487,7 +487,7 @@ async def test_handler_that_hangs_runs_out_of_time() -> None:
 
 
 async def test_handler_that_will_not_be_cancelled_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_fsm.tool_batch._GRACE", 0.02)
+    monkeypatch.setattr("llm_fsm.tool_batch.GRACE", 0.02)
     release = asyncio.Event()
 
     async def stubborn(event: Any) -> None:
@@ -501,6 +501,24 @@ async def test_handler_that_will_not_be_cancelled_is_left_to_itself(monkeypatch:
     release.set()
     await asyncio.sleep(0.01)
     assert ev.HandlerFailed(handler="stubborn", point="pre_processing", error="it ran out of time") in turn.events
+
+
+class Speechless(Exception):
+    """An error that cannot say what it is about."""
+
+    def __str__(self) -> str:
+        raise KeyError("words")
+
+
+async def test_handler_whose_error_has_no_words_fails_and_the_turn_goes_on() -> None:
+    def bad(event: Any) -> None:
+        raise Speechless
+
+    machine = scripted(reply("hello", "ok"))
+    machine.add_handler(create_handler("bad").at("pre_processing").do(bad))
+    turn = await (await machine.start(greet=False)).send("m")
+    said = "Speechless: (its words cannot be had: KeyError)"
+    assert ev.HandlerFailed(handler="bad", point="pre_processing", error=said) in turn.events
 
 
 async def test_error_handler_gives_the_words_and_the_turn_is_on_record() -> None:

@@ -232,16 +232,24 @@ class Stop(BaseException):
     pass
 
 
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise KeyError("words")
+
+
 @pytest.mark.parametrize(
     "state", [{"execute": "stop"}, {"key_results": [{"name": "k", "check": {"registered": "stop"}}]}]
 )
-async def test_functions_cannot_end_the_program(state: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("raised", "says"), [(Stop("out"), "Stop: out"), (Mute(), "Mute: (its words cannot be had: KeyError)")]
+)
+async def test_functions_cannot_end_the_program(state: dict[str, Any], raised: BaseException, says: str) -> None:
     async def stop(_: Any) -> Any:
-        raise Stop("out")
+        raise raised
 
     turn = await made({**state, "max_retries": 0}, "text", functions=[stop]).run()
     assert turn.outcome == "exhausted"
-    assert "Stop: out" in reasons(turn)[0]
+    assert says in reasons(turn)[0]
 
 
 def test_an_interrupt_raised_by_a_tool_reaches_the_caller_and_the_machine_lives_on() -> None:

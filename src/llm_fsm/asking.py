@@ -14,12 +14,13 @@ from typing import Any
 from llm_fsm.copies import changed
 from llm_fsm.definition import Limits
 from llm_fsm.effects import AskModel
-from llm_fsm.errors import LLMFSMError, ModelError
-from llm_fsm.functions import called
+from llm_fsm.errors import LLMFSMError, ModelError, told
+from llm_fsm.functions import thread_of
 from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.messages import ModelReply, ToolCall
 from llm_fsm.patience import OutOfPatience, in_time, in_words
 from llm_fsm.threads import is_cancelled
+from llm_fsm.tool_batch import called
 from llm_fsm.tool_results import result_value
 
 _NUMBERS = (int, float)
@@ -72,10 +73,10 @@ async def summarised(function: Callable[..., Any], effect: AskModel, left: float
     """
     about = deepcopy(dict(effect.about or {}))
     try:
-        made = result_value(await called(partial(function, about), {}, math.inf if left is None else left))
+        limit = math.inf if left is None else left
+        made = result_value(await called(limit, partial(function, about), thread_of(function)))
     except Exception as error:
-        said = f"{type(error).__name__}: {error}".rstrip(": ")
-        raise ModelError(f"the summarizer failed: {said:.500}") from error
+        raise ModelError(f"the summarizer failed: {told(error):.500}") from error
     reply = {"summary": made} if isinstance(made, str) else made
     return ModelReply(text=json.dumps(reply), model="summarizer", mode="function")
 
@@ -132,5 +133,4 @@ def _are_calls(found: object) -> bool:
 
 
 def _fault(llm: LLM, error: BaseException, *, retryable: bool = False) -> ModelError:
-    said = f"{type(error).__name__}: {error}".rstrip(": ")
-    return ModelError(f"the model object {type(llm).__name__} raised {said:.500}", retryable=retryable)
+    return ModelError(f"the model object {type(llm).__name__} raised {told(error):.500}", retryable=retryable)

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 
-from llm_fsm.errors import StoreError
+from llm_fsm.errors import StoreError, told
 from llm_fsm.event_json import shown
 from llm_fsm.events import ContextSet
 from llm_fsm.observers import publish
@@ -217,10 +217,10 @@ class _Round:
             return
         self._silent_until = now + self._silence
         self._silence = min(LONGEST_SILENCE, self._silence * 2)
-        told = " ".join(f"{type(error).__name__}: {error}".removesuffix(": ").split())
+        said = " ".join(told(error).split())
         found = SinkFailed(
             sink=_LOGIN.sub("//", self._sink.name),
-            error=_LOGIN.sub("//", told)[:_SHOWN],
+            error=_LOGIN.sub("//", said)[:_SHOWN],
             again=again,
             failures=self._failed,
         )

@@ -109,3 +109,12 @@ class StoreError(LLMFSMError):
 
 class UnreadableError(StoreError):
     """What a working store keeps of a conversation is damaged, or was written by a newer version."""
+
+
+def told(error: BaseException) -> str:
+    """The class and the words of an error; one that a host's code raises may fail at saying them."""
+    try:
+        words = str(error)
+    except Exception as broken:
+        words = f"(its words cannot be had: {type(broken).__name__})"
+    return f"{type(error).__name__}: {words}".rstrip(": ")

@@ -23,8 +23,8 @@ from llm_fsm.effects import (
     ToolResult,
     ToolResults,
 )
-from llm_fsm.errors import LLMFSMError
-from llm_fsm.functions import called
+from llm_fsm.errors import LLMFSMError, told
+from llm_fsm.functions import thread_of
 from llm_fsm.journal import entry_reply, reply_entry
 from llm_fsm.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.program import Program
@@ -32,7 +32,7 @@ from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
 from llm_fsm.threads import is_async, is_cancelled
-from llm_fsm.tool_batch import readable
+from llm_fsm.tool_batch import called, readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
 
@@ -198,7 +198,7 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     own: _Own | None = None
     error: str | None = None
     try:
-        output = result_value(await called(partial(function, bench), {}, running.time_left(left)))
+        output = result_value(await called(running.time_left(left), partial(function, bench), thread_of(function)))
         own = bench.shared.to_dict(), bench.memory.to_dict()
     except LLMFSMError:
         raise
@@ -209,7 +209,7 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as raised:
-        error = readable(f"{type(raised).__name__}: {raised}")
+        error = readable(told(raised))
         with suppress(Exception):
             own = bench.shared.to_dict(), bench.memory.to_dict()
     finally:

@@ -16,11 +16,11 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
-from llm_fsm.errors import ConfigurationError
+from llm_fsm.errors import ConfigurationError, told
 from llm_fsm.findings import nearest
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.threads import in_thread, is_async, is_cancelled
-from llm_fsm.tool_batch import bounded, readable, within
+from llm_fsm.threads import is_cancelled
+from llm_fsm.tool_batch import called, readable
 from llm_fsm.verdicts import Verdict
 
 Function = Callable[..., Any]
@@ -88,7 +88,8 @@ class Functions:
 
     async def _verdict(self, function: Function, data: Mapping[str, Any], timeout: float) -> Verdict:
         try:
-            said = await called(function, _arguments(function, deepcopy(data)), timeout)
+            check = partial(function, **_arguments(function, deepcopy(data)))
+            said = await called(timeout, check, thread_of(function))
         except asyncio.CancelledError:
             if is_cancelled():
                 raise
@@ -96,7 +97,7 @@ class Functions:
         except (KeyboardInterrupt, GeneratorExit):
             raise
         except BaseException as error:  # its words are the verdict
-            return False, readable(f"the check itself failed: {type(error).__name__}: {error}")
+            return False, readable(f"the check itself failed: {told(error)}")
         if isinstance(said, tuple) and len(said) == 2 and isinstance(said[0], bool):
             return said[0], readable(str(said[1] or ""))
         if isinstance(said, bool):
@@ -115,10 +116,6 @@ def _arguments(function: Function, data: Mapping[str, Any]) -> dict[str, Any]:
     return named
 
 
-async def called(function: Function, arguments: Mapping[str, Any], timeout: float) -> Any:
-    """Call a function within `timeout` seconds. Raises what it raises, and CallFault when the time is over."""
-    call = partial(function, **arguments)
-    if is_async(function):
-        return await bounded(timeout, call())
-    value = await within(timeout, in_thread(call, f"llm_fsm function {function!r:.60}"))
-    return await within(timeout, value) if inspect.isawaitable(value) else value
+def thread_of(function: Function) -> str:
+    """The name of the thread in which a plain function runs."""
+    return f"llm_fsm function {function!r:.60}"

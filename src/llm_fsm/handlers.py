@@ -9,21 +9,21 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-import inspect
 import json
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal
 
 from llm_fsm.coercion import mended
 from llm_fsm.compact import copied
 from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
-from llm_fsm.errors import HandlerError
+from llm_fsm.errors import HandlerError, told
 from llm_fsm.findings import nearest
-from llm_fsm.threads import in_thread, is_async, is_cancelled
-from llm_fsm.tool_batch import CallFault, bounded
+from llm_fsm.threads import is_async, is_cancelled
+from llm_fsm.tool_batch import CallFault, called
 
 ErrorMode = Literal["continue", "raise"]
 
@@ -244,7 +244,9 @@ async def run(
     """Call one handler. `timeout`: seconds left for the turn. Raises HandlerError where its failure counts."""
     limits = [limit for limit in (handler.timeout, timeout) if limit is not None]
     try:
-        value = await _call(handler, occasion, min(limits, default=math.inf))
+        function = partial(handler.function, occasion)
+        name = f"llm_fsm handler {handler.function!r:.60}"
+        value = await called(min(limits, default=math.inf), function, name)
         return _read(handler, occasion.point, value)
     except asyncio.CancelledError:
         if is_cancelled():
@@ -257,20 +259,9 @@ async def run(
 def failure(handler: Handler, at: Point, error: Exception, mode: ErrorMode) -> HandlerResult:
     """What comes of a handler that failed, or whose condition did. Raises HandlerError where that counts."""
     late = isinstance(error, TimeoutError) or (isinstance(error, CallFault) and error.lost)
-    what = "it ran out of time" if late else f"{type(error).__name__}: {error}"
+    what = "it ran out of time" if late else told(error)
     if mode == "raise" or handler.critical:
         raise HandlerError(
             f"handler {handler.name!r} failed at {at.value}: {what}", handler=handler.name, point=at.value
         ) from error
     return HandlerResult(handler=handler.name, error=what)
-
-
-async def _call(handler: Handler, occasion: Occasion, limit: float) -> Any:
-    function = handler.function
-    if is_async(function):
-        return await bounded(limit, function(occasion))
-    async with asyncio.timeout(None if limit == math.inf else limit):
-        value = await in_thread(lambda: function(occasion), f"llm_fsm handler {function!r:.60}")
-        if inspect.iscoroutine(value):
-            return await bounded(limit, value)
-        return await value if inspect.isawaitable(value) else value

@@ -10,6 +10,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from llm_fsm.errors import told
 from llm_fsm.events import Event, Progressed
 from llm_fsm.threads import is_async
 
@@ -35,13 +36,13 @@ async def heard(hearer: Observer | None, work: Callable[[Observer | None], Await
     """What a work brings that tells `hearer` of its events. What the hearer raises is raised. Raises TypeError."""
     if hearer is None:
         return await work(None)
-    told = plain(hearer)
+    tell = plain(hearer)
     failed: list[Exception] = []
 
     def hear(conversation_id: str, event: Event) -> None:
         if not failed:
             try:
-                told(conversation_id, event)
+                tell(conversation_id, event)
             except Exception as error:
                 failed.append(error)
         if failed and not isinstance(event, Progressed):  # told out of a host's function, which did not fail by it
@@ -79,7 +80,7 @@ def publish(conversation_id: str, event: Event) -> None:
             try:
                 observer(conversation_id, event)
             except Exception as error:
-                said = f"{_name(observer)}, which observes events, failed: {type(error).__name__}: {error}"
+                said = f"{_name(observer)}, which observes events, failed: {told(error)}"
                 warnings.warn(said, RuntimeWarning, stacklevel=2)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.effects import HandlerResult, HandlerResults, RunHandlers
+from llm_fsm.errors import told
 from llm_fsm.handlers import ErrorMode, Handler, Occasion, failure, occasion_key, occasion_of, run
 from llm_fsm.journal import Journal, entry_result, result_entry
 
@@ -85,7 +86,7 @@ def _plain(result: HandlerResult, seconds: float) -> HandlerResult:
         except ValueFault as fault:
             faults.append(f"key {key!r}: {fault}")
         except Exception as error:  # of an object that cannot say what it is as JSON
-            faults.append(f"key {key!r}: {type(error).__name__}: {error}")
+            faults.append(f"key {key!r}: {told(error)}")
     return replace(result, changes=changes, error="; ".join(faults) or result.error, seconds=seconds)
 
 

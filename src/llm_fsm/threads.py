@@ -11,6 +11,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, TypeVar
 
+from llm_fsm.errors import told
+
 T = TypeVar("T")
 
 
@@ -51,7 +53,7 @@ async def in_thread(function: Callable[[], T], name: str) -> T:
         except (Exception, KeyboardInterrupt) as raised:
             error = raised
         except BaseException as raised:
-            error = RuntimeError(f"{type(raised).__name__}: {raised}")
+            error = RuntimeError(told(raised))
         with contextlib.suppress(RuntimeError):  # the loop was closed meanwhile: nobody waits any more
             loop.call_soon_threadsafe(settle, value, error)
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import math
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
+from llm_fsm.errors import told
 from llm_fsm.findings import nearest
 from llm_fsm.patience import in_words
-from llm_fsm.threads import at_home, is_cancelled
+from llm_fsm.threads import at_home, in_thread, is_async, is_cancelled
 from llm_fsm.tool_calls import ArgumentsFault
 from llm_fsm.tool_results import ResultFault
 
@@ -21,7 +23,7 @@ TIMEOUT = 60.0
 MAX_ERROR = 2000
 """Characters of an error that a model is told."""
 
-_GRACE = 1.0
+GRACE = 1.0
 """Seconds that a coroutine has for stopping when it is cancelled."""
 
 Perform: TypeAlias = Callable[[], Awaitable[ToolResult]]
@@ -132,7 +134,7 @@ async def _outcome(
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as raised:
-        error = CallFault(f"{type(raised).__name__}: {_words(raised)}".rstrip(": "))
+        error = CallFault(told(raised))
     return ToolResult(
         id=call.id,
         name=call.name,
@@ -151,26 +153,21 @@ def readable(error: str) -> str:
     return f"{text[:MAX_ERROR]}… [{len(text) - MAX_ERROR} characters missing]"
 
 
-def _words(error: BaseException) -> str:
-    try:
-        return str(error)
-    except Exception as broken:
-        return f"(its words cannot be had: {type(broken).__name__})"
+async def called(limit: float, function: Callable[[], Any], name: str) -> Any:
+    """What a function of the host gives within `limit` seconds; a plain one runs in a thread of this name.
+
+    Raises what the function raises, and CallFault when the time is over.
+    """
+    return await _bounded(limit, function() if is_async(function) else _threaded(function, name))
 
 
-async def within(limit: float, waiting: Awaitable[Any]) -> Any:
-    """Await for at most `limit` seconds. Raises CallFault when they are over."""
-    try:
-        async with asyncio.timeout(None if limit == math.inf else limit) as timer:
-            return await waiting
-    except TimeoutError as error:
-        if not timer.expired():
-            raise
-        raise _given_up(limit) from error
+async def _threaded(function: Callable[[], Any], name: str) -> Any:
+    value = await in_thread(function, name)
+    return await value if inspect.isawaitable(value) else value
 
 
-async def bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
-    """Like `within`, for a coroutine of the host: one that does not stop when it is cancelled is left to itself.
+async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
+    """Await for at most `limit` seconds; a coroutine that does not stop when it is cancelled is left to itself.
 
     What it gives in the moment that it has for stopping counts.
     """
@@ -188,7 +185,7 @@ async def bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
     finally:
         if not task.done():
             task.cancel()
-            await asyncio.wait({task}, timeout=_GRACE)
+            await asyncio.wait({task}, timeout=GRACE)
     if not task.done() or (task.cancelled() and not in_time):
         raise _given_up(limit)
     value, error = task.result()

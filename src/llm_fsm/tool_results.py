@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.errors import told
 
 MAX_RESULT = 1_000_000
 """Characters that a result may have as JSON."""
@@ -43,7 +44,7 @@ def result_value(value: object) -> Any:
     except RecursionError as error:
         raise ResultFault("the result is not JSON: it is nested too deep, or contains itself") from error
     except Exception as error:
-        raise ResultFault(f"the result is not JSON: {type(error).__name__}: {error}") from error
+        raise ResultFault(f"the result is not JSON: {told(error)}") from error
     if size > MAX_RESULT:
         raise ResultFault(_too_large(f"{size} bytes"))
     return plain

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
@@ -16,8 +16,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 from llm_fsm.effects import PlannedCall
 from llm_fsm.messages import ToolSpec
 from llm_fsm.terms import Terms
-from llm_fsm.threads import in_thread, is_async
-from llm_fsm.tool_batch import CallFault, bounded, out_of_scope, unknown_tool, within
+from llm_fsm.threads import is_async
+from llm_fsm.tool_batch import CallFault, called, out_of_scope, unknown_tool
 from llm_fsm.tool_formats import Format, formatted
 from llm_fsm.tool_results import result_value
 from llm_fsm.tool_schema import CallInfo, Parameters, name_of, read_parameters
@@ -180,13 +180,17 @@ class ToolRegistry:
             raise CallFault(out_of_scope(call.name, info.state, tool.terms.scope), refused=True)
         arguments, named = tool.parameters.bind(call.arguments, info)
         function = partial(tool.function, *arguments, **named)
+        thread = f"llm_fsm tool {name}"
         if is_async(tool.function):
-            return result_value(await bounded(limit, function()))
-        value = await within(limit, in_thread(partial(_plain, function), f"llm_fsm tool {name}"))
-        return result_value(await within(limit, value)) if inspect.isawaitable(value) else value
+            return result_value(await called(limit, function, thread))
+        return await called(limit, partial(_plain, function), thread)
 
 
 def _plain(function: Function) -> Any:
     """Call a plain function; its result becomes JSON in the same thread, unless it is to be awaited."""
     value = function()
-    return value if inspect.isawaitable(value) else result_value(value)
+    return _read(value) if inspect.isawaitable(value) else result_value(value)
+
+
+async def _read(value: Awaitable[Any]) -> Any:
+    return result_value(await value)
