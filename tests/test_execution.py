@@ -12,7 +12,7 @@ import pytest
 from llm_fsm import events as ev
 from llm_fsm.conversation import Turn
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.sync import Machine
 from llm_fsm.testing import ScriptedLLM, calls
 
@@ -144,6 +144,86 @@ async def test_a_function_that_was_given_up_asks_no_model_any_more(released: thr
     released.set()
     assert await asyncio.to_thread(ended.wait, 10)
     assert (said, machine.llm.remaining) == (["RuntimeError"], 1)  # type: ignore[attr-defined]
+
+
+# -- several questions at once
+
+
+class Slow:
+    """A model that takes a moment, and calls the tool `act` where the user asks for it."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        self.asked += 1
+        await asyncio.sleep(0.01)
+        wants = request.messages[-1].content == "act"
+        return ModelReply(text="ok", tool_calls=(ToolCall(id="1", name="act", arguments="{}"),) if wants else ())
+
+
+def acting(function: Any, acted: list[str], **more: Any) -> AsyncMachine:
+    async def act() -> None:
+        """Act."""
+        acted.append("begun")
+        await asyncio.sleep(0.02)
+        acted.append("done")
+
+    tools = {"act": {"registered": "act", "at_most_once": True}}
+    state = {"execute": function.__name__, "tools": ["act"], "max_retries": 1}
+    return made(state, model=Slow(), tools=tools, tools_of_host=[act], functions=[function], **more)
+
+
+async def test_questions_that_are_asked_at_once_keep_to_the_limits_together() -> None:
+    async def many(ctx: Any) -> int:
+        return len(await asyncio.gather(*(ctx.llm.run_with_tools("s", "u") for _ in range(20)), return_exceptions=True))
+
+    machine = acting(many, [], limits={"llm_calls": 5})
+    turn = await machine.run()
+    assert (turn.outcome, turn.usage.calls, machine.llm.asked) == ("limited", 5, 5)  # type: ignore[attr-defined]
+
+
+async def test_calls_of_questions_that_are_asked_at_once_keep_to_their_limit_together() -> None:
+    async def many(ctx: Any) -> None:
+        await asyncio.gather(*(ctx.llm.run_with_tools("s", "act") for _ in range(4)), return_exceptions=True)
+
+    acted: list[str] = []
+    assert (await acting(many, acted, limits={"tool_calls": 2}).run()).outcome == "limited"
+    assert acted.count("begun") == 2
+
+
+async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
+    async def hasty(ctx: Any) -> str:
+        asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))
+        await asyncio.sleep(0)
+        if ctx.attempt == 1:
+            raise ValueError("one of two failed")
+        left.append(asked)
+        return "passed"
+
+    left: list[asyncio.Task[str]] = []
+    acted: list[str] = []
+    machine = acting(hasty, acted)
+    assert (await machine.run()).output == "passed"
+    await asyncio.sleep(0.05)
+    assert (left[0].cancelled(), acted, machine.llm.asked) == (True, [], 2)  # type: ignore[attr-defined]
+
+
+async def test_what_is_asked_beside_a_question_to_a_person_is_not_done_again_with_the_answer() -> None:
+    async def both(ctx: Any) -> list[str]:
+        async def person() -> str:
+            await asyncio.sleep(0.03)
+            return str(ctx.ask("May I?"))
+
+        return list(await asyncio.gather(ctx.llm.run_with_tools("s", "act"), person()))
+
+    acted: list[str] = []
+    machine = acting(both, acted)
+    turn = await machine.run(conversation_id="r")
+    assert (turn.outcome, acted) == ("paused", ["begun", "done"])
+    assert [event.name for event in turn.events if isinstance(event, ev.ToolReturned)] == ["act"]
+    assert (await machine.answer("r", "yes")).output == ["ok", "yes"]
+    assert acted == ["begun", "done"]
 
 
 # -- what a function asks and hands in

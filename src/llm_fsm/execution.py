@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
@@ -32,7 +33,7 @@ from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
 from llm_fsm.threads import is_async, is_cancelled
-from llm_fsm.tool_batch import called, readable
+from llm_fsm.tool_batch import GRACE, called, readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
 
@@ -53,11 +54,39 @@ class _Questions:
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
+        self.asked = 0  # model calls that are under way
         self.bench: Workbench | None = None
         self._loops = 0
+        self._closed = False
+        self._asking: set[asyncio.Task[Any]] = set()
 
     async def __call__(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
         """See `workbench.Asks`."""
+        if self._closed:
+            raise RuntimeError("the function is over, and asks nothing any more")
+        task = asyncio.current_task()
+        assert task is not None
+        self._asking.add(task)
+        try:
+            return await self._answer(messages, tools=tools, rounds=rounds)
+        finally:
+            self._asking.discard(task)
+
+    async def close(self, left: float) -> None:
+        """End the questions that the function did not wait for: nobody would write down what they do.
+
+        Where it waits for a person, they come to their ends, within `left` seconds: it is going to ask them again.
+        """
+        self._closed = True
+        waits = self.bench is not None and isinstance(self.bench.broke, Break) and not is_cancelled()
+        if self._asking and waits:
+            await asyncio.wait(self._asking, timeout=None if left == math.inf else left)
+        for task in self._asking:
+            task.cancel()
+        if self._asking:
+            await asyncio.wait(self._asking, timeout=GRACE)
+
+    async def _answer(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
         number, self._loops = self._loops, self._loops + 1
         course = Rounds(self.program, self.session, frozenset(), self.host.means.kit)
         course.space = f"{self.running.id}/{self.effect.key}/{number}"
@@ -74,6 +103,17 @@ class _Questions:
             if reply is not None:
                 return reply.text
             loop = self._answered(course, Loop("task", request, look))
+
+    def stop_at_limit(self, effect: AskModel | CallTools) -> None:
+        """Raise RunLimit where questions that are asked at once reach a limit together."""
+        used = self._used()
+        if isinstance(effect, AskModel):
+            used["llm_calls"] += self.asked
+            reached = [name for name, most in self.program.bounds if name != "seconds" and used[name] >= most]
+        else:
+            reached = ["tool_calls"] if used["tool_calls"] > self.program.limits.tool_calls else []
+        if reached and self.bench is not None:
+            raise self.bench.stop(RunLimit(reached[0]))
 
     def _used(self) -> dict[str, float]:
         own = {
@@ -153,7 +193,12 @@ class _Drive:
                 base = self.course.base
                 self.course.base = {**base, "llm_calls": base.get("llm_calls", 0) - 1}
                 return entry_reply(questions.log[key]), True
-            reply = await self._model(effect, key)
+            questions.stop_at_limit(effect)
+            questions.asked += 1
+            try:
+                reply = await self._model(effect, key)
+            finally:
+                questions.asked -= 1
             questions.log[key] = reply_entry(reply)
             if isinstance(reply, ModelReply):
                 questions.usage += reply.usage
@@ -164,6 +209,7 @@ class _Drive:
             raise TypeError(f"a question cannot ask for {type(effect).__name__}")
         if key in questions.log:
             return ToolResults(results=tuple(ToolResult(**item) for item in questions.log[key])), True
+        questions.stop_at_limit(effect)
         found = await questions.running.tools(effect)
         questions.log[key] = [asdict(item) for item in found.results]
         return found, False
@@ -194,11 +240,12 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     llm = BoundModel(questions) if on_loop else SyncModel(questions, loop)
     bench = questions.bench = Workbench(effect, llm, publish)
     began, left = time.monotonic(), _left(program, effect)
+    limit = running.time_left(left)
     output: Any = None
     own: _Own | None = None
     error: str | None = None
     try:
-        output = result_value(await called(running.time_left(left), partial(function, bench), thread_of(function)))
+        output = result_value(await called(limit, partial(function, bench), thread_of(function)))
         own = bench.shared.to_dict(), bench.memory.to_dict()
     except LLMFSMError:
         raise
@@ -213,7 +260,7 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
         with suppress(Exception):
             own = bench.shared.to_dict(), bench.memory.to_dict()
     finally:
-        bench.close()
+        await questions.close(limit - (time.monotonic() - began))
     seconds = time.monotonic() - began
     done = _executed(questions, bench, output, error, seconds, own=own)
     over = error is not None and left is not None and seconds >= left - TICK

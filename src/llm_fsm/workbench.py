@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
-from threading import Lock
 from typing import Any, Protocol
 
 from llm_fsm import events as ev
@@ -138,9 +136,6 @@ class SyncModel:
     def __init__(self, asks: Asks, loop: asyncio.AbstractEventLoop) -> None:
         self._bound = BoundModel(asks)
         self._loop = loop
-        self._asking: set[Future[str]] = set()
-        self._closed = False
-        self._lock = Lock()
 
     def run_with_tools(self, system: str, user: str, max_rounds: int | None = None) -> str:
         """See `BoundModel.run_with_tools`."""
@@ -151,24 +146,12 @@ class SyncModel:
         return self._wait(self._bound.chat(messages))
 
     def _wait(self, work: Coroutine[Any, Any, str]) -> str:
-        with self._lock:
-            if self._closed:
-                work.close()
-                raise RuntimeError("the function was given up, and asks nothing any more")
-            asked = asyncio.run_coroutine_threadsafe(work, self._loop)
-            self._asking.add(asked)
         try:
-            return asked.result()
-        finally:
-            self._asking.discard(asked)
-
-    def close(self) -> None:
-        """Ask nothing more: the thread of a function that was given up may still be running."""
-        with self._lock:
-            self._closed = True
-            under_way = tuple(self._asking)
-        for asked in under_way:
-            asked.cancel()
+            asked = asyncio.run_coroutine_threadsafe(work, self._loop)
+        except RuntimeError:  # the loop is closed: the thread of a function that was given up may still be running
+            work.close()
+            raise
+        return asked.result()
 
 
 class Workbench:
@@ -225,11 +208,6 @@ class Workbench:
         if self.answers:
             return self.answers.pop(0)
         raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
-
-    def close(self) -> None:
-        """The function has ended, or was given up."""
-        if isinstance(self.llm, SyncModel):
-            self.llm.close()
 
     def stop(self, reason: Break | RunLimit) -> Break | RunLimit:
         """Remember why the function must stop, even if it catches the exception."""
