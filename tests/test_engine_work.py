@@ -823,6 +823,45 @@ async def test_answer_at_a_break_shows_its_secret_nowhere() -> None:
     assert "k7-44-ab" not in told
 
 
+@pytest.mark.parametrize("owner", ["tool", "answer"])
+async def test_call_whose_whole_result_or_answer_is_secret_can_be_approved(owner: str) -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return "k7-44-ab"
+
+    schema = {"properties": {"code": {"x-source": owner, "x-secret": True}}}
+    machine = enrolling(enrol, schema, approval=True, output={"code": "$"})
+    await machine.run(conversation_id="c")
+    turn = await machine.answer("c", {"approved": True})
+    assert (turn.outcome, turn.context["code"]) == ("passed", "k7-44-ab" if owner == "tool" else {"approved": True})
+
+
+async def test_answer_at_a_break_is_told_where_a_secret_is_the_whole_result() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return "k7-44-ab"
+
+    machine = enrolling(enrol, breaking=True, output={"code": "$"})
+    await machine.run(conversation_id="c")
+    turn = await machine.answer("c", {"go": "on"})
+    [answered] = [event for event in turn.events if isinstance(event, ev.Answered)]
+    assert answered.value == {"go": "on"}
+    assert machine.llm.requests[-1].messages[-1].content == '{"result":"•••","answer":{"go":"on"}}'  # type: ignore[attr-defined]
+
+
+async def test_outcome_that_a_person_gives_of_a_lost_call_shows_its_secret_nowhere() -> None:
+    async def enrol() -> Any:
+        """Enrol."""
+        await asyncio.sleep(60)
+
+    machine = enrolling(enrol, at_most_once=True, timeout=0.01, output={"code": "code"})
+    await machine.run(conversation_id="c")
+    turn = await machine.answer("c", {"result": {"code": "k7-44-ab", "n": 1}})
+    [answered] = [event for event in turn.events if isinstance(event, ev.Answered)]
+    assert answered.value == {"result": {"code": "•••", "n": 1}}
+    assert turn.context["code"] == "k7-44-ab"
+
+
 async def test_result_of_a_tool_shows_its_secret_nowhere() -> None:
     def enrol() -> Any:
         """Enrol."""

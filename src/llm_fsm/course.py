@@ -158,10 +158,13 @@ class Course(Talking):
 
     def shown(self, pause: Paused, value: Any) -> Any:
         """An answer as it may be shown and kept: without what goes to secret keys."""
-        terms = self.kit.terms.get(pause.what) if pause.call is not None else None
-        if terms is not None:
-            return masked(self.program.keys, terms.output, value)
-        return masked(self.program.keys, self.plan.state.output, value)
+        keys = self.program.keys
+        if pause.call is None or pause.what not in self.kit.terms:
+            return masked(keys, self.plan.state.output, value)
+        if pause.kind != "unknown_outcome":
+            return masked(keys, self.taken(pause.what, "answer"), value)
+        outcome = self.taken(pause.what, "tool")
+        return {name: masked(keys, outcome, said) if name == "result" else said for name, said in value.items()}
 
     def put_in(
         self, document: Mapping[str, Any], kind: str, call: Mapping[str, Any] | None, value: Any

@@ -288,7 +288,7 @@ class Rounds(Progress):
             return
         value = None
         if error is None:
-            value = shortened(self.told(planned.name, result.value))
+            value = shortened(self.told(planned.name, result.value, "tool"))
         loop.done[planned.id] = {"value": value} if error is None else {"error": error}
         self.note(
             ev.ToolReturned(
@@ -303,20 +303,23 @@ class Rounds(Progress):
         if error is None:
             self.write(planned.name, result.value, "tool")
 
-    def told(self, name: str, value: Any) -> Any:
-        """The result of a tool without secrets, wherever in it they stand."""
-        mapping = self.kit.terms[name].output
+    def taken(self, name: str, source: str) -> Mapping[str, str]:
+        """What the output of a tool takes from its result, or from a person's answer to its break."""
+        terms, owner = self.kit.terms[name], self.program.keys.sources
+        if not terms.breaking and not terms.approval:
+            return terms.output
+        answers = source == "answer"
+        return {key: path for key, path in terms.output.items() if (owner.get(key) == "answer") is answers}
+
+    def told(self, name: str, value: Any, source: str) -> Any:
+        """The result of a tool, or an answer to it, without secrets, wherever in it they stand."""
+        mapping = self.taken(name, source)
         secrets = {*secrets_in(self.program.keys, mapping, value), *self.secrets()}
         return blotted(sorted(secrets, key=len, reverse=True), masked(self.program.keys, mapping, value))
 
     def write(self, name: str, value: Any, source: str) -> None:
-        """Write what the output of a tool takes from its result, or from a person's answer to its break."""
-        terms = self.kit.terms[name]
-        mapping = terms.output
-        if mapping and (terms.breaking or terms.approval):
-            owner = self.program.keys.sources
-            answers = source == "answer"
-            mapping = {key: path for key, path in mapping.items() if (owner.get(key) == "answer") is answers}
+        """Write what the output of a tool takes from a value of this source."""
+        mapping = self.taken(name, source)
         for event in accept_output(self.program.keys, self.session.context, mapping, value, source):
             self.note(event)
 
@@ -350,15 +353,18 @@ class Rounds(Progress):
         """Put a person's answer where the loop waits for it."""
         id, name = call["id"], call["name"]
         if kind != "unknown_outcome":
-            loop.answers[id] = self.told(name, value)
-            if kind == "break" or value.get("approved") is True:
+            told = self.told(name, value, "answer")
+            if kind == "approval":  # whatever of it goes to a secret key, the word itself counts
+                told = {**(told if isinstance(told, dict) else {}), "approved": value["approved"]}
+            loop.answers[id] = told
+            if kind == "break" or value["approved"]:
                 self.write(name, value, "answer")
             return
         del loop.done[id]
         if "repeat" in value:
             return
         error = value.get("error")
-        result = self.told(name, value.get("result"))
+        result = self.told(name, value.get("result"), "tool")
         loop.done[id] = {"value": shortened(result)} if error is None else {"error": error}
         self.note(
             ev.ToolReturned(
