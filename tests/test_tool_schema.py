@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, Literal
 
 import pytest
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
 from llm_fsm.inlining import flattened
 from llm_fsm.shapes import compile_shape
@@ -279,3 +279,11 @@ def test_a_schema_that_would_explode_stays_as_it_is():
     }
     schema = {"items": {"$ref": "#/$defs/D0"}, "$defs": {**defs, "D30": {"type": "null"}}}
     assert flattened(schema) == schema
+
+
+def test_a_validator_of_the_host_that_raises_anything_says_why_the_arguments_do_not_fit() -> None:
+    def find(name: Annotated[str, BeforeValidator(lambda given: given.strip())]) -> None: ...
+
+    parameters = read_parameters(find)
+    assert parameters.fault({"name": " Ada"}) is None
+    assert parameters.fault({"name": 5}) == "AttributeError: 'int' object has no attribute 'strip'"

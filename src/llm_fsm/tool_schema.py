@@ -22,6 +22,7 @@ from typing_extensions import TypedDict
 
 from llm_fsm.compact import copied
 from llm_fsm.context import ValueFault, to_json_value
+from llm_fsm.errors import told
 from llm_fsm.findings import nearest
 from llm_fsm.inlining import flattened, mapped
 from llm_fsm.tool_calls import ArgumentsFault
@@ -55,6 +56,8 @@ class Parameters:
             self._adapter.validate_python(arguments)
         except ValidationError as error:
             return self._faults(error)
+        except Exception as error:  # of a validator of the host
+            return told(error)
         return None
 
     def bind(self, arguments: Mapping[str, Any], info: CallInfo) -> tuple[list[Any], dict[str, Any]]:
