@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import socket
@@ -71,7 +72,8 @@ async def test_tools_are_listed_with_their_schemas_and_called(config):
         ]
         assert await made.call("things", "words", {"text": "plain"}, PLENTY) == "plain"
         assert await made.call("things", "words", {"text": '{"a": [1]}'}, PLENTY) == {"a": [1]}
-        assert await made.call("things", "words", {"text": "{half"}, PLENTY) == "{half"
+        for no_json in ("{half", '{"price": NaN}', "[1e999]"):
+            assert await made.call("things", "words", {"text": no_json}, PLENTY) == no_json
 
 
 async def test_what_goes_wrong_in_a_call_is_a_fault_and_the_session_goes_on(config):
@@ -117,6 +119,48 @@ async def test_a_stdio_server_that_dies_is_started_again_with_the_next_call():
         except CallFault:  # the call was under way before the death was noticed
             second = await made.call("things", "process", {}, PLENTY)
         assert second["result"] != first
+
+
+async def test_a_server_that_is_slow_to_start_is_waited_for_by_all_at_once():
+    late = f"import os, sys, time; time.sleep(1); os.execv(sys.executable, [sys.executable, {SERVER!r}, 'stdio'])"
+    async with servers({"things": {"command": [sys.executable, "-c", late]}}) as made:
+        calls = [made.call("things", "add", {"a": 1}, limit) for limit in (0.2, PLENTY, 0.2)]
+        first, second, third = await asyncio.gather(*calls, return_exceptions=True)
+    assert second == {"result": 3}
+    assert "did not answer within 0.2 seconds" in str(first)
+    assert "did not answer within 0.2 seconds" in str(third)
+
+
+async def test_callers_who_wait_for_less_than_a_server_takes_to_start_do_not_keep_it_from_starting():
+    late = f"import os, sys, time; time.sleep(1); os.execv(sys.executable, [sys.executable, {SERVER!r}, 'stdio'])"
+    async with servers({"things": {"command": [sys.executable, "-c", late]}}) as made:
+        found = None
+        for _ in range(100):
+            with contextlib.suppress(CallFault):
+                found = found or await made.call("things", "add", {"a": 1}, 0.2)
+    assert found == {"result": 3}
+
+
+async def test_a_server_that_never_answers_is_given_up_whoever_waits(monkeypatch):
+    monkeypatch.setattr("llm_fsm.mcp_session.CONNECT", 0.1)
+    async with servers({"things": {"command": [sys.executable, "-c", "import time; time.sleep(60)"]}}) as made:
+        with pytest.raises(CallFault, match=r"did not answer within 0\.1 seconds"):
+            await made.call("things", "add", {"a": 1}, PLENTY)
+
+
+async def test_a_server_that_reads_no_more_holds_nobody_up():
+    """Nor does it keep a cancellation that comes while its call is being given up."""
+    async with servers({"things": STDIO}) as made:
+        process = (await made.call("things", "process", {}, PLENTY))["result"]
+        os.kill(process, signal.SIGSTOP)
+        try:
+            task = asyncio.create_task(made.call("things", "add", {"a": "x" * 1_000_000}, 0.1))
+            await asyncio.sleep(0.3)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        finally:
+            os.kill(process, signal.SIGKILL)
 
 
 async def test_a_server_on_this_machine_is_asked_through_no_proxy(monkeypatch):

@@ -20,7 +20,6 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.findings import nearest
 from llm_fsm.mcp_session import CONNECT, Link, Server, load_sdk
 from llm_fsm.messages import ToolSpec
-from llm_fsm.tool_batch import CallFault
 
 _KEYS = {"command": ("command", "args", "env", "cwd"), "url": ("url", "headers")}
 
@@ -123,29 +122,25 @@ class McpServers:
     async def _link(self, server: Server, timeout: float) -> Link:
         slots = self._links.setdefault(asyncio.get_running_loop(), {})
         slot = slots.setdefault(server.alias, _Slot())
-        async with slot.lock:
-            if slot.link is not None and slot.link.closed:
-                slot.leave()
-            if slot.link is None:
-                slot.link = Link(server, await asyncio.to_thread(load_sdk))
-            try:
-                await slot.link.opened(timeout)
-            except CallFault:
-                slot.leave()
-                raise
-            return slot.link
+        if slot.link is not None and slot.link.closed:
+            slot.leave()
+        if slot.link is None:
+            sdk = await asyncio.to_thread(load_sdk)
+            slot.link = slot.link or Link(server, sdk)  # somebody else may have been quicker
+        link = slot.link
+        await link.opened(timeout)
+        return link
 
 
 class _Slot:
-    """Where the session with one server is kept; the lock lets one caller connect."""
+    """Where the session with one server is kept, for which all callers wait together."""
 
-    __slots__ = ("left", "link", "lock")
+    __slots__ = ("left", "link")
 
     def __init__(self) -> None:
         self.link: Link | None = None
         self.left: list[Link] = []
         """Sessions that are over, while their processes are being ended."""
-        self.lock = asyncio.Lock()
 
     def leave(self) -> None:
         """Give up the session; nobody waits until it is closed."""

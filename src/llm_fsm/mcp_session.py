@@ -14,11 +14,12 @@ from importlib import import_module
 from typing import Any
 
 from llm_fsm.addresses import is_local
+from llm_fsm.context import to_json_value
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.inlining import flattened
 from llm_fsm.messages import ToolSpec
 from llm_fsm.patience import in_words
-from llm_fsm.tool_batch import CallFault
+from llm_fsm.tool_batch import GRACE, CallFault
 
 CONNECT = 30.0
 """Seconds in which a server must answer when it is connected to."""
@@ -93,16 +94,15 @@ class Link:
         self._task = asyncio.create_task(self._hold(), name=f"mcp {server.alias}")
 
     async def opened(self, timeout: float) -> None:
-        """Wait until the session stands. Raises CallFault when it does not; it is to be closed then too."""
+        """Wait until the session stands. Raises CallFault when it does not; others may still wait for it then."""
+        fault = ""
         try:
             async with asyncio.timeout(timeout):
                 await self._ready.wait()
         except TimeoutError:
-            self._fault = f"it did not answer within {in_words(timeout)} seconds"
-            self.closed = True
-            self._task.cancel()
-        if self.closed:
-            raise CallFault(f"{self._server.where} cannot be reached: {self._fault}{self._last_words()}")
+            fault = _late(timeout)
+        if fault or self.closed:
+            raise CallFault(f"{self._server.where} cannot be reached: {fault or self._fault}{self._last_words()}")
 
     @property
     def over(self) -> bool:
@@ -116,6 +116,8 @@ class Link:
     async def close(self) -> None:
         """End the session and the task that holds it."""
         self._stop.set()
+        if not self._ready.is_set():
+            self._task.cancel()
         _, pending = await asyncio.wait({self._task}, timeout=CLOSE)
         for task in pending:
             task.cancel()
@@ -159,8 +161,7 @@ class Link:
                 return self._answer(waiting)
         finally:
             waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await waiting
+            await asyncio.wait({waiting}, timeout=GRACE)
         self.closed = True
         raise self._lost(self._fault)
 
@@ -189,12 +190,15 @@ class Link:
         """Connect, keep the session until it is closed, and note why it ended otherwise."""
         try:
             async with AsyncExitStack() as stack:
-                transport = _watched(await self._transport(stack), self)
-                self._client = await stack.enter_async_context(self._sdk.mcp.Client(transport))
+                async with asyncio.timeout(CONNECT):
+                    transport = _watched(await self._transport(stack), self)
+                    self._client = await stack.enter_async_context(self._sdk.mcp.Client(transport))
                 self._ready.set()
                 await self._stop.wait()
         except asyncio.CancelledError as error:
             self._fault = self._fault or _words(error.__context__) or "the connection broke"
+        except TimeoutError:
+            self._fault = self._fault or _late(CONNECT)
         except BaseExceptionGroup as error:
             self._fault = self._fault or _words(error)
         except Exception as error:
@@ -237,6 +241,10 @@ class Link:
     def _last_words(self) -> str:
         said = " ".join(self._said.decode("utf-8", "replace").split())
         return f"; it said: {said}" if said else ""
+
+
+def _late(seconds: float) -> str:
+    return f"it did not answer within {in_words(seconds)} seconds"
 
 
 def _close(read: int) -> None:
@@ -309,7 +317,7 @@ def _value(answer: Any) -> Any:
     text = "\n".join(parts)
     if len(parts) == 1 and text[:1] in {"{", "["} and not answer.is_error:
         try:
-            return json.loads(text)
+            return to_json_value(json.loads(text))
         except (ValueError, RecursionError):
             return text
     return text
