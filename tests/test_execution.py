@@ -15,6 +15,7 @@ from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.sync import Machine
 from llm_fsm.testing import ScriptedLLM, calls
+from llm_fsm.tool_schema import CallInfo
 
 pytestmark = pytest.mark.anyio
 
@@ -224,6 +225,28 @@ async def test_what_is_asked_beside_a_question_to_a_person_is_not_done_again_wit
     assert [event.name for event in turn.events if isinstance(event, ev.ToolReturned)] == ["act"]
     assert (await machine.answer("r", "yes")).output == ["ok", "yes"]
     assert acted == ["begun", "done"]
+
+
+async def test_a_function_and_its_calls_keep_their_keys_when_they_are_repeated_with_an_answer() -> None:
+    keys: list[str] = []
+
+    async def act(info: CallInfo) -> None:
+        """Act."""
+        keys.append(info.key)
+        if len(keys) == 1:
+            await asyncio.sleep(60)
+
+    async def work(ctx: Any) -> str:
+        functions.append(ctx.key)
+        return str(await ctx.llm.run_with_tools("s", "act"))
+
+    functions: list[str] = []
+    tools = {"act": {"registered": "act", "at_most_once": True, "timeout": 0.01}}
+    state = {"execute": "work", "tools": ["act"]}
+    machine = made(state, model=Slow(), tools=tools, tools_of_host=[act], functions=[work])
+    assert (await machine.run(conversation_id="r")).outcome == "paused"
+    assert (await machine.answer("r", {"repeat": True})).output == "ok"
+    assert (len(keys), len(set(keys)), len(functions), len(set(functions))) == (2, 1, 2, 1)
 
 
 # -- what a function asks and hands in

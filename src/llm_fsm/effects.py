@@ -112,7 +112,7 @@ class Execute:
     `attempt` counts from 1; `feedback` says what failed in the attempt before. `answers`: what people answered to
     the breaks that the function asked for in this attempt, in order. `log`: results of the function's own calls
     before such a break, which are not performed again. `used`: what the run has used of its limits. `key`: the
-    same when the turn is begun again.
+    same when the turn is begun again, and after a break.
     """
 
     state: str

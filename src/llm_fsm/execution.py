@@ -89,7 +89,7 @@ class _Questions:
     async def _answer(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
         number, self._loops = self._loops, self._loops + 1
         course = Rounds(self.program, self.session, frozenset(), self.host.means.kit)
-        course.space = f"{self.running.id}/{self.effect.key}/{number}"
+        course.space = f"{self.running.id}/{self.effect.key}/{number}", 0.0  # also after an answer, in another turn
         course.base = self._used()
         request = course.question(tuple(messages), None, tools=course.offered() if tools else ())
         look = course.no_look()

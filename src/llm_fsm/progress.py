@@ -118,8 +118,8 @@ class Progress:
         self.stopped: Stopped = ""
         self.promise: str | None = None
         """In a fork: the words that stand before those of the reply, where these may be shown."""
-        self.space = session.conversation_id
-        """What tells the calls of this course from those of others that began at the same time."""
+        self.space: tuple[str, float] | None = None
+        """What tells the calls of this course from those of others, and when it began; None: those of the turn."""
 
     def fork(self) -> Self:
         """The same course beside itself: what it notes from now on is its own."""

@@ -238,7 +238,9 @@ class Rounds(Progress):
         key = loop.keys.get(call.id)
         if key is None:
             number = len(self.events) + len(loop.keys)
-            key = loop.keys[call.id] = call_key(f"{self.space}/{self.session.turn}", self.session.time, number, call)
+            session = self.session
+            space, time = self.space or (f"{session.conversation_id}/{session.turn}", session.time)
+            key = loop.keys[call.id] = call_key(space, time, number, call)
         return self.kit.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
 
     def refuse(self, loop: Loop, call: ToolCall, reason: str) -> None:

@@ -107,6 +107,11 @@ class Working(Rounds):
         feedback = () if under_way is None else under_way.feedback
         answers = () if waiting is None else tuple(waiting["answers"])
         number = under_way.attempt if under_way is not None else 1
+        key = None if waiting is None else waiting.get("key")
+        if key is None:
+            space = f"{session.conversation_id}/{session.turn}"
+            call = ToolCall(id="", name=name, arguments="")
+            key = call_key(space, session.time, len(self.events), call)
         found = yield Execute(
             state=plan.id,
             function=name,
@@ -114,21 +119,16 @@ class Working(Rounds):
             feedback="\n".join(f"{failure['name']}: {failure['reason']}" for failure in feedback),
             input=session.input,
             session=session,
-            key=call_key(
-                f"{session.conversation_id}/{session.turn}",
-                session.time,
-                len(self.events),
-                ToolCall(id="", name=name, arguments=""),
-            ),
+            key=key,
             answers=answers,
             log={} if waiting is None else waiting["log"],
             used=self.used(),
         )
         if not isinstance(found, Executed):
             raise TypeError(f"a function wants Executed, got {type(found).__name__}")
-        return self.executed(found, answers)
+        return self.executed(found, key, answers)
 
-    def executed(self, found: Executed, answers: tuple[Any, ...]) -> Output:
+    def executed(self, found: Executed, key: str, answers: tuple[Any, ...]) -> Output:
         """Note what a function did."""
         self.usage += found.usage
         self.tool_calls += found.tool_calls
@@ -155,7 +155,7 @@ class Working(Rounds):
                 what=str(asked.get("what", "")),
                 call=asked.get("call"),
                 schema=asked.get("schema"),
-                loop={"asked_for": "execute", "answers": list(answers), "log": asked.get("log", {})},
+                loop={"asked_for": "execute", "key": key, "answers": list(answers), "log": asked.get("log", {})},
             )
         return Output(found.output, found.error)
 
