@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -130,6 +132,44 @@ async def test_slow_sink_is_given_up_and_tried_again(monkeypatch: pytest.MonkeyP
         await asyncio.sleep(0.005)
     assert calls == ["c/1/0", "c/1/0"]
     await bot.close()
+
+
+async def test_slow_sink_that_will_not_be_cancelled_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("llm_fsm.tool_batch.GRACE", 0.01)
+    release = asyncio.Event()
+    calls: list[str] = []
+
+    async def stubborn(delivery: Delivery) -> None:
+        calls.append(delivery.key)
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+
+    bot = machine(sinks=[sink(stubborn, timeout=0.02, events=["Started"])])
+    await bot.start(conversation_id="c", greet=False)
+    async with asyncio.timeout(20):
+        while len(calls) < 2:
+            await asyncio.sleep(0.005)
+    release.set()
+    await bot.close()
+
+
+async def test_object_whose_call_is_async_takes_no_thread_as_a_sink(monkeypatch: pytest.MonkeyPatch) -> None:
+    begun: list[str] = []
+    start = threading.Thread.start
+    monkeypatch.setattr(threading.Thread, "start", lambda thread: (begun.append(thread.name), start(thread)))
+    told: list[str] = []
+
+    class Desk:
+        async def __call__(self, delivery: Delivery) -> None:
+            told.append(delivery.key)
+
+    bot = machine(sinks=[sink(Desk(), name="desk", events=["Started"])])
+    await bot.start(conversation_id="c", greet=False)
+    await bot.close()
+    assert told == ["c/1/0"]
+    assert [name for name in begun if "sink" in name] == []
 
 
 async def test_observers_are_told_why_a_sink_fails_at_once_and_then_at_growing_intervals(

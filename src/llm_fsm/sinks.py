@@ -6,9 +6,7 @@ the turn, and handed to the sink after it; one that raises, or takes too long, i
 
 from __future__ import annotations
 
-import asyncio
 import hashlib
-import inspect
 import json
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +18,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.event_json import NAMES
 from llm_fsm.events import Event
 from llm_fsm.findings import nearest
-from llm_fsm.threads import at_home, in_thread
+from llm_fsm.tool_batch import CallFault, called
 
 MAX_NAME = 100
 CLOSING = "llm_fsm:end_conversation"
@@ -82,14 +80,10 @@ class Sink:
 
     async def take(self, delivery: Delivery) -> None:
         """Deliver one event. Raises what the sink raises, TimeoutError when it takes too long."""
-        async with asyncio.timeout(self.timeout):
-            if inspect.iscoroutinefunction(self.deliver):
-                await at_home()
-                await self.deliver(delivery)
-                return
-            value = await in_thread(partial(self.deliver, delivery), f"llm_fsm sink {self.name}")
-            if inspect.isawaitable(value):
-                await value
+        try:
+            await called(self.timeout, partial(self.deliver, delivery), f"llm_fsm sink {self.name}")
+        except CallFault as late:
+            raise TimeoutError(str(late)) from late
 
 
 def sink(
