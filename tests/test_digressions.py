@@ -71,6 +71,11 @@ def test_where_the_words_ask_nothing_the_open_question_is_asked_again() -> None:
     assert done.text == "Nine.\n\nAsk for the name. Still needed: name."
 
 
+@pytest.mark.parametrize("words", ["Εννιά με πέντε. Πώς σας λένε;", "เปิดเก้าโมงค่ะ คุณชื่ออะไรคะ"])
+def test_words_that_ask_without_a_question_mark_of_latin_script_are_enough(words: str) -> None:
+    assert asked(reply("hours", words)).text == words
+
+
 def test_a_fixed_reply_of_the_state_left_asks_again() -> None:
     done = asked(reply("size", "Hello Ada.", name="Ada"), reply("hours", "From nine."))
     assert (done.session.state, done.text) == ("size", "From nine.\n\nWhich size, Ada?")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.questions import is_nearer, question_in, told_in
+from llm_fsm.questions import asks, is_nearer, question_in, told_in
 
 
 @pytest.mark.parametrize(
@@ -20,6 +20,8 @@ from llm_fsm.questions import is_nearer, question_in, told_in
         ("Are you still there?\n\nHow much? In euros.\n\nWe are open.", "How much?"),
         ("かしこまりました。サイズはどれですか。", "サイズはどれですか。"),
         ("かしこまりました。お届け先は？", "かしこまりました。お届け先は？"),
+        ("Το διόρθωσα. Θα έρθετε το πρωί της Τρίτης στις 8; Είμαστε εδώ.", "Θα έρθετε το πρωί της Τρίτης στις 8;"),
+        ("Call us; we are here. α > 5; β.", ""),
     ],
 )  # fmt: skip
 def test_a_short_question_takes_along_what_it_leans_on(said: str, question: str) -> None:
@@ -34,10 +36,24 @@ def test_a_short_question_takes_along_what_it_leans_on(said: str, question: str)
         ("Noted!\n\nOn which day? Take your time.", "Noted!\n\nTake your time."),
         ("かしこまりました。サイズはどれですか。", "かしこまりました。"),
         ("Nothing is asked here.", "Nothing is asked here."),
+        ("Είμαστε ανοιχτά 8 με 18. Πώς σας λένε;", "Είμαστε ανοιχτά 8 με 18."),
     ],
 )
 def test_what_is_told_is_left_where_the_questions_go(said: str, told: str) -> None:
     assert told_in(said) == told
+
+
+@pytest.mark.parametrize(
+    ("text", "asking"),
+    [
+        *((text, True) for text in ("ขอบคุณค่ะ คุณชื่ออะไรคะ", "ต้องการส่งไปที่ไหนครับ", "สะดวกวันไหน", "มากี่คนครับ", "ถูกต้องไหม")),
+        *((text, False) for text in ("รอสักครู่นะคะ", "ใช้เวลาไม่กี่นาทีค่ะ", "ไม่เป็นไรครับ", "ขอบคุณค่ะ", "ใครก็ได้ค่ะ")),
+        *((text, True) for text in ("Ποια μέρα;", "«Πρωί ή απόγευμα;»", "Έχετε Wi-Fi; Ναι.")),
+        *((text, False) for text in ("Ναι· και όχι.", "Write x=1;", "&lt; α;")),
+    ],
+)
+def test_thai_asks_by_words_and_greek_by_what_is_a_semicolon_elsewhere(text: str, asking: bool) -> None:
+    assert asks(text) is asking
 
 
 @pytest.mark.parametrize(

@@ -152,7 +152,7 @@ def test_labels_of_keys_tell_where_english_words_are_foreign() -> None:
 
 def test_sentences_end() -> None:
     assert [sentence(text) for text in ("a  b\nc", "a!", "")] == ["a b c.", "a!", ""]
-    ended = ("お願いします。", "どうぞ！", "何ですか？", "ما اسمك؟", "आपका नाम।")
+    ended = ("お願いします。", "どうぞ！", "何ですか？", "ما اسمك؟", "आपका नाम।", "Πώς σας λένε;")
     assert [sentence(text) for text in ended] == list(ended)
 
 

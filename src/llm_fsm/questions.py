@@ -17,6 +17,13 @@ QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 """Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
 _ASKED = re.compile(f"[{QUESTION_MARKS}]+|か(?=。|$)", re.MULTILINE)
 """A question mark, or how a Japanese sentence ends that asks."""
+_THAI_ASKS = re.compile(
+    r"(?:คะ(?<!นะคะ)|กี่(?<!ไม่กี่)\S{1,20}|ไหม|มั้ย|หรือไม่|หรือเปล่า|หรือยัง|อะไร|ไหน|เท่าไหร่|เท่าไร|เมื่อไหร่|เมื่อไร|อย่างไร|ใคร)"
+    r"(?:ดี|บ้าง)?(?:ครับ)?(?=\s|$)"
+)
+"""How one ends in Thai, which has no question mark."""
+_GREEK_ASKS = re.compile(r"([\u0370-\u03ff\u1f00-\u1fff]{2}[^;\n]{0,40});(?!\w)")
+"""How keyboards, and Unicode's normal forms, write the question mark of Greek, which has another semicolon."""
 _UNSPACED = "。！\uff1f"
 """What ends a sentence in scripts that put no space after it."""
 _SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
@@ -42,8 +49,13 @@ _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNO
 
 
 def asks(text: str) -> bool:
-    """True when a text asks something: it has a question mark of any script, or a Japanese sentence that ends so."""
-    return _ASKED.search(text) is not None
+    """True when a text asks: it has a question mark of any script, or a Japanese or Thai sentence that ends so."""
+    return _ASKED.search(marked(text)) is not None or not (text.isascii() or _THAI_ASKS.search(text) is None)
+
+
+def marked(text: str) -> str:
+    """A text, as long as it is, with question marks for semicolons that are meant as such."""
+    return _GREEK_ASKS.sub("\\1\u037e", text) if ";" in text else text
 
 
 def question_in(text: str) -> str:
@@ -66,7 +78,10 @@ def _asking(paragraph: str) -> str:
 
 
 def _sentences(paragraph: str) -> list[str]:
-    return [part.strip() for part in _SENTENCE_END.split(paragraph)]
+    gaps = [found.span() for found in _SENTENCE_END.finditer(marked(paragraph))]
+    starts = [0, *(end for _, end in gaps)]
+    ends = [*(start for start, _ in gaps), len(paragraph)]
+    return [paragraph[start:end].strip() for start, end in zip(starts, ends, strict=True)]
 
 
 def told_in(text: str) -> str:
@@ -99,15 +114,14 @@ def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
 
 def several(words: str) -> bool:
     """True where more than one thing may have been asked."""
-    return len(_ASKED.findall(words)) > 1
+    return len(_ASKED.findall(marked(words))) > 1
 
 
 def takes(word: str, words: str) -> bool:
     """True where yes or no answers what was asked, and this word is that for certain."""
     if word == "no" and no_agrees(words):
         return False
-    sentences = _SENTENCE_END.split(words)
-    asked = next((part for part in reversed(sentences) if _ASKED.search(part)), words)
+    asked = next(filter(asks, reversed(_sentences(words))), words)
     return not _is_turned(_WORD.findall(_SPANISH_OR.sub("or", asked.casefold())))
 
 

@@ -33,7 +33,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llm_fsm.definition import Definition
-from llm_fsm.questions import QUESTION_MARKS, asks
+from llm_fsm.questions import QUESTION_MARKS, asks, marked
 
 MAX_CHARS = 100_000
 MAX_STEPS = 10_000
@@ -314,7 +314,7 @@ def sentence(text: str) -> str:
 
 def is_ended(text: str) -> bool:
     """True where a text ends as a sentence does, or in an emoji, after which nobody puts a full stop."""
-    return text[-1:] in ENDS or _EMOJI.search(text) is not None
+    return marked(text)[-1:] in ENDS or _EMOJI.search(text) is not None
 
 
 def is_english(definition: Definition) -> bool:
