@@ -77,6 +77,8 @@ def test_without_a_command_the_help_goes_to_standard_error(desk: Desk) -> None:
         (["--foo"], "--foo"),
         (["validate"], "Missing argument"),
         (["completion", "tcsh"], "tcsh"),
+        (["completion"], "Choose from: bash, zsh, fish"),
+        (["conversations"], "Missing command (see 'llm-fsm conversations --help')"),
         (["new", "a", "b"], "unexpected extra argument"),
     ],
 )

@@ -39,7 +39,7 @@ class Conversations(click.Group):
         return super().get_command(ctx, cmd_name)
 
 
-@click.group(cls=Conversations)
+@click.group(cls=Conversations, no_args_is_help=False)
 @verbose_option
 def conversations() -> None:
     """List, show, replay, copy, move, migrate, check and delete stored conversations."""

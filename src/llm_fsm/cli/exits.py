@@ -99,7 +99,8 @@ def _explain(error: BaseException) -> None:
         _explain_definition(error)
     elif isinstance(error, click.UsageError):
         hint = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
-        printing.error(error.format_message().removesuffix(".") + hint)
+        said = " ".join(error.format_message().split())  # where click has lines for a list of choices
+        printing.error(said.removesuffix(".") + hint)
     elif isinstance(error, click.ClickException):
         printing.error(error.format_message())
     elif isinstance(error, OSError):

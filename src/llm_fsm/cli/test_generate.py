@@ -53,16 +53,21 @@ def generate(paths: Sequence[str], output: str | None) -> None:
         else:
             _write(place, made.document)
             printing.note(_told(place, made))
-    if faulty:
-        raise Failure("\n".join(faulty), AT_FAULT)
+    _tell_faults(faulty)
+
+
+def _tell_faults(faults: Sequence[str]) -> None:
+    """Raise Failure where there are any, when each was told in a line."""
+    for fault in faults[:-1]:
+        printing.error(fault)
+    if faults:
+        raise Failure(faults[-1], AT_FAULT)
 
 
 def complete(suites: Sequence[str], output: str | None) -> None:
     """Write tests of what files of tests leave out, for each definition that they test. Raises Failure."""
     done = [run_job(Job(file=file, cover=True)) for file in suites]
-    faults = [str(fault) for one in done for fault in one.faults]
-    if faults:
-        raise Failure("\n".join(faults), AT_FAULT)
+    _tell_faults([str(fault) for one in done for fault in one.faults])
     found = test_coverage.covered(done)
     if output is not None and len(found) > 1:
         raise Failure(f"-o takes the tests of one definition, here are {len(found)}", USAGE)
