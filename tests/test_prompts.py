@@ -172,6 +172,15 @@ def test_a_list_within_a_list_of_instructions_is_shown_as_one() -> None:
     assert states_shown(states) == f"{listed}\nb (final): Say hello.\n  If it rains:\n    - Offer a lift.\n  Be brief."
 
 
+def test_a_list_of_instructions_begins_on_a_line_of_its_own() -> None:
+    rules = ["- If it rains:", "  - Offer a lift.", "- Be brief."]
+    asked = {"purpose": "Ask", "instructions": rules, "transitions": [{"target_state": "b"}]}
+    shown = states_shown({"a": asked, "b": {"purpose": "Thank", "instructions": ["Smile.", "- Be kind."]}})
+    assert shown == (
+        "a: Ask.\n  - If it rains:\n    - Offer a lift.\n  - Be brief.\nb (final): Thank. Smile.\n  - Be kind."
+    )
+
+
 def test_instructions_that_states_share_are_said_once() -> None:
     kind = {"instructions": "Be kind.", "transitions": [{"target_state": "c"}]}
     states = {"a": {"purpose": "Ask A", **kind}, "b": {"purpose": "Ask B", **kind}, "c": {}}

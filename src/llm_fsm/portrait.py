@@ -29,6 +29,8 @@ _BREAK = re.compile(r"(?<=[.!?…])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:
 """Between two sentences or lines, but for a line that announces the next one."""
 _ITEM = re.compile(r"[-*+•–·・(（]|\d|\w{1,3}[.)、]")
 """What a line of a list begins with, or a remark on what stands before it."""
+_LISTED = re.compile(r"[-*+•–·・]|\d{1,2}[.)、]")
+"""What a list begins with for certain."""
 _SHORT = re.compile(r"(?<!\w)\w{1,3}\.$")
 """An abbreviation, perhaps, or a number in order, as many languages write it."""
 _PAIRS = ('"', "`", "„“”", "«»", "()", "[]", "{}", "（）", "「」", "『』", "【】")
@@ -191,9 +193,12 @@ def _state_line(state: State, words: StateWords, instructions: str, *, mark: str
         words.description,
         purpose,
         "" if _names_all(words.purpose or words.description, keys) else f"Collects {', '.join(keys)}.",
-        instructions,
     )
-    said = _indented(" ".join(_ended(part) for part in parts if part))
+    said = " ".join(_ended(part) for part in parts if part)
+    if instructions:
+        gap = "\n" if "\n" in instructions and _LISTED.match(instructions) else " "
+        said = gap.join(filter(None, (said, _ended(instructions))))
+    said = _indented(said)
     if added or works:
         said = f"{said} Added after your message: {escaped(added) if added else _OUTCOME}".lstrip()
     return f"{words.id}{mark}: {said}" if said else words.id + mark if mark else ""
