@@ -186,6 +186,97 @@ def test_what_a_change_means(edit: Edit, expected: list[Any]) -> None:
     assert told(edit) == expected
 
 
+def referring(document: dict[str, Any], listed: list[str], **words: Any) -> None:
+    document["context_schema"]["$defs"] = {"Size": {"enum": listed}}
+    keys(document)["size"] = {"$ref": "#/$defs/Size", **words}
+
+
+def object_of(document: dict[str, Any], **words: Any) -> None:
+    members = {"city": {"type": "string"}, "description": {"type": "string"}}
+    keys(document)["place"] = {"type": "object", "properties": members, "additionalProperties": False, **words}
+    document["states"]["count"]["required_context_keys"] = ["count", "place"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "expected"),
+    [
+        (lambda d: referring(d, ["s", "m"]), lambda d: referring(d, ["s"]), ("needs-map", "key", "size", "misfit")),
+        (lambda d: referring(d, ["s"]), lambda d: referring(d, ["s", "m"]), ("safe", "key", None, "set")),
+        (lambda d: referring(d, ["s"], minLength=1), lambda d: referring(d, ["m"], minLength=1),
+         ("needs-map", "key", "size", "misfit")),
+        (object_of, lambda d: object_of(d, properties={}), ("needs-map", "key", "place", "misfit")),
+        (object_of, lambda d: object_of(d, properties={"city": {"type": "string"}}),
+         ("needs-map", "key", "place", "misfit")),
+        (object_of, lambda d: (object_of(d), keys(d)["place"].pop("properties")),
+         ("needs-map", "key", "place", "misfit")),
+        (object_of, lambda d: (object_of(d), keys(d)["place"].pop("additionalProperties")),
+         ("safe", "key", None, "set")),
+        (object_of, lambda d: (object_of(d), keys(d)["place"]["properties"]["city"].update(description="Where")),
+         ("safe", "words", None, "set")),
+        (lambda d: keys(d).update(list={"type": "array", "contains": {"type": "string"}, "minContains": 0}),
+         lambda d: keys(d).update(list={"type": "array", "contains": {"type": "string"}}),
+         ("needs-map", "key", "list", "misfit")),
+        (lambda d: keys(d).update(one={"type": "object", "unevaluatedProperties": False, "maxProperties": 2}),
+         lambda d: keys(d).update(one={"type": "object", "unevaluatedProperties": False}),
+         ("needs-map", "key", "one", "misfit")),
+    ],
+)  # fmt: skip
+def test_a_schema_is_compared_with_all_that_it_says(before: Edit, after: Edit, expected: Any) -> None:
+    [change] = diff(definition(before), definition(after))
+    assert (change.impact, change.subject, change.key, change.when) == expected
+
+
+def test_a_schema_that_comes_or_goes_as_a_whole_is_told() -> None:
+    bare = definition(lambda d: d.pop("context_schema"))
+    declared = definition(lambda d: keys(d).update(item={"type": "string", "x-secret": True}))
+    come = {(change.key, change.when): change.message for change in diff(bare, declared) if change.key}
+    assert come == {
+        ("count", "misfit"): 'key "count" is now declared (type "integer", minimum 1)',
+        ("item", "misfit"): 'key "item" is now declared (type "string")',
+        ("tier", "misfit"): 'key "tier" is now declared (enum ["gold", "blue"])',
+        ("tier", "unset"): 'key "tier" is written by the host instead of the model',
+    }
+    gone = {change.message: change.impact for change in diff(declared, bare)}
+    assert gone == {
+        'key "item" is no longer declared, and was secret': "needs-map",
+        'key "count" is no longer declared: the model may write it, and any value will do': "safe",
+        'key "tier" removed': "needs-map",
+    }
+
+
+def test_a_condition_on_a_part_of_a_key_asks_for_what_its_state_collects() -> None:
+    def demanding(*conditions: dict[str, Any]) -> Edit:
+        return lambda d: (object_of(d), moves(d, "count")[0].update(conditions=list(conditions)))
+
+    dotted = {"a.b": {"type": "string"}}
+    for rule in ({"requires_context_keys": ["place.city"]}, {"logic": {"has_context": "place.city"}}):
+        assert [change.impact for change in diff(definition(object_of), definition(demanding(rule)))] == ["safe"]
+    exact = {"logic": {"==": [{"var": "a.b"}, "x"]}}
+    [change] = diff(
+        definition(lambda d: (object_of(d), keys(d).update(dotted))),
+        definition(lambda d: (keys(d).update(dotted), demanding(exact)(d))),
+    )
+    assert (change.key, change.states) == ("a.b", ("count",))
+    assert not change.touches("count", {"a.b": "y"})
+    assert not change.touches("count", {"a": {"b": "y"}})
+
+
+def test_a_renamed_key_is_renamed_in_its_parts() -> None:
+    def moved(document: dict[str, Any], key: str) -> None:
+        object_of(document)
+        keys(document)[key] = keys(document).pop("place")
+        document["states"]["count"]["required_context_keys"] = ["count", key]
+        moves(document, "count")[0]["conditions"] = [{"logic": {"==": [{"var": f"{key}.city"}, "Rome"]}}]
+
+    changes = diff(definition(lambda d: moved(d, "place")), definition(lambda d: moved(d, "places")))
+    assert [(change.how, change.key) for change in changes] == [("renamed", "place")]
+
+
+def test_another_name_says_that_nothing_is_carried_over() -> None:
+    [change] = diff(definition(), definition(lambda d: d.update(name="store")))
+    assert change.reason == "conversations under the old name cannot be carried over"
+
+
 def test_a_final_state_strands_nobody() -> None:
     def without_done(document: dict[str, Any]) -> None:
         document["states"]["bye"] = {"purpose": "Nothing in common"}

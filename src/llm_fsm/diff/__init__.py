@@ -16,9 +16,11 @@
 | condition newly asks for a key that the model cannot write | needs a map | those that lack the key |
 | condition newly asks for a key that no state asked for, nor its own now | needs a map | those there that lack it |
 | key no longer declared, but still collected or demanded | needs a map | those that lack the key |
-| key added; title, description, `x-secret` changed; values widened | safe | |
+| key added; title, description, `x-secret` changed; values widened; no key declared any more | safe | |
 | key removed or renamed (guessed) | needs a map | those that have a value for it |
 | key's schema narrowed or its type changed | needs a map | those whose value the new schema refuses |
+| key newly declared | needs a map | those whose value the schema refuses |
+| secret key no longer declared | needs a map | those that have a value for it |
 | key is no longer written by the model | needs a map | those that lack the key |
 | `required`, `additionalProperties` of `context_schema` | safe: they bind no stored value | |
 | words (purpose, instructions, replies, descriptions, examples, persona) | safe | |
@@ -72,4 +74,7 @@ def _machine(old: Definition, new: Definition) -> Iterator[Change]:
         if name not in _TOP and getattr(old, name) != getattr(new, name):
             subject: Subject = "words" if name in _SPOKEN else "setting"
             text = f'"{key}" changed{from_to(getattr(old, name), getattr(new, name))}'
-            yield Change(subject=subject, how="changed", impact="safe", message=text, pointer=f"/{key}")
+            yield Change(
+                subject=subject, how="changed", impact="safe", message=text, pointer=f"/{key}",
+                reason="conversations under the old name cannot be carried over" if key == "name" else "",
+            )  # fmt: skip

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from llm_fsm.coercion import look_up
 from llm_fsm.shapes import ShapeError, compile_shape
 
 Subject = Literal["machine", "state", "transition", "condition", "key", "words", "setting"]
@@ -40,7 +41,7 @@ class Change:
             return False
         if self.key is None:
             return True
-        value = context.get(self.key)
+        value = look_up(context, self.key)
         if self.when == "misfit":
             return value is not None and _misfits(self.schema or {}, value)
         return (value is not None) == (self.when == "set")

@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.codes import step
 from llm_fsm.definition import Definition
 from llm_fsm.diff.change import Change, from_to
-from llm_fsm.diff.renames import bare, collected
+from llm_fsm.diff.renames import bare, collected, head_of
 
+_OTHERS_BOUND = {
+    "properties": "additionalProperties",
+    "patternProperties": "additionalProperties",
+    "prefixItems": "items",
+    "minContains": "contains",
+}
+"""Words whose absence lets another word refuse more."""
 _LIFTED = {
     "minimum": min,
     "minLength": min,
@@ -44,10 +52,15 @@ def key_changes(old: Definition, new: Definition, renames: Mapping[str, str]) ->
                 message=f'key "{key}" is no longer declared, but still {"collected" if states else "demanded"}',
                 reason='with a "context_schema" only its keys can be written, so what the user says is not stored',
             )  # fmt: skip
-        if key in old.key_schemas and (current := renames.get(key, key)) in new.key_schemas:
+        if (current := renames.get(key, key)) in new.key_schemas:
             yield from _schema(key, old, new, current)
+        elif key in old.key_schemas and key in now:
+            yield from _undeclared(key, old, new)
     for key in now:
         if key not in was and key not in renames.values():
+            if old.context_schema is None and key in new.key_schemas:  # any key could be written
+                yield from _schema(key, old, new, key)
+                continue
             place = "/context_schema/properties" + step(key)
             yield Change(
                 subject="key", how="added", impact="safe", message=f'key "{key}" added', pointer=place
@@ -58,7 +71,21 @@ def _writable(key: str, definition: Definition) -> bool:
     """True when a reply may write the key, or look into it by its name."""
     if definition.context_schema is None:
         return True
-    return key in definition.key_schemas or key.split(".", 1)[0] in definition.key_schemas
+    return head_of(key, definition.key_schemas) in definition.key_schemas
+
+
+def _undeclared(key: str, old: Definition, new: Definition) -> Iterator[Change]:
+    """A key that is used as before, and has lost its schema."""
+    place = "/context_schema/properties" + step(key)
+    text = f'key "{key}" is no longer declared'
+    if old.is_secret(key) and not new.is_secret(key):
+        yield Change(
+            subject="key", how="changed", impact="needs-map", message=f"{text}, and was secret", pointer=place,
+            key=key, reason="what is stored is dropped, and what comes is shown in prompts",
+        )  # fmt: skip
+    elif new.context_schema is None:
+        text = f"{text}: the model may write it, and any value will do"
+        yield Change(subject="key", how="changed", impact="safe", message=text, pointer=place)
 
 
 def _frame(old: Definition, new: Definition) -> Iterator[Change]:
@@ -79,13 +106,15 @@ def _frame(old: Definition, new: Definition) -> Iterator[Change]:
 
 
 def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterator[Change]:
-    was, now = old.key_schemas[key], new.key_schemas[current]
+    """What became of the schema of a key; before it was declared it had none."""
+    declared, now = key in old.key_schemas, new.key_schemas[current]
+    was = old.key_schemas.get(key, {})
     place = "/context_schema/properties" + step(current)
-    if new.source_of(current) != old.source_of(key):
-        text = (
-            f'key "{current}" is written by the {new.source_of(current)} instead of the {old.source_of(key)}'
-        )
-        if new.source_of(current) == "model":
+    known = declared or old.context_schema is None
+    before, after = old.source_of(key) if known else new.source_of(current), new.source_of(current)
+    if before != after:
+        text = f'key "{current}" is written by the {after} instead of the {before}'
+        if after == "model":
             yield Change(
                 subject="key", how="changed", impact="safe", message=text, pointer=place + "/x-source"
             )
@@ -94,20 +123,48 @@ def _schema(key: str, old: Definition, new: Definition, current: str) -> Iterato
                 subject="key", how="changed", impact="needs-map", message=text, pointer=place + "/x-source",
                 key=key, when="unset", reason="conversations that lack it cannot be asked for it any more",
             )  # fmt: skip
-    one, other = bare(was), bare(now)
-    if one != other:
-        text = f'schema of key "{current}" changed ({", ".join(_told(one, other))})'
+    one, other = _meaning(was, old), _meaning(now, new)
+    if one != other or not declared:
+        told = ", ".join(_told(one, other))
+        text = f'schema of key "{current}" changed ({told})' if declared else f'key "{current}" is now declared'
         if _wider(one, other):
             yield Change(subject="key", how="changed", impact="safe", message=text, pointer=place)
         else:
             yield Change(
-                subject="key", how="changed", impact="needs-map", message=text, pointer=place, key=key, when="misfit",
-                schema={**now, "$defs": (new.context_schema or {}).get("$defs", {})},
-                reason="stored values may not fit any more",
+                subject="key", how="changed", impact="needs-map", message=text if declared else f"{text} ({told})",
+                pointer=place, key=key, when="misfit", reason="stored values may not fit any more",
+                schema={**now, "$defs": _definitions(new)},
             )  # fmt: skip
-    elif was != now and new.source_of(current) == old.source_of(key):
+    elif was != now and before == after:
         text = f'words or secrecy of key "{current}" changed'
         yield Change(subject="words", how="changed", impact="safe", message=text, pointer=place)
+
+
+def _definitions(definition: Definition) -> Mapping[str, Any]:
+    found = (definition.context_schema or {}).get("$defs")
+    return found if isinstance(found, dict) else {}
+
+
+def _meaning(schema: Mapping[str, Any], definition: Definition) -> dict[str, Any]:
+    """What a schema says of values, with what it refers to."""
+    every, found = _definitions(definition), bare(schema)
+    for _ in every:
+        if found.keys() != {"$ref"} or _referred(found) & every.keys() == set():
+            break
+        [name] = _referred(found)
+        found = bare(every[name])
+    used: dict[str, Any] = {}
+    left = [found]
+    while left:
+        for name in _referred(left.pop()) & every.keys() - used.keys():
+            used[name] = bare(every[name])
+            left.append(used[name])
+    return {**found, "$defs": used} if used else found
+
+
+def _referred(schema: Mapping[str, Any]) -> set[str]:
+    """The names in `$defs` that a schema refers to."""
+    return set(re.findall(r'"\$ref": "#/\$defs/([^"/]+)', json.dumps(schema, ensure_ascii=False)))
 
 
 def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
@@ -127,6 +184,10 @@ def _told(old: Mapping[str, Any], new: Mapping[str, Any]) -> Iterator[str]:
 
 def _wider(old: Mapping[str, Any], new: Mapping[str, Any]) -> bool:
     """True when every value that fitted is sure to fit: bounds loosened or dropped, types or values added."""
+    if old != new and any(word.startswith("unevaluated") for word in new):
+        return False
+    if any(_OTHERS_BOUND.get(word) in new for word in old.keys() - new.keys()):
+        return False
     return all(key in old and _covers(key, old[key], value) for key, value in new.items())
 
 

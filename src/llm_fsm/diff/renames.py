@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
@@ -14,6 +14,10 @@ WORDS = (
     *("reply", "example_dialogue"),
 )
 """Keys of a state that hold words."""
+_NAMING = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs"})
+"""Words of a schema under which names lead to schemas."""
+_PLAIN = frozenset({"enum", "const", "required", "dependentRequired"})
+"""Words of a schema under which no schema stands."""
 _ALIKE = 0.6
 _MOST_PAIRS = 40_000
 _NOTHING_SAID = frozenset(
@@ -81,14 +85,20 @@ def _overlap(one: set[tuple[str, str]], other: set[tuple[str, str]]) -> float:
 
 def collected(definition: Definition) -> dict[str, set[str]]:
     """Every key that is declared, collected or asked for, and the states that collect it."""
-    found: dict[str, set[str]] = {key: set() for key in definition.key_schemas}
+    known = definition.key_schemas
+    found: dict[str, set[str]] = {key: set() for key in known}
     for name, state in definition.states.items():
         for key in state.required_context_keys:
-            found.setdefault(key, set()).add(name)
+            found.setdefault(head_of(key, known) if known else key, set()).add(name)
     for _, transition in _moves(definition):
         for key in asked(transition.conditions):
-            found.setdefault(key, set())
+            found.setdefault(head_of(key, found), set())
     return found
+
+
+def head_of(name: str, known: Container[str]) -> str:
+    """The key that a name means: the name where it is known or has no dot, else what stands before its first dot."""
+    return name if name in known else name.split(".", 1)[0]
 
 
 def _moves(definition: Definition) -> Iterator[tuple[str | None, Transition]]:
@@ -103,7 +113,7 @@ def asked(conditions: Iterable[Condition]) -> set[str]:
     for condition in conditions:
         found.update(condition.requires_context_keys)
         if condition.rule is not None:
-            found.update(name.split(".", 1)[0] for name in condition.rule.reads if not name.startswith("_"))
+            found.update(name for name in condition.rule.reads if not name.startswith("_"))
     return {key for key in found if key}
 
 
@@ -120,12 +130,12 @@ def renamed(old: Definition, states: Mapping[str, str], keys: Mapping[str, str])
             if name in owner:
                 owner[name] = states.get(owner[name], owner[name])
         if "required_context_keys" in owner:
-            owner["required_context_keys"] = [keys.get(key, key) for key in owner["required_context_keys"]]
+            owner["required_context_keys"] = [_renamed_key(key, keys) for key in owner["required_context_keys"]]
         for transition in owner["transitions"]:
             transition["target_state"] = states.get(transition["target_state"], transition["target_state"])
             for condition in transition["conditions"]:
                 names = condition["requires_context_keys"]
-                condition["requires_context_keys"] = [keys.get(key, key) for key in names]
+                condition["requires_context_keys"] = [_renamed_key(key, keys) for key in names]
                 condition["logic"] = _renamed_rule(condition["logic"], keys)
     return Definition.model_validate(document)
 
@@ -142,10 +152,23 @@ def _renamed_name(name: str, part: Any, keys: Mapping[str, str]) -> Any:
     if name not in ("var", "has_context", "context_length", "missing"):
         return _renamed_rule(part, keys)
     parts = part if isinstance(part, list) else [part]
-    mapped = [keys.get(one, one) if isinstance(one, str) else _renamed_rule(one, keys) for one in parts]
+    mapped = [_renamed_key(one, keys) if isinstance(one, str) else _renamed_rule(one, keys) for one in parts]
     return mapped if isinstance(part, list) else mapped[0]
+
+
+def _renamed_key(name: str, keys: Mapping[str, str]) -> str:
+    head = head_of(name, keys)
+    return keys.get(head, head) + name[len(head) :]
 
 
 def bare(schema: Mapping[str, Any]) -> dict[str, Any]:
     """What a schema says of values, and not of their meaning or source."""
-    return {key: value for key, value in schema.items() if key not in _NOTHING_SAID}
+    return {word: _bare(word, value) for word, value in schema.items() if word not in _NOTHING_SAID}
+
+
+def _bare(word: str, value: Any) -> Any:
+    if word in _NAMING and isinstance(value, dict):
+        return {name: _bare("", part) for name, part in value.items()}
+    if isinstance(value, list) and word not in _PLAIN:
+        return [_bare("", part) for part in value]
+    return bare(value) if isinstance(value, dict) and word not in _PLAIN else value

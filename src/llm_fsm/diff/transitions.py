@@ -11,7 +11,7 @@ from typing import NamedTuple
 from llm_fsm.codes import listed, step
 from llm_fsm.definition import Definition, Transition
 from llm_fsm.diff.change import Change, from_to
-from llm_fsm.diff.renames import asked
+from llm_fsm.diff.renames import asked, head_of
 from llm_fsm.diff.ways import Ways, stranded
 
 _EVERYWHERE = "every state that waits"
@@ -204,17 +204,18 @@ def _closed(edge: _Edge, context: _Context, text: str, place: str) -> Change:
 def _missing(key: str, edge: _Edge, context: _Context) -> tuple[tuple[str, ...], str] | None:
     """(states, reason) when conversations under way may lack a key that is newly demanded, and are not asked."""
     new = context.new
-    if new.source_of(key) != "model":
-        return (), f'"{key}" is written by the {new.source_of(key)}, and conversations under way may lack it'
-    if new.context_schema is not None and key not in new.key_schemas:
+    head = head_of(key, new.key_schemas)
+    if new.source_of(head) != "model":
+        return (), f'"{key}" is written by the {new.source_of(head)}, and conversations under way may lack it'
+    if new.context_schema is not None and head not in new.key_schemas:
         return (), f'no reply can write "{key}": "context_schema" does not declare it'
     here = (
         [edge.owner]
         if edge.owner is not None
         else [name for name in new.states if new.kind_of(name) == "converse"]
     )
-    silent = [name for name in here if key not in new.states[name].required_context_keys]
-    if key in context.collected or not silent:
+    silent = [name for name in here if not {key, head} & set(new.states[name].required_context_keys)]
+    if {key, head} & context.collected or not silent:
         return None
     states = context.old_names(silent)
     return states, f'"{key}" was asked for nowhere before, and {listed(states)} does not ask for it'
