@@ -14,7 +14,7 @@ from llm_fsm.convert.flatten import state_ids
 from llm_fsm.convert.forms import CHARTS, FORMS, WRITERS, convert, detect, left_out, unfenced
 from llm_fsm.errors import DefinitionError
 from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load
+from llm_fsm.loader import load, load_dict
 from llm_fsm.names import STATE_ID_PATTERN
 
 SAMPLES = {
@@ -159,3 +159,12 @@ def test_what_a_notation_has_no_place_for_is_told() -> None:
     assert '"instructions" of 3 states' in told["mermaid"]
     assert '"description" of 2 conditions that have a rule' in told["dot"]
     assert not any("conditions" in message for message in told["xstate"])
+
+
+def test_a_rule_whose_text_a_label_shows_otherwise_is_told() -> None:
+    rules = [{"==": [{"var": "city"}, "New  York"]}, {"==": [{"var": "city"}, "New York"]}]
+    moves = [{"target_state": "b", "conditions": [{"logic": rule}]} for rule in rules]
+    states = {"a": {"purpose": "Ask", "transitions": moves}, "b": {"purpose": "Bye"}}
+    definition = load_dict({"name": "n", "initial_state": "a", "states": states}).definition
+    told = [note.message for note in left_out(definition, "mermaid")]
+    assert told == ["rules of 1 condition are only shown, not readable back"]

@@ -34,6 +34,9 @@ def test_rules_as_expressions(rule: Any, text: str) -> None:
     [
         ({"in": [N, [1, 2]]}, "n in [1, 2]"),
         ({"has_context": "n"}, "n != null"),
+        ({"!": [{"has_context": "n"}]}, "!(n != null)"),
+        ({"==": [{"has_context": "n"}, False]}, "n != null == false"),
+        ({"<": [1, {"has_context": ["n"]}]}, "1 < (n != null)"),
         ({">": [{"date": [N]}, {"now": []}]}, "date(n) > now()"),
         ({"if": [N, 1, 2]}, "if(n, 1, 2)"),
         ({"var": "a-b"}, 'var("a-b")'),

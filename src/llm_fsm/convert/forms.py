@@ -24,7 +24,7 @@ from llm_fsm.convert.flatten import flatten
 from llm_fsm.definition import Definition, State, Transition
 from llm_fsm.draw import infix
 from llm_fsm.draw.dot import dot as draw_dot
-from llm_fsm.draw.extract import Details, Picture, extract
+from llm_fsm.draw.extract import Details, Picture, extract, one_line
 from llm_fsm.draw.mermaid import mermaid as draw_mermaid
 from llm_fsm.errors import DefinitionError
 from llm_fsm.foreign import rewrite
@@ -212,11 +212,12 @@ def left_out(definition: Definition, form: str) -> Iterator[Note]:
 
 
 def _readable(logic: Any) -> bool:
+    text = infix.write(logic, loose=True) or ""
     try:
-        infix.read(infix.write(logic, loose=True) or "")
+        infix.read(text)
     except ValueError:
         return False
-    return True
+    return text == one_line(text)
 
 
 def _only_words(moves: list[Transition]) -> Iterator[Note]:

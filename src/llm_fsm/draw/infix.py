@@ -102,6 +102,8 @@ class _Writer:
             return self.joined(sign, parts, around, depth)
         if not self.loose:
             raise _NoExpressionError
+        if name == "has_context" and _is_name(parts):
+            return self.joined("!=", [{"var": parts[0]}, None], around, depth)
         return self.word(name, parts, depth)
 
     def joined(self, sign: str, parts: Sequence[Any], around: int, depth: int) -> str:
@@ -117,8 +119,6 @@ class _Writer:
         return f"({text})" if rank < around else text
 
     def word(self, name: str, parts: Sequence[Any], depth: int) -> str:
-        if name == "has_context" and _is_name(parts):
-            return f"{parts[0]} != null"
         name = "if" if name == "?:" else name
         return f"{name}({', '.join(self.of(part, 0, depth + 1) for part in parts)})"
 
