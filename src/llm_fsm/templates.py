@@ -126,6 +126,7 @@ FILTERS = frozenset(
         "first",
         "float",
         "forceescape",
+        "format",
         "groupby",
         "int",
         "items",

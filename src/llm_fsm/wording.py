@@ -61,6 +61,8 @@ _ENGLISH = frozenset(
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs", "translate"})
 _WIDE = re.compile(r":[^}]*(?:\d{3}|\{)")
 """A width or a precision of three digits, or one that stands in a value."""
+_PLACE = re.compile(r"%(?:\(\w+\))?[-+ 0#]*\d{0,2}(?:\.\d{1,2})?[sdifFeEgGxXo%]")
+"""A place of `%`, whose width and precision have at most two digits."""
 _MOST = 99
 """Places that a number is rounded to, spaces that JSON is indented by, characters that stand in each line or link."""
 
@@ -73,6 +75,17 @@ def _shown(evaluation: object, value: Any) -> Any:  # noqa: ARG001
 
 def _too_long() -> SecurityError:
     return SecurityError(f"no text and no list in a fixed reply may be longer than {MAX_CHARS:,}")
+
+
+def _too_wide() -> SecurityError:
+    return SecurityError(f"a format in a fixed reply has at most {_MOST} places, and widths of two digits")
+
+
+def _formatted(text: str, values: Any) -> str:
+    """What `%` makes of a text and values. Raises SecurityError for what could become long."""
+    if text.count("%") > _MOST or "%" in _PLACE.sub("", text):
+        raise _too_wide()
+    return str(text % values)
 
 
 def _sized(value: Any) -> Any:
@@ -180,15 +193,15 @@ class _Environment(ImmutableSandboxedEnvironment):
     def wrap_str_format(self, value: Any) -> Callable[..., str] | None:
         wrapped = super().wrap_str_format(value)
         if wrapped is not None and (_WIDE.search(value.__self__) or value.__self__.count("{") > _MOST):
-            raise SecurityError(f"a format in a fixed reply has at most {_MOST} places, and widths of two digits")
+            raise _too_wide()
         return wrapped
 
     def call_binop(self, context: Any, operator: str, left: Any, right: Any) -> Any:
         if operator == "+":
             return _sized(super().call_binop(context, operator, left, right))
-        numbers = isinstance(left, int | float) and isinstance(right, int | float)
         if operator == "%" and isinstance(left, str):
-            raise SecurityError("text formatting by % is not allowed in a fixed reply")
+            return _sized(_formatted(left, right))
+        numbers = isinstance(left, int | float) and isinstance(right, int | float)
         if not numbers or (operator == "**" and (abs(left) > 1000 or abs(right) > 10)):
             raise SecurityError(f"the operator {operator} works on moderate numbers only in a fixed reply")
         return super().call_binop(context, operator, left, right)
@@ -200,7 +213,7 @@ def _environment() -> _Environment:
     )
     for name in ("range", "lipsum", "cycler", "joiner", "namespace"):
         environment.globals.pop(name, None)
-    for name in ("center", "indent", "format", "xmlattr", "pprint", "batch", "slice"):
+    for name in ("center", "indent", "xmlattr", "pprint", "batch", "slice"):
         environment.filters.pop(name, None)
     environment.filters = _filters(tuple(environment.filters.items()))
     return environment
@@ -209,7 +222,9 @@ def _environment() -> _Environment:
 @cache
 def _filters(found: tuple[tuple[str, Callable[..., Any]], ...]) -> dict[str, Callable[..., Any]]:
     """The filters of a fixed reply, none of which makes a text or a list that is too long."""
-    filters: dict[str, Callable[..., Any]] = {**dict(found), "replace": _replace, "join": _join, "wordwrap": _wordwrap}
+    filters: dict[str, Callable[..., Any]] = {
+        **dict(found), "replace": _replace, "join": _join, "wordwrap": _wordwrap, "format": _format,
+    }  # fmt: skip
     for name, given in (("round", 1), ("tojson", 2), ("urlize", 2)):
         filters[name] = _moderate(filters[name], given)
     return {name: _short(function) for name, function in filters.items()}
@@ -227,6 +242,10 @@ def _replace(text: Any, old: Any, new: Any, count: int | None = None) -> str:
     most = -1 if count is None else count
     _check_replace(str(text), str(old), str(new), most)
     return str(text).replace(str(old), str(new), most)
+
+
+def _format(text: Any, *values: Any, **named: Any) -> str:
+    return _formatted(str(text), named or values)
 
 
 @pass_eval_context

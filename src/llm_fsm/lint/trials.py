@@ -26,7 +26,7 @@ _SAMPLES = 5
 _LONGEST = 4_000
 _DEPTH = 4
 # What could take long, or much memory, with the numbers or the repetitions that a text may ask for.
-_COSTLY = re.compile(r"format|wordwrap|truncate|macro|recursive|\bcall\b")
+_COSTLY = re.compile(r"wordwrap|truncate|macro|recursive|\bcall\b")
 _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
 _NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
