@@ -176,6 +176,11 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ("stuck-decide", choice(AGE, to("g", when(below("age", 0)))), [("error", D)]),
     ("ordering-on-missing-key", one(GUESTS, when({"<=": [var("guests"), 8]})), [("warning", LOGIC + "/<=")]),
     ("ordering-on-missing-key", one(None, when({"!": above("n", 8)})), [("info", LOGIC + "/!/>=")]),
+    (
+        "ordering-on-missing-key",
+        choice(GUESTS, to("u", when({"missing": ["guests"]})), to("s", when({"<=": [var("guests"), 8]}), priority=1)),
+        [("warning", "/states/d/transitions/1/conditions/0/logic/<=")],
+    ),
     ("type-mismatch", one(AGE, when(is_("age", "eighteen"))), [("warning", LOGIC + "/==/1")]),
     ("type-mismatch", one(AGE, when(is_("age", "18"))), [("info", LOGIC + "/==/1")]),
     ("type-mismatch", one(TEXT, when({">": [var("name"), 5]})), [("warning", LOGIC + "/>/1")]),
@@ -329,6 +334,15 @@ GOOD: list[tuple[str, Document]] = [
     (
         "ordering-on-missing-key",
         choice(GUESTS, to("s", when({"<=": [var("guests"), 8]})), to("l", priority=200), demands=("guests",)),
+    ),
+    (
+        "ordering-on-missing-key",
+        choice(
+            GUESTS,
+            to("u", when({"missing": ["guests"]}), priority=1),
+            to("s", when({"<=": [var("guests"), 8]})),
+            to("l", priority=200),
+        ),
     ),
     ("type-mismatch", one(AGE, when(is_("age", 18.0)))),
     ("type-mismatch", one(AGE, when(is_("age", None)))),

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from llm_fsm.coercion import is_number
 from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
+from llm_fsm.lint.cases import Cases
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.flow import Flow, flow
 from llm_fsm.lint.offers import taken
@@ -71,10 +72,18 @@ def _has_default(side: object) -> bool:
 def _may_miss(ways: Flow, state: str, arc: Arc, key: str) -> bool:
     if key in ways.must[state]:
         return False
-    guard = ways.known.guard(arc.placed)
+    known = ways.known
+    guard = known.guard(arc.placed)
     if guard is None or guard.holds is None:
         return False
-    return any(case.having(key, UNSET, ways.known.domain) is not None for case in guard.holds)
+    left: Cases | None = guard.holds
+    for earlier in known.decided(state):
+        if left is None or earlier.placed.pointer == arc.placed.pointer:
+            break
+        before = known.guard(earlier.placed)
+        left = None if before is None else known.both(left, before.fails)
+    cases = guard.holds if left is None else left
+    return any(case.having(key, UNSET, known.domain) is not None for case in cases)
 
 
 def _finding(ways: Flow, state: str, comparison: Comparison) -> Finding:
