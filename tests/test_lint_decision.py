@@ -12,6 +12,7 @@ from llm_fsm.lint.plain_texts import plain_text
 
 TIER = {"tier": {"type": "string", "enum": ["gold", "silver"]}}
 AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 130}}
+PART = {"o": {"type": "object", "properties": {"k": {"type": "integer"}}}}
 GUESTS = {"guests": {"type": "integer", "minimum": 1}}
 TEXT = {"name": {"type": "string"}}
 HOST = {"paid": {"type": "boolean", "x-source": "host"}}
@@ -82,6 +83,20 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         "never-holds",
         one(None, when(is_("x", None), "x")),
         [("warning", LOGIC)],
+    ),
+    *(
+        ("never-holds", one(None, when(first), when(second)), [("warning", "/states/a/transitions/0/conditions")])
+        for first, second in (
+            (is_("x", "gold"), is_("x", "blue")),
+            (is_("x", 5), is_("x", 6)),
+            (is_("x", True), is_("x", False)),
+            ({">": [var("x"), 5]}, below("x", 4)),
+        )
+    ),
+    (
+        "never-holds",
+        one(PART, when(above("o.k", 5)), when(below("o.k", 4))),
+        [("warning", "/states/a/transitions/0/conditions")],
     ),
     ("always-holds", one(AGE, when(above("age", 0))), [("info", LOGIC)]),
     ("always-holds", one(None, when({"or": [var("x"), {"!": var("x")}]})), [("info", LOGIC)]),
@@ -186,6 +201,19 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ("type-mismatch", one(TEXT, when({">": [var("name"), 5]})), [("warning", LOGIC + "/>/1")]),
     ("type-mismatch", one(HOST, when(is_("paid", "true"))), [("warning", LOGIC + "/==/1")]),
     ("value-outside-enum", one(TIER, when(is_("tier", "golden"))), [("warning", LOGIC + "/==/1")]),
+    ("value-outside-enum", one(AGE, when(is_("age", 131))), [("warning", LOGIC + "/==/1")]),
+    (
+        "value-outside-enum",
+        one(AGE, when({"or": [{">": [var("age"), 130]}, is_("age", 3)]})),
+        [("warning", LOGIC + "/or/0/>/1")],
+    ),
+    (
+        "value-outside-enum",
+        one({"cover": {"anyOf": [{"enum": [1, 2]}, {"const": "all"}]}}, when({"in": [var("cover"), ["any", 2]]})),
+        [("warning", LOGIC + "/in/1/0")],
+    ),
+    ("type-mismatch", one(None, when(is_("_previous_state", 5))), [("warning", LOGIC + "/==/1")]),
+    ("impossible-comparison", one(None, when({">": [{"len": [var("x")]}, "many"]})), [("warning", LOGIC + "/>/1")]),
     (
         "value-outside-enum",
         one(TIER, when({"in": [var("tier"), ["gold", "sliver"]]})),
@@ -255,6 +283,16 @@ GOOD: list[tuple[str, Document]] = [
     ("never-holds", one(AGE, when(below("age", 18)), when(above("age", 17)))),
     ("never-holds", one(TIER, when(is_("tier", "golden")))),
     ("never-holds", one(None, when(is_("age", "18")), when(is_("age", 18)))),
+    ("never-holds", one(None, when({"<": [var("x"), ""]}, "x"))),
+    ("never-holds", one(None, when({"!": below("x", 5)}), when({"!": above("x", 5)}))),
+    ("never-holds", one(None, when(is_("x", 0)), when({"contains": [var("x"), "a"]}))),
+    (
+        "never-holds",
+        one({"o": {"type": "object"}}, when({"==": [{"var": ["o.k", 5]}, None]}), when({"!": is_("o.k", 1)})),
+    ),
+    ("value-outside-enum", one(AGE, when({"or": [below("age", 1), is_("age", 130)]}))),
+    ("type-mismatch", one(None, when(is_("_user_input", 5)), when(is_("_turn", 3)))),
+    ("impossible-comparison", one(None, when({">": [{"len": [var("x")]}, "3"]}))),
     ("never-holds", one(AGE, when({"==": [var("age"), None]}))),
     ("always-holds", one(AGE, when(above("age", 1)))),
     ("always-holds", one(AGE, when({"<": [{"len": [var("age")]}, 5]}))),
@@ -386,12 +424,12 @@ def test_a_good_decision_is_left_alone(rule: str, document: Document) -> None:
 @pytest.mark.parametrize(
     ("rule", "document", "words"),
     [
-        ("decide-gap", BAD[16][1], '"tier" is "silver"'),
-        ("decide-gap", BAD[17][1], '"tier" is not set'),
-        ("overlapping-transitions", BAD[9][1], '"guests" is 8'),
+        ("decide-gap", BAD[21][1], '"tier" is "silver"'),
+        ("decide-gap", BAD[22][1], '"tier" is not set'),
+        ("overlapping-transitions", BAD[14][1], '"guests" is 8'),
         ("case-mismatch", one(TIER, when(is_("tier", "Gold"))), '"gold"'),
         ("never-holds", BAD[0][1], '"age"'),
-        ("shadowed-transition", BAD[12][1], '"s" (priority 1)'),
+        ("shadowed-transition", BAD[17][1], '"s" (priority 1)'),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )

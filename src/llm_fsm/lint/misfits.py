@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from llm_fsm.coercion import is_number
 from llm_fsm.lint.comparisons import Comparison, comparisons
+from llm_fsm.lint.formulas import Tests
+from llm_fsm.lint.guards import guard_of
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.schema_parts import Part, exact, refusal
 from llm_fsm.lint.subject import Subject
-from llm_fsm.lint.values import SET, ValueSet, points
+from llm_fsm.lint.values import NUMBERS, SET, ValueSet, points
 
 _ORDERED_FORMATS = ("date", "date-time", "time")
+
+_BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+_FIXED = frozenset({"_turn", "_turns_in_state", "_timestamp", "_current_state", "_previous_state"})
+"""System names whose types are known."""
 
 Kind = Literal["case", "value", "type"]
 
@@ -36,24 +43,27 @@ def misfits(subject: Subject) -> Mapping[str, Misfit]:
 
 
 def _all_misfits(subject: Subject) -> Mapping[str, Misfit]:
-    if subject.keys is None:
-        return {}
     known = reasoning(subject)
     folded: dict[str, frozenset[str]] = {}
+    tests = Tests()
     found: dict[str, Misfit] = {}
     for comparison in comparisons(subject):
-        misfit = _misfit(known, comparison, folded)
+        misfit = _misfit(known, comparison, folded, tests)
         if misfit is not None:
             found.setdefault(comparison.at, misfit)
     return found
 
 
-def _misfit(known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]]) -> Misfit | None:
+def _misfit(
+    known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]], tests: Tests
+) -> Misfit | None:
     """What is odd about a comparison; `folded` keeps the listed texts of each key, without letter case."""
-    schema = known.schema(comparison.key)
+    schema = {} if comparison.key in _FIXED else known.schema(comparison.key)
     literal = comparison.literal
     if schema is None or literal is None:
         return None
+    if comparison.ordering and is_number(literal) and _never(known, comparison, tests):
+        return Misfit("value", comparison, (), why=_bounds(schema))
     if known.domain(comparison.key).has(literal):
         why = None if literal == "" else _refused(known, comparison, schema)
         return None if why is None else Misfit("value", comparison, (), why=why)
@@ -64,12 +74,34 @@ def _misfit(known: Reasoning, comparison: Comparison, folded: dict[str, frozense
     if not _types(values) & _types(points([literal])):
         harmless = _converts(listed, values, literal) and comparison.operator not in ("===", "!==")
         return Misfit("type", comparison, listed, harmless and comparison.operator not in ("in", "contains"))
-    if not listed or comparison.ordering:
+    if comparison.ordering:
         return None
+    if not listed:
+        why = refusal(Part("", schema, "", known.definitions), literal)
+        return None if why is None else Misfit("value", comparison, (), why=why)
     if comparison.key not in folded:
         folded[comparison.key] = frozenset(value.casefold() for value in listed if isinstance(value, str))
     other_case = isinstance(literal, str) and literal.casefold() in folded[comparison.key]
     return Misfit("case" if other_case else "value", comparison, listed)
+
+
+def _never(known: Reasoning, comparison: Comparison, tests: Tests) -> bool:
+    """True for an ordering in a larger condition that never holds, as the numbers of its key lie elsewhere."""
+    values = known.domain(comparison.key) & SET
+    if not comparison.positive or not values.numbers or not values.within(NUMBERS):
+        return False
+    least, most = values.numbers[0][0], values.numbers[-1][1]
+    if (least is None or least[0] < comparison.literal) and (most is None or most[0] > comparison.literal):
+        return False
+    if not guard_of((), [comparison.rule], known.domain, known=tests).never:
+        return False
+    whole = known.guard_of([comparison.owner])
+    return whole is not None and not whole.never
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    found = [f'its "{word}" is {schema[word]}' for word in _BOUNDS if is_number(schema.get(word))]
+    return " and ".join(found) or "no number that it may be fits"
 
 
 def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]) -> str | None:

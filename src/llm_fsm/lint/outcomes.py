@@ -79,7 +79,7 @@ def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) 
         if mark is not None:
             known[mark] = found
     yes, no = set(found), set(_TRIED) - found
-    if "." in name:  # the object it stands in may hold null, for which a default does not stand in
+    if "." in name and _has_default(rule):  # the object it stands in may hold null, for which no default stands in
         yes, no = yes | {"null"}, no | {"null"}
     wide = frozenset({"list", "object"})
     yes_kinds = frozenset(yes) | (wide if whole is not False else frozenset())
@@ -94,6 +94,14 @@ def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) 
         numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts
     )
     return may, values.minus(surely) & ValueSet(no_kinds, every.numbers, every.texts)
+
+
+def _has_default(rule: Any) -> bool:
+    """True when some `var` in a rule has a value for a key that is not there."""
+    if isinstance(rule, list):
+        return any(map(_has_default, rule))
+    found = operation(rule)
+    return found is not None and ((found[0] == "var" and len(found[1]) > 1) or any(map(_has_default, found[1])))
 
 
 def stand_in(number: float) -> float:

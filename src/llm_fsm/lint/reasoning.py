@@ -99,7 +99,7 @@ class Reasoning:
         if value is None:
             return True
         if not schema:
-            types = self._compared.get(name)
+            types = self.compared.get(name)
             return types is None or _type_of(value) in types
         if name not in self._shapes:
             try:
@@ -120,7 +120,8 @@ class Reasoning:
         return found
 
     @cached_property
-    def _compared(self) -> Mapping[str, set[str]]:
+    def compared(self) -> Mapping[str, set[str]]:
+        """Key to the types of the literals that conditions compare it with."""
         found: dict[str, set[str]] = {}
         for comparison in comparisons(self.subject):
             if comparison.literal is not None:

@@ -17,10 +17,11 @@ Compare with a value of the same kind: `{"date": ["2026-01-31"]}`.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm.coercion import is_number
+from llm_fsm.coercion import Meter, is_number, number_of
 from llm_fsm.conditions import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Part, parts
@@ -94,6 +95,8 @@ def _odd(
         if len(outcomes) == 1:
             always = "holds in every case" if outcomes.pop() else "never holds"
             return f"{_COUNTING[computed]} is a whole number from 0 on: this {always}", None
+    if computed in _COUNTING and isinstance(other, str) and math.isnan(number_of(Meter(None), other)):
+        return f"{_COUNTING[computed]} is a number, and {shown} is none", None
     if computed in ("now", "date"):
         if is_number(other) and abs(other) >= _MILLISECONDS:
             return (

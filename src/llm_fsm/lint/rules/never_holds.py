@@ -15,20 +15,26 @@ Correct the condition, or the schema of the key, or take the transition out.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from functools import reduce
+from operator import or_
+from typing import Any
 
 from llm_fsm.conditions import ConditionError
 from llm_fsm.findings import Finding
-from llm_fsm.lint.guards import guard_of
+from llm_fsm.lint.comparisons import ORDERINGS
+from llm_fsm.lint.guards import Guard, guard_of
 from llm_fsm.lint.misfits import misfits
-from llm_fsm.lint.reasoning import Reasoning, reasoning
+from llm_fsm.lint.outcomes import operators_in
+from llm_fsm.lint.reasoning import Reasoning, read_names, reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.constant_expression import constants
 from llm_fsm.lint.rules.impossible_comparison import impossible
 from llm_fsm.lint.rules.unknown_state_in_condition import unknown_states
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.lint.values import EVERYTHING, SET
+from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, kinds
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -40,10 +46,37 @@ def check(subject: Subject) -> Iterator[Finding]:
     explained = {owner.partition("/conditions/")[0] for owner in owners}
     for _, transition in subject.transitions():
         guard = known.guard(transition)
-        if guard is not None and guard.never and transition.pointer not in explained:
-            names = {*guard.keys, *(name for rule in guard.rules for name in rule.reads)}
+        if guard is None or transition.pointer in explained:
+            continue
+        if guard.never or _seems_never(known, guard, transition):
+            names = read_names([guard])
             if not any((known.domain(name) & SET).empty for name in names):
                 yield _finding(known, transition)
+
+
+def _seems_never(known: Reasoning, guard: Guard, transition: Placed) -> bool:
+    """True when no case is left where keys without a schema hold only what conditions compare them with."""
+    logics = [condition.value.get("logic") for condition in transition.items("conditions")]
+    ruled = [logic for logic in logics if logic is not None]
+    operators = frozenset(operators_in(ruled))
+    by_type = _NUMBERS if operators & ORDERINGS else _OF_TYPE
+    usual = {name: found for name in read_names([guard]) if (found := _usual(known, name, by_type)) is not None}
+    if not operators <= _COMPARING or not any(_is_told_twice(name, guard, ruled) for name in usual):
+        return False
+    narrowed = guard_of(guard.keys, ruled, lambda name: usual.get(name) or known.domain(name), compiled=guard.rules)
+    return narrowed.never and not guard.test(dict.fromkeys(usual, _NO_NUMBER))
+
+
+def _is_told_twice(name: str, guard: Guard, logics: list[Any]) -> bool:
+    return name in guard.keys or json.dumps(logics).count(json.dumps(name)) > 1
+
+
+def _usual(known: Reasoning, name: str, by_type: Mapping[str, ValueSet]) -> ValueSet | None:
+    """The values that a key without a schema is compared with, by type; None for other keys and other types."""
+    types = known.compared.get(name, set())
+    if not types or not types <= by_type.keys() or known.domain(name) != EVERYTHING:
+        return None
+    return reduce(or_, (by_type[found] for found in types), UNSET)
 
 
 def _finding(known: Reasoning, transition: Placed) -> Finding:
@@ -53,8 +86,7 @@ def _finding(known: Reasoning, transition: Placed) -> Finding:
     for condition in conditions:
         guard = known.guard_of([condition])
         if guard is not None and guard.never:
-            names = sorted({*guard.keys, *(name for rule in guard.rules for name in rule.reads)})
-            shown = ", ".join(map(quoted, names))
+            shown = ", ".join(map(quoted, sorted(read_names([guard]))))
             why = (
                 "it contradicts itself"
                 if _is_absurd(condition)
@@ -81,5 +113,15 @@ def _is_absurd(condition: Placed) -> bool:
     except ConditionError:
         return False
 
+
+_NO_NUMBER = "text"
+_COMPARING = frozenset(
+    {
+        *("and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"),
+        *("==", "!=", "===", "!==", *ORDERINGS),
+    }
+)
+_NUMBERS = {"number": NUMBERS}
+_OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
 
 RULE = Rule(name="never-holds", code="C203", level="warning", check=check)

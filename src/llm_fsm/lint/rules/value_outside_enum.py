@@ -1,4 +1,4 @@
-"""A key is compared with a value that is not among those that its schema lists.
+"""A key is compared with a value that its schema does not let it have: one that is not listed, or beyond its bounds.
 
 Why it is bad:
 The key can never have that value, so an equality never holds and an inequality always does.
