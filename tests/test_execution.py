@@ -193,6 +193,19 @@ async def test_calls_of_questions_that_are_asked_at_once_keep_to_their_limit_tog
     assert acted.count("begun") == 2
 
 
+async def test_time_counts_once_however_many_questions_are_asked_in_it() -> None:
+    class Told:
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            return ModelReply(text="ok", seconds=60.0)
+
+    async def many(ctx: Any) -> str:
+        await asyncio.gather(*(ctx.llm.run_with_tools("s", "u") for _ in range(5)))
+        return str(await ctx.llm.run_with_tools("s", "u"))
+
+    turn = await made({"execute": "many"}, model=Told(), functions=[many], limits={"seconds": 100}).run()
+    assert (turn.outcome, turn.output) == ("passed", "ok")
+
+
 async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
     async def hasty(ctx: Any) -> str:
         asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))

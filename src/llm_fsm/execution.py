@@ -55,6 +55,7 @@ class _Questions:
         self.usage = Usage()
         self.tool_calls = 0
         self.asked = 0  # model calls that are under way
+        self.began = time.monotonic()  # and earlier by what replies took that the journal gave back
         self.bench: Workbench | None = None
         self._loops = 0
         self._closed = False
@@ -120,7 +121,7 @@ class _Questions:
             "llm_calls": self.usage.calls,
             "tool_calls": self.tool_calls,
             "tokens": self.usage.input_tokens + self.usage.output_tokens,
-            "seconds": self.usage.seconds,
+            "seconds": time.monotonic() - self.began,
             "money": self.usage.cost,
         }
         return {name: spent + own.get(name, 0) for name, spent in self.effect.used.items()}
@@ -215,12 +216,19 @@ class _Drive:
         return found, False
 
     async def _model(self, effect: AskModel, key: str) -> ModelReply | OutOfTime:
-        running = self.questions.running
+        questions, running = self.questions, self.questions.running
+        fetched: list[ModelReply | OutOfTime] = []
 
         async def fetch() -> Mapping[str, Any]:
-            return reply_entry(await running.asked(effect))
+            fetched.append(await running.asked(effect))
+            return reply_entry(fetched[0])
 
-        return entry_reply(await running.nested(f"{self.questions.effect.key}/{key}", fetch))
+        entry = await running.nested(f"{questions.effect.key}/{key}", fetch)
+        if fetched:
+            return fetched[0]
+        reply = entry_reply(entry)
+        questions.began -= reply.seconds
+        return reply
 
 
 async def execute(host: Host, program: Program, effect: Execute, running: Running) -> Executed:
@@ -239,7 +247,7 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
 
     llm = BoundModel(questions) if on_loop else SyncModel(questions, loop)
     bench = questions.bench = Workbench(effect, llm, publish)
-    began, left = time.monotonic(), _left(program, effect)
+    left = _left(program, effect)
     limit = running.time_left(left)
     output: Any = None
     own: _Own | None = None
@@ -260,8 +268,8 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
         with suppress(Exception):
             own = bench.shared.to_dict(), bench.memory.to_dict()
     finally:
-        await questions.close(limit - (time.monotonic() - began))
-    seconds = time.monotonic() - began
+        await questions.close(limit - (time.monotonic() - questions.began))
+    seconds = time.monotonic() - questions.began
     done = _executed(questions, bench, output, error, seconds, own=own)
     over = error is not None and left is not None and seconds >= left - TICK
     return replace(done, limit="seconds") if over and done.paused is None else done

@@ -132,7 +132,7 @@ class Working(Rounds):
         """Note what a function did."""
         self.usage += found.usage
         self.tool_calls += found.tool_calls
-        self.elapsed += max(0.0, found.seconds - found.usage.seconds)
+        self.elapsed += found.seconds - found.usage.seconds  # less than nothing where models were asked at once
         for event in found.happened:
             self.note(event)
         for event in accept_host(self.program.keys, self.session.context, found.context):
