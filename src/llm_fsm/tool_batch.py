@@ -158,16 +158,27 @@ async def called(limit: float, function: Callable[[], Any], name: str) -> Any:
 
     Raises what the function raises, and CallFault when the time is over.
     """
-    return await _bounded(limit, function() if is_async(function) else _threaded(function, name))
+    if is_async(function):
+        return await _bounded(limit, function())
+    began = time.monotonic()
+    try:
+        async with asyncio.timeout(None if limit == math.inf else limit) as timer:  # a task costs more
+            value = await in_thread(function, name)
+    except TimeoutError as error:
+        if not timer.expired():
+            raise
+        raise _given_up(limit) from error
+    if not inspect.isawaitable(value):
+        return value
+    return await _bounded(limit, _awaited(value), time.monotonic() - began)
 
 
-async def _threaded(function: Callable[[], Any], name: str) -> Any:
-    value = await in_thread(function, name)
-    return await value if inspect.isawaitable(value) else value
+async def _awaited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
-async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
-    """Await for at most `limit` seconds; a coroutine that does not stop when it is cancelled is left to itself.
+async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any], spent: float = 0.0) -> Any:
+    """Await for at most `limit` seconds, of which some are spent; what does not stop when cancelled is left to itself.
 
     What it gives in the moment that it has for stopping counts.
     """
@@ -180,7 +191,7 @@ async def _bounded(limit: float, waiting: Coroutine[Any, Any, Any]) -> Any:
         return await waiting
     task = asyncio.create_task(_ended(waiting))
     try:
-        await asyncio.wait({task}, timeout=limit)
+        await asyncio.wait({task}, timeout=limit - spent)
         in_time = task.done()
     finally:
         if not task.done():
