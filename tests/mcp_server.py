@@ -11,6 +11,7 @@ import socket
 import sys
 
 import uvicorn
+from mcp import MCPError
 from mcp.server.mcpserver import MCPServer
 
 server = MCPServer("things")
@@ -53,6 +54,12 @@ async def slow(seconds: float) -> str:
 def die() -> str:
     """End the process in the middle of the call."""
     os._exit(3)
+
+
+@server.tool()
+def refuse(code: int) -> str:
+    """Answer with an error of the protocol."""
+    raise MCPError(code, "no")
 
 
 @server.tool()

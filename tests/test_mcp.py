@@ -90,6 +90,14 @@ async def test_what_goes_wrong_in_a_call_is_a_fault_and_the_session_goes_on(conf
         assert await made.call("things", "add", {"a": 1}, PLENTY) == {"result": 3}
 
 
+@pytest.mark.parametrize(("code", "lost"), [(-32602, False), (-32603, True), (-32700, True)])
+async def test_a_server_that_fails_within_a_call_leaves_its_outcome_unknown(code, lost):
+    async with servers({"things": STDIO}) as made:
+        with pytest.raises(CallFault, match="the MCP server 'things' refused: no") as caught:
+            await made.call("things", "refuse", {"code": code}, PLENTY)
+        assert caught.value.lost == lost
+
+
 async def test_calls_share_one_session_even_when_they_begin_at_once(config):
     async with servers(config) as made:
         calls = [made.call("things", "process", {}, PLENTY) for _ in range(8)]

@@ -169,15 +169,17 @@ class Link:
         error = done.exception()
         if error is None:
             return done.result()
-        if not isinstance(error, self._sdk.mcp.MCPError):
-            raise CallFault(f"{self._server.where}: {_words(error)}") from error
-        if error.code == self._sdk.mcp.types.REQUEST_TIMEOUT:
+        types = self._sdk.mcp.types
+        if not isinstance(error, self._sdk.mcp.MCPError):  # there was an answer, which nobody can read
+            raise CallFault(f"{self._server.where}: {_words(error)}", lost=True) from error
+        if error.code == types.REQUEST_TIMEOUT:
             raise CallFault(f"it did not finish in time, and was given up ({error})", lost=True) from error
-        if error.code == self._sdk.mcp.types.CONNECTION_CLOSED:
+        if error.code == types.CONNECTION_CLOSED:
             self.closed = True
             raise self._lost(str(error)) from error
         self.closed = str(error) == "Session terminated"
-        raise CallFault(f"{self._server.where} refused: {error}") from error
+        lost = error.code in (types.INTERNAL_ERROR, types.PARSE_ERROR)  # a gateway's status of 502 or 504, too
+        raise CallFault(f"{self._server.where} refused: {error}", lost=lost) from error
 
     def _lost(self, fault: str) -> CallFault:
         return CallFault(
