@@ -206,6 +206,34 @@ async def test_time_counts_once_however_many_questions_are_asked_in_it() -> None
     assert (turn.outcome, turn.output) == ("passed", "ok")
 
 
+async def test_what_questions_that_are_asked_at_once_change_is_all_kept() -> None:
+    class Remembers(Slow):
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            await asyncio.sleep(0)
+            number = request.messages[1].content
+            remember = ToolCall(id="m", name="set_memory", arguments=f'{{"bucket_index": {number}, "content": "x"}}')
+            put = ToolCall(id="p", name=f"put{number}", arguments="{}")
+            return ModelReply(text="ok", tool_calls=() if len(request.messages) > 2 else (remember, put))
+
+    async def both(ctx: Any) -> Any:
+        await asyncio.gather(*(ctx.llm.run_with_tools("s", number) for number in "12"))
+        ctx.memory.set(3, "x")
+        return ctx.context
+
+    def put() -> int:
+        """Put."""
+        return 5
+
+    tools = {f"put{number}": {"registered": "put", "output": {f"k{number}": "$"}} for number in "12"}
+    state = {"execute": "both", "memory": True, "tools": list(tools)}
+    machine = made(state, model=Remembers(), tools=tools, tools_of_host=[put], functions=[both])
+    turn = await machine.run()
+    assert turn.output == turn.context == {"k1": 5, "k2": 5}
+    assert [(event.values, event.removed) for event in turn.events if isinstance(event, ev.MemorySet)] == [
+        ({number: "x"}, ()) for number in "123"
+    ]
+
+
 async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
     async def hasty(ctx: Any) -> str:
         asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))

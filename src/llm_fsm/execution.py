@@ -25,6 +25,7 @@ from llm_fsm.effects import (
     ToolResults,
 )
 from llm_fsm.errors import LLMFSMError, told
+from llm_fsm.folding import fold
 from llm_fsm.functions import thread_of
 from llm_fsm.journal import entry_reply, reply_entry
 from llm_fsm.messages import LLMMessage, ModelReply, Usage
@@ -96,9 +97,11 @@ class _Questions:
         look = course.no_look()
         drive = _Drive(self, course, number, rounds)
         loop = Loop("task", request, look)
+        kept = 0
         while True:
             reply = await drive.through(course.rounds(loop))
-            self.session = replace(course.session, pause=None, reminders=(), work=self.effect.session.work)
+            since = [event for event in course.events[kept:] if not isinstance(event, ev.Paused)]
+            self.session, kept = fold(self.session, since), len(course.events)  # beside what others have changed
             if self.bench is not None:
                 self.bench.context = copied(self.session.context)
             if reply is not None:
