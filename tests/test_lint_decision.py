@@ -12,6 +12,7 @@ from llm_fsm.lint.plain_texts import plain_text
 
 TIER = {"tier": {"type": "string", "enum": ["gold", "silver"]}}
 AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 130}}
+KIND = {"kind": {"enum": ["book", "food"]}}
 PART = {"o": {"type": "object", "properties": {"k": {"type": "integer"}}}}
 GUESTS = {"guests": {"type": "integer", "minimum": 1}}
 TEXT = {"name": {"type": "string"}}
@@ -186,6 +187,15 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     (
         "decide-gap",
         choice(None, to("g", when(is_("t", "a"))), to("s", when(is_("t", "b"))), demands=("t",)),
+        [("warning", D)],
+    ),
+    (
+        "decide-gap",
+        choice(
+            {"cart": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": KIND}}},
+            to("g", when({"some": [var("cart"), is_("kind", "food")]})),
+            demands=("cart",),
+        ),
         [("warning", D)],
     ),
     ("stuck-decide", choice(AGE, to("g", when(below("age", 0)))), [("error", D)]),

@@ -20,6 +20,7 @@ from llm_fsm.lint.formulas import Tests
 from llm_fsm.lint.guards import SHARE, Guard, guard_of
 from llm_fsm.lint.offers import arriving
 from llm_fsm.lint.plain_texts import plain_text
+from llm_fsm.lint.samples import samples
 from llm_fsm.lint.schema_parts import answers, unfolds
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
@@ -110,10 +111,13 @@ class Reasoning:
         return shape is not None and shape.fault(value) is None
 
     def _drawn(self, name: str, values: ValueSet) -> list[Any]:
-        """A few of these values that a key may hold, one that its pattern matches where the usual ones do not."""
+        """A few of these values that a key may hold; what its schema describes where the usual ones do not fit."""
         found = [value for value in values.samples() if self.accepts(name, value)]
         if all(value is None for value in found):
-            pattern = (self.schema(name) or {}).get("pattern")
+            schema = self.schema(name) or {}
+            more = islice(samples(schema, self.definitions), 4)
+            found = [*(value for value in more if values.has(value) and self.accepts(name, value)), *found]
+            pattern = schema.get("pattern")
             text = plain_text(pattern) if isinstance(pattern, str) else None
             if text is not None and values.has(text) and self.accepts(name, text):
                 return [text, *found]
@@ -346,9 +350,7 @@ class Reasoning:
             for context in contexts(case, self._drawn)
         )
         for context in islice(drawn, _TRIED_CONTEXTS):
-            if all(guard.test(context) for guard in kept) and not any(
-                guard.test(context) for guard in refused
-            ):
+            if all(guard.test(context) for guard in kept) and not any(guard.test(context) for guard in refused):
                 return context
         return None
 

@@ -13,8 +13,9 @@ from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
 from llm_fsm.lint.flow import Flow, flow, root_of
+from llm_fsm.lint.samples import samples
 from llm_fsm.lint.subject import Subject
-from llm_fsm.lint.values import SET, domain, points
+from llm_fsm.lint.values import domain, points
 from llm_fsm.templates import is_plain, renderings, template_fault
 
 Outcome = Literal["fails", "may-fail", "empty"]
@@ -156,7 +157,7 @@ def _values(ways: Flow, name: str, literals: list[Any]) -> tuple[Any, ...]:
         return (*_ANYTHING, *literals)
     whole_set = domain(keys[name], definitions)
     fitting = [value for value in literals if not (points([value]) & whole_set).empty]
-    return tuple(_distinct([*islice(_samples(keys[name], definitions, 0), _SAMPLES), *fitting])) or ("text",)
+    return tuple(_distinct([*islice(samples(keys[name], definitions), _SAMPLES), *fitting])) or ("text",)
 
 
 def _distinct(values: Iterable[Any]) -> Iterator[Any]:
@@ -165,41 +166,6 @@ def _distinct(values: Iterable[Any]) -> Iterator[Any]:
         if repr(value) not in seen:
             seen.add(repr(value))
             yield value
-
-
-def _samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int) -> Iterator[Any]:
-    """A few values of a schema; objects with all their members."""
-    values = domain(schema, definitions) & SET
-    listed = schema.get("enum")
-    if isinstance(listed, list):
-        yield from (value for value in listed if value is not None)
-        return
-    for value in _without_surprise(values.samples()):
-        if isinstance(value, list):
-            items = schema.get("items")
-            inner = (
-                _samples(items, definitions, depth + 1)
-                if isinstance(items, dict) and depth < _DEPTH
-                else iter(())
-            )
-            yield list(islice(inner, 2)) or ["text"]
-        elif isinstance(value, dict):
-            members = schema.get("properties")
-            named = members.items() if isinstance(members, dict) and depth < _DEPTH else ()
-            yield {
-                key: next(_samples(member, definitions, depth + 1), "text")
-                for key, member in named
-                if isinstance(member, dict)
-            }
-        else:
-            yield value
-
-
-def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:
-    """Values as a conversation has them: no empty text, no empty list, no zero while there are others."""
-    every = [value for value in values if value is not None]
-    plain = [value for value in every if value is True or value is False or value not in ("", 0, [])]
-    yield from plain or every
 
 
 def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping[str, Any]:
