@@ -12,7 +12,11 @@ from llm_fsm.lint.plain_texts import plain_text
 
 TIER = {"tier": {"type": "string", "enum": ["gold", "silver"]}}
 AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 130}}
-KIND = {"kind": {"enum": ["book", "food"]}}
+KIND = {"kind": {"enum": ["book", "food"]}, "qty": {"type": "integer"}}
+CART: dict[str, dict[str, Any]] = {
+    "cart": {"type": "array", "items": {"type": "object", "properties": KIND}},
+    "marks": {"type": "array", "items": {"enum": ["a", "b"]}},
+}
 PART = {"o": {"type": "object", "properties": {"k": {"type": "integer"}}}}
 GUESTS = {"guests": {"type": "integer", "minimum": 1}}
 TEXT = {"name": {"type": "string"}}
@@ -192,7 +196,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     (
         "decide-gap",
         choice(
-            {"cart": {"type": "array", "minItems": 1, "items": {"type": "object", "properties": KIND}}},
+            {"cart": {**CART["cart"], "minItems": 1}},
             to("g", when({"some": [var("cart"), is_("kind", "food")]})),
             demands=("cart",),
         ),
@@ -221,6 +225,21 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         "value-outside-enum",
         one({"cover": {"anyOf": [{"enum": [1, 2]}, {"const": "all"}]}}, when({"in": [var("cover"), ["any", 2]]})),
         [("warning", LOGIC + "/in/1/0")],
+    ),
+    (
+        "value-outside-enum",
+        one(CART, when({"some": [var("cart"), {"and": [is_("kind", "pen"), above("qty", 2)]}]})),
+        [("warning", LOGIC + "/some/1/and/0/==/1")],
+    ),
+    (
+        "value-outside-enum",
+        one(CART, when({"none": [var("marks"), {"in": [var(""), ["a", "c"]]}]})),
+        [("warning", LOGIC + "/none/1/in/1/1")],
+    ),
+    (
+        "unknown-condition-key",
+        one(CART, when({"all": [var("cart"), {"!=": [var("knid"), "food"]}]})),
+        [("warning", LOGIC + "/all/1/!=/0/var")],
     ),
     ("type-mismatch", one(None, when(is_("_previous_state", 5))), [("warning", LOGIC + "/==/1")]),
     ("impossible-comparison", one(None, when({">": [{"len": [var("x")]}, "many"]})), [("warning", LOGIC + "/>/1")]),
@@ -301,6 +320,12 @@ GOOD: list[tuple[str, Document]] = [
         one({"o": {"type": "object"}}, when({"==": [{"var": ["o.k", 5]}, None]}), when({"!": is_("o.k", 1)})),
     ),
     ("value-outside-enum", one(AGE, when({"or": [below("age", 1), is_("age", 130)]}))),
+    (
+        "value-outside-enum",
+        one(CART, when({"some": [var("cart"), {"or": [is_("kind", "food"), is_("qty", "2"), is_("note", "pen")]}]})),
+    ),
+    ("value-outside-enum", one(CART, when({"some": [var("cart"), {"some": [var("lot"), is_("kind", "pen")]}]}))),
+    ("unknown-condition-key", one(CART, when({"some": [var("cart"), is_("colour", "red")]}))),
     ("type-mismatch", one(None, when(is_("_user_input", 5)), when(is_("_turn", 3)))),
     ("impossible-comparison", one(None, when({">": [{"len": [var("x")]}, "3"]}))),
     ("never-holds", one(AGE, when({"==": [var("age"), None]}))),

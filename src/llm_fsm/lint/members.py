@@ -10,7 +10,7 @@ from llm_fsm.lint.flow import Flow
 from llm_fsm.lint.misfits import type_word
 from llm_fsm.lint.spelling import quoted
 
-_OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
+OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
 
 
 def member_fault(ways: Flow, name: str) -> tuple[str, str | None] | None:
@@ -21,17 +21,20 @@ def member_fault(ways: Flow, name: str) -> tuple[str, str | None] | None:
         return None
     schema, path = keys[head], head
     for step in inner:
-        if any(word in schema for word in _OPEN):
+        if any(word in schema for word in OPEN):
             return None
         members = schema.get("properties")
         found = members.get(step) if isinstance(members, dict) else None
         if not isinstance(found, dict):
-            return _missing(ways, schema, path, step)
+            return missing_member(ways, schema, path, step)
         schema, path = found, f"{path}.{step}"
     return None
 
 
-def _missing(ways: Flow, schema: Mapping[str, Any], path: str, step: str) -> tuple[str, str | None] | None:
+def missing_member(
+    ways: Flow, schema: Mapping[str, Any], path: str, step: str
+) -> tuple[str, str | None] | None:
+    """(what is wrong, hint) with one name that looks into a value of a schema; None where it may find something."""
     written = schema.get("type")
     types = (
         {written}

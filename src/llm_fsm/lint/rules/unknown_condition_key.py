@@ -22,8 +22,9 @@ from difflib import SequenceMatcher
 from llm_fsm.codes import step
 from llm_fsm.findings import Finding, nearest
 from llm_fsm.lint.comparisons import parts
+from llm_fsm.lint.elements import reads
 from llm_fsm.lint.flow import Flow, flow, root_of
-from llm_fsm.lint.members import member_fault
+from llm_fsm.lint.members import OPEN, member_fault, missing_member
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
@@ -51,6 +52,12 @@ def check(subject: Subject) -> Iterator[Finding]:
                     )
                 elif (fault := member_fault(ways, name)) is not None:
                     yield RULE.finding(fault[0], pointer=pointer, hint=fault[1])
+    for read in reads(subject):
+        path = f"{read.key}[]"
+        fault = missing_member(ways, read.schema, path, root_of(read.name))
+        if fault is not None and not any(word in read.schema for word in OPEN):
+            hint = None if fault[1] is None else fault[1].replace(f"{path}.", "")
+            yield RULE.finding(fault[0], pointer=read.pointer, hint=hint)
 
 
 def _hint(ways: Flow, name: str) -> str | None:

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import parts
+from llm_fsm.lint.elements import never
 from llm_fsm.lint.misfits import Misfit, misfits
 from llm_fsm.lint.outcomes import variable
 from llm_fsm.lint.reasoning import reasoning
@@ -52,6 +53,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                     hint=_hint(subject.speller, misfit),
                 )
     yield from _in_lists(subject)
+    for pointer, message in never(subject):
+        yield RULE.finding(message, pointer=pointer)
     yield from _in_replies(subject)
 
 
