@@ -234,6 +234,51 @@ async def test_what_questions_that_are_asked_at_once_change_is_all_kept() -> Non
     ]
 
 
+class Uneven:
+    """A model that takes longest for what begins with "1", so that questions end in another order than they began."""
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        text = request.messages[1].content
+        await asyncio.sleep(0.03 if text.startswith("1") else 0)
+        pays = "pay" in text and len(request.messages) == 2
+        call = ToolCall(id="p", name="pay", arguments=f'{{"amount": {text[0]}}}')
+        return ModelReply(text=f"to {text}", tool_calls=(call,) if pays else ())
+
+
+async def test_an_approval_counts_for_no_other_call_than_the_one_that_was_shown() -> None:
+    def pay(amount: int) -> None:
+        """Pay."""
+        paid.append(amount)
+
+    async def both(ctx: Any) -> Any:
+        return await asyncio.gather(*(ctx.llm.run_with_tools("s", f"{amount} pay") for amount in (1, 2)))
+
+    paid: list[int] = []
+    tools = {"pay": {"registered": "pay", "approval": True}}
+    state = {"execute": "both", "tools": ["pay"]}
+    machine = made(state, model=Uneven(), tools=tools, tools_of_host=[pay], functions=[both])
+    turn = await machine.run(conversation_id="r")
+    asked = []
+    while turn.paused is not None:
+        asked.append(turn.paused.call["arguments"]["amount"])  # type: ignore[index]
+        turn = await machine.answer("r", {"approved": asked[-1] == 2})
+    assert (sorted(asked), paid, turn.output) == ([1, 2], [2], ["to 1 pay", "to 2 pay"])
+
+
+async def test_replies_are_given_back_to_the_questions_that_they_answered() -> None:
+    async def ask(ctx: Any) -> Any:
+        async def two(name: str) -> list[str]:
+            return [await ctx.llm.run_with_tools("s", f"{name}{number}") for number in "ab"]
+
+        return [*await asyncio.gather(two("1"), two("2")), ctx.ask("Go on?")]
+
+    machine = made({"execute": "ask"}, model=Uneven(), functions=[ask])
+    assert (await machine.run(conversation_id="r")).outcome == "paused"
+    turn = await machine.answer("r", "yes")
+    assert turn.output == [["to 1a", "to 1b"], ["to 2a", "to 2b"], "yes"]
+    assert turn.usage.calls == 0
+
+
 async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
     async def hasty(ctx: Any) -> str:
         asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))

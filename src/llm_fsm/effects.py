@@ -112,7 +112,7 @@ class Execute:
     `attempt` counts from 1; `feedback` says what failed in the attempt before. `answers`: what people answered to
     the breaks that the function asked for in this attempt, in order. `log`: results of the function's own calls
     before such a break, which are not performed again. `used`: what the run has used of its limits. `key`: the
-    same when the turn is begun again, and after a break.
+    same when the turn is begun again, and after a break. `about`: what each answer was given to, see `subject`.
     """
 
     state: str
@@ -123,8 +123,14 @@ class Execute:
     session: Session
     key: str = ""
     answers: tuple[Any, ...] = ()
+    about: tuple[Any, ...] = ()
     log: Mapping[str, Any] = field(default_factory=dict)
     used: Mapping[str, float] = field(default_factory=dict)
+
+
+def subject(kind: str, what: str, call: Mapping[str, Any] | None) -> list[Any]:
+    """What an answer is about, as JSON: a call with its arguments, or a question."""
+    return [kind, what, None if call is None else call.get("arguments")]
 
 
 Effect = AskModel | RunHandlers | CallTools | CheckKeyResults | Execute

@@ -58,7 +58,8 @@ class _Questions:
         self.asked = 0  # model calls that are under way
         self.began = time.monotonic()  # and earlier by what replies took that the journal gave back
         self.bench: Workbench | None = None
-        self._loops = 0
+        self.on_loop = is_async(host.functions.get(effect.function))
+        self._asked: dict[asyncio.Task[Any] | None, tuple[int, int]] = {}  # task: which one it is, its questions so far
         self._closed = False
         self._asking: set[asyncio.Task[Any]] = set()
 
@@ -70,7 +71,7 @@ class _Questions:
         assert task is not None
         self._asking.add(task)
         try:
-            return await self._answer(messages, tools=tools, rounds=rounds)
+            return await self._answer(self._name(task), messages, tools=tools, rounds=rounds)
         finally:
             self._asking.discard(task)
 
@@ -88,8 +89,19 @@ class _Questions:
         if self._asking:
             await asyncio.wait(self._asking, timeout=GRACE)
 
-    async def _answer(self, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None) -> str:
-        number, self._loops = self._loops, self._loops + 1
+    def _name(self, task: asyncio.Task[Any]) -> str:
+        """What tells a question from others, the same when the function is run again: its number in its task.
+
+        In which order tasks go on depends on how long answers take. A plain function's questions come in order.
+        """
+        asking = task if self.on_loop else None
+        place, number = self._asked.get(asking, (len(self._asked), 0))
+        self._asked[asking] = place, number + 1
+        return f"{place}:{number}" if place else str(number)
+
+    async def _answer(
+        self, number: str, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None
+    ) -> str:
         course = Rounds(self.program, self.session, frozenset(), self.host.means.kit)
         course.space = f"{self.running.id}/{self.effect.key}/{number}", 0.0  # also after an answer, in another turn
         course.base = self._used()
@@ -136,15 +148,16 @@ class _Questions:
         if pause is None:
             reached = [event for event in course.events if isinstance(event, ev.LimitReached)]
             raise bench.stop(RunLimit(reached[-1].limit))
-        if not bench.answers:
+        found = bench.answer(pause.kind, pause.what, pause.call)
+        if found is None:
             asked = {"kind": pause.kind, "what": pause.what, "call": pause.call, "schema": pause.schema}
             raise bench.stop(Break(asked))
-        value = bench.answers.pop(0)
+        value, newest = found
         loop = fresh.take_up((work.loop if work is not None else None) or {})
         course.stand(self.session)
         before = len(course.events)
         course.answered(loop, pause.kind, pause.call or {}, value)
-        if not bench.answers:
+        if newest:
             self.happened.extend(course.events[before:])
         return loop
 
@@ -152,7 +165,7 @@ class _Questions:
 class _Drive:
     """Performs the effects of one question; results of the log are taken from there."""
 
-    def __init__(self, questions: _Questions, course: Rounds, number: int, rounds: int | None) -> None:
+    def __init__(self, questions: _Questions, course: Rounds, number: str, rounds: int | None) -> None:
         self.questions = questions
         self.course = course
         self.number = number
@@ -239,7 +252,7 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     function = host.functions.get(effect.function)
     questions = _Questions(host, program, effect, running)
     loop = asyncio.get_running_loop()
-    on_loop = is_async(function)
+    on_loop = questions.on_loop
 
     def publish(event: ev.Progressed) -> None:
         questions.happened.append(event)

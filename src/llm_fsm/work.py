@@ -15,7 +15,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm.briefs import judge_messages, task_messages, verdict_schema
 from llm_fsm.context import accept_host
-from llm_fsm.effects import CheckKeyResults, Effect, Execute, Executed, Result, Verdicts
+from llm_fsm.effects import CheckKeyResults, Effect, Execute, Executed, Result, Verdicts, subject
 from llm_fsm.errors import ReplyError
 from llm_fsm.excerpt import cut
 from llm_fsm.kit import call_key
@@ -106,6 +106,7 @@ class Working(Rounds):
         name = plan.state.execute or ""
         feedback = () if under_way is None else under_way.feedback
         answers = () if waiting is None else tuple(waiting["answers"])
+        about = () if waiting is None else tuple(waiting.get("about", ()))
         number = under_way.attempt if under_way is not None else 1
         key = None if waiting is None else waiting.get("key")
         if key is None:
@@ -121,14 +122,16 @@ class Working(Rounds):
             session=session,
             key=key,
             answers=answers,
+            about=about,
             log={} if waiting is None else waiting["log"],
             used=self.used(),
         )
         if not isinstance(found, Executed):
             raise TypeError(f"a function wants Executed, got {type(found).__name__}")
-        return self.executed(found, key, answers)
+        loop = {"asked_for": "execute", "key": key, "answers": list(answers), "about": list(about)}
+        return self.executed(found, loop)
 
-    def executed(self, found: Executed, key: str, answers: tuple[Any, ...]) -> Output:
+    def executed(self, found: Executed, loop: Mapping[str, Any]) -> Output:
         """Note what a function did."""
         self.usage += found.usage
         self.tool_calls += found.tool_calls
@@ -150,12 +153,14 @@ class Working(Rounds):
             self.stopped = "limit"
         elif found.paused is not None:
             asked = found.paused
+            kind, what, call = asked.get("kind", "break"), str(asked.get("what", "")), asked.get("call")
+            about = [*loop["about"], subject(kind, what, call)]
             self.pause(
-                kind=asked.get("kind", "break"),
-                what=str(asked.get("what", "")),
-                call=asked.get("call"),
+                kind=kind,
+                what=what,
+                call=call,
                 schema=asked.get("schema"),
-                loop={"asked_for": "execute", "key": key, "answers": list(answers), "log": asked.get("log", {})},
+                loop={**loop, "about": about, "log": asked.get("log", {})},
             )
         return Output(found.output, found.error)
 

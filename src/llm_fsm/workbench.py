@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from llm_fsm import events as ev
 from llm_fsm.compact import copied
-from llm_fsm.effects import Execute
+from llm_fsm.effects import Execute, subject
 from llm_fsm.memory import Background, Memory
 from llm_fsm.messages import LLMMessage
 from llm_fsm.shapes import ShapeError, compile_shape
@@ -180,7 +180,9 @@ class Workbench:
         self.key = effect.key
         self.llm = llm
         self.changes: dict[str, Any] = {}
-        self.answers = copied(list(effect.answers))
+        given = copied(list(effect.answers))
+        about = effect.about or (None,) * len(given)
+        self._answers = [(*item, number == len(given)) for number, item in enumerate(zip(about, given, strict=True), 1)]
         self.broke: Break | RunLimit | None = None
         self._publish = publish
 
@@ -205,9 +207,24 @@ class Workbench:
         except (ShapeError, TypeError, ValueError) as error:
             said = f"ctx.ask({what!r:.80}): the schema of the answer is no JSON Schema: {error}"
             raise ValueError(said) from error
-        if self.answers:
-            return self.answers.pop(0)
+        found = self.answer("break", str(what), None)
+        if found is not None:
+            return found[0]
         raise self.stop(Break({"kind": "break", "what": what, "schema": dict(schema or {})}))
+
+    def answer(self, kind: str, what: str, call: Mapping[str, Any] | None) -> tuple[Any, bool] | None:
+        """The answer to what is asked, and whether it is the newest; None where there is none yet.
+
+        Several questions may be asked at once, in another order than before: an answer about a call is for no other.
+        """
+        wanted = subject(kind, what, call)
+        fits = [item for item in self._answers if item[0] is None or item[0] == wanted]
+        if not fits and call is None:  # asked in other words than before
+            fits = [item for item in self._answers if item[0][2] is None]
+        if not fits:
+            return None
+        self._answers.remove(fits[0])
+        return fits[0][1], fits[0][2]
 
     def stop(self, reason: Break | RunLimit) -> Break | RunLimit:
         """Remember why the function must stop, even if it catches the exception."""
