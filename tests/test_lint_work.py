@@ -123,6 +123,11 @@ BAD: list[tuple[str, Document, list[Found]]] = [
         [("info", "/states/a/transitions", ())],
     ),
     (
+        "duplicate-label",
+        one({"kind": "task", "transitions": [to("b", on="x"), to("c"), to("d", on="default")]}),
+        [("warning", "/states/a/transitions/1", ())],
+    ),
+    (
         "remind-after-timeout",
         wait(to("z"), timeout=60, on_timeout="z", remind=[30, 60]),
         [("warning", "/states/a/remind/1", ())],
@@ -163,6 +168,10 @@ GOOD: list[tuple[str, Document]] = [
     ("setting-without-effect", one({"key_results": [], "transitions": [to("b")]})),
     ("duplicate-label", one({"kind": "task", "transitions": [to("b", on="x"), to("c", on="default")]})),
     ("duplicate-label", one({"kind": "task", "transitions": [to("b", on="x"), to("c")]})),
+    (
+        "duplicate-label",
+        one({"kind": "task", "transitions": [to("c"), to("d", {"requires_context_keys": ["k"]}, on="default")]}),
+    ),
     ("remind-after-timeout", wait(to("z"), timeout=60, remind=[30])),
     ("remind-after-timeout", wait(to("z"), remind=[3000])),
     ("retry-loop", one(task(on_exhausted="raise"))),

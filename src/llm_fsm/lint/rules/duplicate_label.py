@@ -1,8 +1,8 @@
-"""Two transitions of a task have the same label, or labels without a `default`.
+"""Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
 
 Why it is bad:
-Only the first of two equal labels is ever taken. Without `default` the run ends with an error when the output
-has a label that nobody thought of.
+Only the first of two equal labels is ever taken, and a transition without a label never, as `default` comes first.
+Without `default` the run ends with an error when the output has a label that nobody thought of.
 
 Example:
     "states": {"sort": {"kind": "task", "purpose": "Sort the mail", "transitions": [
@@ -29,19 +29,28 @@ def check(subject: Subject) -> Iterator[Finding]:
         if subject.kind_of(name) != "task":
             continue
         seen: set[str] = set()
-        plain = False
+        plain: list[str] = []
+        caught = False
         for transition in state.items("transitions"):
             label = transition.value.get("on")
-            plain = plain or not isinstance(label, str)
             if not isinstance(label, str):
+                plain.append(transition.pointer)
                 continue
-            if label in seen and not transition.value.get("conditions"):
+            always = not transition.value.get("conditions")
+            caught = caught or (label == "default" and always)
+            if label in seen and always:
                 yield RULE.finding(
                     f"a second transition of task {quoted(name)} has the label {quoted(label)}",
                     pointer=transition.pointer + "/on",
                     hint="give each its own label",
                 )
             seen.add(label)
+        for pointer in plain if caught else ():
+            yield RULE.finding(
+                f'a transition of task {quoted(name)} has no label, and "default" takes all that has none',
+                pointer=pointer,
+                hint='give it a label with "on", or take it out',
+            )
         if seen and "default" not in seen and not plain:
             yield RULE.finding(
                 f'task {quoted(name)} routes by labels and has no transition for "default"',
