@@ -36,6 +36,14 @@ ADA = "Basic " + b64encode(b"ada:pw").decode()
         ({"all_proxy": "http://p", "no_proxy": "example,other"}, "https://api.example/v1", None),
         ({"all_proxy": "http://p", "no_proxy": "other"}, "https://api.example/v1", "http://p"),
         ({"all_proxy": "http://p", "no_proxy": "*"}, "https://api.example/v1", None),
+        ({"all_proxy": "http://p", "no_proxy": "api.example:8000"}, "http://api.example:8000/v1", None),
+        ({"all_proxy": "http://p", "no_proxy": "api.example:443"}, "https://api.example./v1", None),
+        ({"all_proxy": "http://p", "no_proxy": "api.example:80"}, "https://api.example/v1", "http://p"),
+        ({"all_proxy": "http://p", "no_proxy": "other/8, 10.0.0.0/8"}, "http://10.1.2.3:8000/v1", None),
+        ({"all_proxy": "http://p", "no_proxy": "10.0.0.0/8"}, "http://11.1.2.3/v1", "http://p"),
+        ({"all_proxy": "http://p", "no_proxy": "2001:db8::/32"}, "http://[2001:db8::1]/v1", None),
+        ({"all_proxy": "http://p", "no_proxy": "[2001:db8::1]"}, "http://[2001:db8::1]/v1", None),
+        ({"all_proxy": "http://ada:12#pw@p/x"}, "http://api.example/v1", "http://ada:12"),
         *(
             ({"all_proxy": "http://p"}, f"http://{host}:11434/v1", None)
             for host in ("localhost", "LOCALHOST", "a.localhost", "127.0.0.1", "127.8.9.1", "[::1]", "0.0.0.0")
