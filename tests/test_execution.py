@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +14,8 @@ from llm_fsm import events as ev
 from llm_fsm.conversation import Turn
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.stores.base import Commit
+from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.sync import Machine
 from llm_fsm.testing import ScriptedLLM, calls
 from llm_fsm.tool_schema import CallInfo
@@ -263,6 +266,56 @@ async def test_an_approval_counts_for_no_other_call_than_the_one_that_was_shown(
         asked.append(turn.paused.call["arguments"]["amount"])  # type: ignore[index]
         turn = await machine.answer("r", {"approved": asked[-1] == 2})
     assert (sorted(asked), paid, turn.output) == ([1, 2], [2], ["to 1 pay", "to 2 pay"])
+
+
+async def test_an_answer_counts_for_no_other_question_that_is_asked_at_once() -> None:
+    async def both(ctx: Any) -> Any:
+        async def one(number: int) -> Any:
+            await ctx.llm.run_with_tools("s", str(number))
+            return ctx.ask(f"{number}?")
+
+        return await asyncio.gather(one(1), one(2))
+
+    machine = made({"execute": "both"}, model=Uneven(), functions=[both])
+    turn = await machine.run(conversation_id="r")
+    asked = []
+    while turn.paused is not None:
+        asked.append(turn.paused.what)
+        turn = await machine.answer("r", f"to {asked[-1]}")
+    assert (asked, turn.output) == (["2?", "1?"], ["to 1?", "to 2?"])
+
+
+async def test_a_question_that_a_function_puts_in_other_words_again_has_its_answer() -> None:
+    async def work(ctx: Any) -> Any:
+        runs.append(1)
+        return ctx.ask(f"Asked {len(runs)} times, may I?")
+
+    runs: list[int] = []
+    machine = made({"execute": "work"}, model=Slow(), functions=[work])
+    await machine.run(conversation_id="r")
+    assert (await machine.answer("r", "yes")).output == "yes"
+
+
+async def test_a_run_goes_on_that_an_older_version_paused() -> None:
+    class Older(MemoryStore):
+        """As of a version that did not write what answers are about."""
+
+        async def save(self, commit: Commit) -> None:
+            session = commit.session.replace(',"about":[["break","Name?",null]]', "")
+            shorter.append(len(commit.session) - len(session))
+            await super().save(replace(commit, session=session))
+
+    async def work(ctx: Any) -> Any:
+        return [ctx.ask("Name?"), ctx.ask("Age?")]
+
+    shorter: list[int] = []
+    machine = AsyncMachine.from_dict(
+        document({"purpose": "Do it", "execute": "work"}), model=Slow(), functions=[work], store=Older()
+    )
+    await machine.run(conversation_id="r")
+    await machine.answer("r", "Ada")
+    assert (await machine.answer("r", 36)).output == ["Ada", 36]
+    assert any(shorter)
 
 
 async def test_replies_are_given_back_to_the_questions_that_they_answered() -> None:

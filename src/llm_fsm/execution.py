@@ -263,13 +263,18 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
 
     llm = BoundModel(questions) if on_loop else SyncModel(questions, loop)
     bench = questions.bench = Workbench(effect, llm, publish)
+
+    async def work() -> Any:
+        bench.home = asyncio.current_task()
+        return await function(bench)
+
     left = _left(program, effect)
     limit = running.time_left(left)
     output: Any = None
     own: _Own | None = None
     error: str | None = None
     try:
-        output = result_value(await called(limit, partial(function, bench), thread_of(function)))
+        output = result_value(await called(limit, work if on_loop else partial(function, bench), thread_of(function)))
         own = bench.shared.to_dict(), bench.memory.to_dict()
     except LLMFSMError:
         raise

@@ -106,7 +106,8 @@ class Working(Rounds):
         name = plan.state.execute or ""
         feedback = () if under_way is None else under_way.feedback
         answers = () if waiting is None else tuple(waiting["answers"])
-        about = () if waiting is None else tuple(waiting.get("about", ()))
+        # a pause that an older version wrote does not say what its answers are about
+        about = () if waiting is None else tuple(waiting.get("about") or (None,) * len(answers))
         number = under_way.attempt if under_way is not None else 1
         key = None if waiting is None else waiting.get("key")
         if key is None:

@@ -181,8 +181,9 @@ class Workbench:
         self.llm = llm
         self.changes: dict[str, Any] = {}
         given = copied(list(effect.answers))
-        about = effect.about or (None,) * len(given)
-        self._answers = [(*item, number == len(given)) for number, item in enumerate(zip(about, given, strict=True), 1)]
+        told = zip(effect.about, given, strict=True)
+        self._answers = [(*item, number == len(given)) for number, item in enumerate(told, 1)]
+        self.home: asyncio.Task[Any] | None = None
         self.broke: Break | RunLimit | None = None
         self._publish = publish
 
@@ -215,11 +216,13 @@ class Workbench:
     def answer(self, kind: str, what: str, call: Mapping[str, Any] | None) -> tuple[Any, bool] | None:
         """The answer to what is asked, and whether it is the newest; None where there is none yet.
 
-        Several questions may be asked at once, in another order than before: an answer about a call is for no other.
+        Several questions may be asked at once, in another order than before: an answer is for what it was given to.
+        Only in the function's own task, where questions come in order, one may have other words than before.
         """
         wanted = subject(kind, what, call)
         fits = [item for item in self._answers if item[0] is None or item[0] == wanted]
-        if not fits and call is None:  # asked in other words than before
+        alone = self.home is None or asyncio.current_task() is self.home
+        if not fits and call is None and alone:
             fits = [item for item in self._answers if item[0][2] is None]
         if not fits:
             return None
