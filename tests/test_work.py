@@ -609,6 +609,12 @@ def test_summary_that_lacks_a_list_changes_nothing(said: tuple[str, ...]) -> Non
     assert done.session.memory == {"background": {"todo_list": ["b"]}}
 
 
+def test_a_summary_that_no_call_is_left_for_is_not_asked_for_again() -> None:
+    states = {**LEFT, "b": {"kind": "converse", "purpose": "The end"}}
+    done = worker(states, limits={"llm_calls": 2}).run("word", "nonsense")
+    assert (done.session.state, len(done.requests), done.of(ev.LimitReached)) == ("b", 2, [])
+
+
 def test_a_summary_is_told_of_calls_and_failed_attempts() -> None:
     left = task(summarize=True, tools=["f"], key_results=[LENGTH], transitions=[{"target_state": "b"}])
     host = worker({"a": left, "b": task()}, tools={"f": lambda n: n + 1})

@@ -310,9 +310,6 @@ class Moving(Nested):
 
         A reply that lacks one of them leaves that as it was. False where there is no summary.
         """
-        used = self.used()
-        if any(used[name] >= most for name, most in self.program.bounds):
-            return False
         messages = summary_messages(self.program, self.session, happened)
         about = {
             "of": of,
@@ -322,6 +319,9 @@ class Moving(Nested):
         }
         request = self.question(messages, SUMMARY_SCHEMA)
         for _ in range(2):
+            used = self.used()
+            if any(used[name] >= most for name, most in self.program.bounds):
+                return False
             reply = yield from self.call("summary", request, self.no_look(), about=about)
             if reply is None:
                 return False
