@@ -332,6 +332,23 @@ async def test_replies_are_given_back_to_the_questions_that_they_answered() -> N
     assert turn.usage.calls == 0
 
 
+async def test_replies_are_given_back_to_tasks_that_come_to_their_questions_in_another_order() -> None:
+    async def read(ctx: Any) -> Any:
+        async def one(text: str, seconds: float) -> Any:
+            await asyncio.sleep(seconds)
+            return await ctx.llm.run_with_tools("s", text)
+
+        runs.append(1)
+        first, last = (0.02, 0) if len(runs) == 1 else (0, 0.02)
+        return [*await asyncio.gather(one("a", first), one("b", last), one("b", last)), ctx.ask("Go on?")]
+
+    runs: list[int] = []
+    machine = made({"execute": "read"}, model=Uneven(), functions=[read])
+    await machine.run(conversation_id="r")
+    turn = await machine.answer("r", "yes")
+    assert (turn.output, turn.usage.calls) == (["to a", "to b", "to b", "yes"], 0)
+
+
 async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
     async def hasty(ctx: Any) -> str:
         asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))

@@ -9,10 +9,11 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
+from hashlib import sha256
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.compact import copied
+from llm_fsm.compact import copied, in_unicode
 from llm_fsm.effects import (
     AskModel,
     CallTools,
@@ -38,6 +39,9 @@ from llm_fsm.tool_batch import GRACE, called, readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
 
+_BEGUN = "begun"
+"""Where a log has the first question of each task, as a hash."""
+
 _Own = tuple[Mapping[str, Any], Mapping[str, Any]]
 """The shared values and the memory as a function leaves them."""
 
@@ -51,7 +55,7 @@ class _Questions:
         self.effect = effect
         self.running = running
         self.session = effect.session
-        self.log: dict[str, Any] = dict(effect.log)
+        self.log: dict[str, Any] = {**effect.log, _BEGUN: list(effect.log.get(_BEGUN, ()))}
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
@@ -71,7 +75,7 @@ class _Questions:
         assert task is not None
         self._asking.add(task)
         try:
-            return await self._answer(self._name(task), messages, tools=tools, rounds=rounds)
+            return await self._answer(self._name(task, messages), messages, tools=tools, rounds=rounds)
         finally:
             self._asking.discard(task)
 
@@ -89,15 +93,25 @@ class _Questions:
         if self._asking:
             await asyncio.wait(self._asking, timeout=GRACE)
 
-    def _name(self, task: asyncio.Task[Any]) -> str:
+    def _name(self, task: asyncio.Task[Any], messages: Sequence[LLMMessage]) -> str:
         """What tells a question from others, the same when the function is run again: its number in its task.
 
         In which order tasks go on depends on how long answers take. A plain function's questions come in order.
         """
         asking = task if self.on_loop else None
-        place, number = self._asked.get(asking, (len(self._asked), 0))
+        place, number = self._asked.get(asking) or (self._place(messages), 0)
         self._asked[asking] = place, number + 1
         return f"{place}:{number}" if place else str(number)
+
+    def _place(self, messages: Sequence[LLMMessage]) -> int:
+        """Which of the function's tasks begins with this question: the one that did before, or else the next."""
+        begun = self.log[_BEGUN]
+        words = sha256(in_unicode([message.to_dict() for message in messages]).encode()).hexdigest()
+        taken = {place for place, _ in self._asked.values()}
+        free = [place for place in range(len(begun) + 1) if place not in taken]
+        place: int = next((place for place in free if begun[place : place + 1] == [words]), free[0])
+        begun[place : place + 1] = [words]
+        return place
 
     async def _answer(
         self, number: str, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None
