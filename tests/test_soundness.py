@@ -32,6 +32,7 @@ LOOP: dict[str, Any] = {
     "answers": {},
     "done": {"a": {"value": 1}},
 }
+EXECUTING: dict[str, Any] = {"asked_for": "execute", "answers": [], "log": {}}
 CALL = {"id": "a", "name": "look", "arguments": {}}
 PLACE = {name: getattr(Session(conversation_id="c", state="s"), name) for name in OF_PLACE}
 WHOLE = Session(
@@ -92,6 +93,14 @@ def test_what_this_package_writes_is_sound() -> None:
         (
             {"work": replace(WHOLE.work or Work(state="s"), loop={**LOOP, "tries": "1"})},
             "session.loop.tries is not a whole number",
+        ),
+        (
+            {"work": replace(WHOLE.work or Work(state="s"), loop={**EXECUTING, "about": []})},
+            "session.loop does not say what each answer is about",
+        ),
+        (
+            {"work": replace(WHOLE.work or Work(state="s"), loop={**EXECUTING, "more": 1})},
+            "session.loop is not an object with asked_for, answers, log, key, about",
         ),
         (
             {"work": replace(WHOLE.work or Work(state="s"), loop={**LOOP, "calls": []})},

@@ -45,6 +45,24 @@ async def test_a_conversation_comes_back_from_its_text_in_every_store(kind, tmp_
     await second.close()
 
 
+async def test_a_run_that_waits_in_a_function_is_sound_and_goes_on_elsewhere():
+    async def ask(ctx):
+        return [ctx.ask("Name?"), ctx.ask("Age?")]
+
+    def made(store):
+        work = {"kind": "task", "purpose": "Ask", "execute": "ask"}
+        document = {"name": "work", "initial_state": "work", "states": {"work": work}}
+        return AsyncMachine.from_dict(document, model="offline", functions=[ask], store=store)
+
+    first, second = MemoryStore(), MemoryStore()
+    await made(first).run(conversation_id="c")
+    await made(first).answer("c", "Ada")
+    assert list(await examine(first)) == []
+    await take_in(second, await export(first, "c"))
+    assert (await made(second).answer("c", 36)).output == ["Ada", 36]
+    assert list(await examine(second)) == []
+
+
 async def test_a_conversation_goes_on_under_its_new_id_and_can_be_undone():
     store = MemoryStore()
     await talked(store, turns=2)

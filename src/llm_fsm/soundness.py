@@ -55,12 +55,20 @@ class _Loop(TypedDict):
     done: Mapping[str, Mapping[str, Any]]
 
 
-class _Executing(TypedDict):
-    """What a function that waits for somebody goes on from: what came before, and what it asked of models and tools."""
-
+class _Answered(TypedDict):
     asked_for: Literal["execute"]
     answers: list[Any]
     log: Mapping[str, Any]
+
+
+class _Executing(_Answered, total=False):
+    """What a function that waits for somebody goes on from: what came before, and what it asked of models and tools.
+
+    An older version wrote neither key nor what answers are about.
+    """
+
+    key: str
+    about: list[list[Any] | None]
 
 
 def session_fault(session: Session) -> str | None:
@@ -96,6 +104,8 @@ def _asked_fault(call: Mapping[str, Any] | None, loop: Mapping[str, Any] | None,
     """What is wrong with the loop that waits for a person, or with the call that it asks about."""
     executes = loop is not None and loop.get("asked_for") == "execute"
     fault = None if loop is None else misfit(loop, _Executing if executes else _Loop, f"{where}.loop")
+    if loop is not None and "about" in loop and fault is None and len(loop["about"]) != len(loop["answers"]) + 1:
+        return f"{where}.loop does not say what each answer is about"
     if fault is not None or call is None or executes:
         return fault
     asked = {(item["id"], item["name"]) for item in ([] if loop is None else loop["calls"])}
@@ -214,9 +224,11 @@ def _places(kinds: Sequence[Any], value: Any, where: str) -> str | None:
 
 def _members(kind: type, value: Any, where: str) -> str | None:
     if is_typeddict(kind):
-        if not isinstance(value, Mapping) or value.keys() != _hints(kind).keys():
+        required: frozenset[str] = kind.__required_keys__  # type: ignore[attr-defined]
+        if not isinstance(value, Mapping) or not required <= value.keys() <= _hints(kind).keys():
             return f"{where} is not an object with {', '.join(_hints(kind))}"
-        found = (misfit(value[name], inner, f"{where}.{name}") for name, inner in _hints(kind).items())
+        given = {name: inner for name, inner in _hints(kind).items() if name in value}
+        found = (misfit(value[name], inner, f"{where}.{name}") for name, inner in given.items())
         return next(filter(None, found), None)
     if not isinstance(value, kind):
         return f"{where} is no {kind.__name__}"
