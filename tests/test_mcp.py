@@ -178,6 +178,13 @@ async def test_a_server_on_this_machine_is_asked_through_no_proxy(monkeypatch):
             assert await made.call("things", "add", {"a": 1}, PLENTY) == {"result": 3}
 
 
+async def test_a_server_on_this_machine_is_trusted_as_ssl_cert_file_says(monkeypatch):
+    monkeypatch.setenv("SSL_CERT_FILE", "/no/such/file.pem")
+    async with servers({"things": {"url": "https://localhost:9/mcp"}}) as made:
+        with pytest.raises(CallFault, match=r"cannot be reached: .*No such file"):
+            await made.call("things", "add", {"a": 1}, PLENTY)
+
+
 async def test_an_http_server_that_comes_back_is_called_again():
     with http_server() as (port, process):
         async with servers({"things": {"url": f"http://127.0.0.1:{port}/mcp"}}) as made:

@@ -213,8 +213,8 @@ class Link:
         server = self._server
         if server.url:
             timeout = self._sdk.httpx.Timeout(CONNECT, read=None)
-            away = not is_local(server.url)  # this machine is asked through no proxy
-            http = self._sdk.httpx.AsyncClient(headers=dict(server.headers), timeout=timeout, trust_env=away)
+            direct = self._sdk.httpx.AsyncHTTPTransport() if is_local(server.url) else None  # through no proxy
+            http = self._sdk.httpx.AsyncClient(headers=dict(server.headers), timeout=timeout, transport=direct)
             await stack.enter_async_context(http)
             return self._sdk.http.streamable_http_client(server.url, http_client=http)
         parameters = self._sdk.mcp.StdioServerParameters(
