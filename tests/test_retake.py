@@ -167,3 +167,51 @@ async def test_values_of_secret_keys_are_not_told() -> None:
     found = await again(secret, records)
     assert found.divergence is not None
     assert "lamp" not in found.divergence.was
+
+
+async def _same_again(machine: AsyncMachine) -> None:
+    records = await machine._engine.records("c")
+    found = await retake(machine.program, kit_of(machine.program), "c", records)
+    assert found.divergence is None
+
+
+async def test_what_silence_has_done_is_played_again() -> None:
+    now = [1.0]
+    shop = {"name": "shop", "patterns": ["silence"], "initial_state": "ask", "states": {"ask": {"purpose": "Ask"}}}
+    shop["states"]["ask"]["transitions"] = [{"target_state": "bye"}]
+    shop["states"]["bye"] = {"purpose": "Say goodbye"}
+    machine = AsyncMachine.from_dict(shop, model=ScriptedLLM([reply("ask", "What?")]), clock=lambda: now[0])
+    chat = await machine.start(conversation_id="c")
+    while not chat.ended:
+        now[0] += 100.0
+        await machine.run_due()
+        await chat.refresh()
+    kinds = [record.kind for record in await machine._engine.records("c")]
+    assert kinds[:3] == ["start", "due", "due"]
+    await _same_again(machine)
+
+
+WORK: dict[str, Any] = {
+    "name": "work",
+    "initial_state": "count",
+    "states": {
+        "count": {"kind": "task", "execute": "count", "transitions": [{"target_state": "done"}]},
+        "done": {"kind": "final"},
+    },
+}
+TALK = {**WORK, "states": {**WORK["states"], "done": {"purpose": "Ask", "transitions": [{"target_state": "count"}]}}}
+
+
+@pytest.mark.parametrize("runs", [True, False])
+@pytest.mark.parametrize("definition", [WORK, TALK])
+async def test_a_run_that_goes_on_at_once_or_in_a_turn_of_its_own_is_played_again(
+    definition: dict[str, Any], *, runs: bool
+) -> None:
+    machine = AsyncMachine.from_dict(definition, model=ScriptedLLM([reply("done", "Done, and now?")]))
+
+    @machine.function
+    def count(task: Any) -> int:
+        return 1
+
+    await (machine.run(conversation_id="c") if runs else machine.start(conversation_id="c"))
+    await _same_again(machine)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm import flow_events as fe
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.effects import (
     AskModel,
@@ -41,6 +42,8 @@ from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, b
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset({Point.START_CONVERSATION, Point.PRE_PROCESSING})
+_GOES_ON = (ev.AttemptBegun, ev.BotSaid, ev.Ended, ev.Paused, ev.StateEntered, fe.FlowPushed, fe.SilenceWatched)
+"""What the record of a start holds one of, unless the run was to go on in a turn of its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,10 +138,16 @@ def _begin(program: Program, session: Session, record: TurnRecord, means: Means)
             case ev.RunResumed(time=time):
                 return begin_run(program, session, time, means)
             case ev.TimedOut(time=time) | ev.Reminded(time=time):
-                if session.pause is None:
-                    raise NotRecordedError("the conversation waits for nothing here")
-                return begin_due(program, session, time, means)
+                return _due(program, session, time, means)
+    if record.kind == "due":  # that nobody said anything to the end is no event
+        return _due(program, session, 0.0 if session.silence is None else session.silence.closes or 0.0, means)
     raise NotRecordedError(f"a turn of the kind {record.kind!r} that says not how it began")
+
+
+def _due(program: Program, session: Session, time: float, means: Means) -> Step:
+    if session.pause is None and session.silence is None:
+        raise NotRecordedError("the conversation waits for nothing here")
+    return begin_due(program, session, time, means)
 
 
 def _opening(program: Program, event: ev.Started, record: TurnRecord, means: Means) -> Step:
@@ -151,7 +160,7 @@ def _opening(program: Program, event: ev.Started, record: TurnRecord, means: Mea
         greet=any(isinstance(item, ev.BotSaid) for item in record.events),
         input=event.input,
         background=event.memory.get("background"),
-        hold=program.alone,
+        hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
     return begin_start(program, opening, means)
 
