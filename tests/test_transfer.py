@@ -115,11 +115,36 @@ async def test_a_text_of_the_first_format_is_read():
     assert list(await examine(store)) == []
 
 
+async def test_what_is_deleted_while_it_is_copied_is_not_found():
+    class Hurried(MemoryStore):
+        async def records(self, conversation_id, after=0, limit=None):
+            await self.delete(conversation_id)
+            return await super().records(conversation_id, after, limit)
+
+    for copied in (lambda store: fork(store, "c", "d"), lambda store: export(store, "c")):
+        store = Hurried()
+        await talked(store)
+        with pytest.raises(ConversationNotFound):
+            await copied(store)
+
+
+async def test_an_id_that_can_be_none_is_told_as_such():
+    store = MemoryStore()
+    await talked(store)
+    text = await export(store, "c")
+    await store.delete("c")
+    for name in ("", "a\nb"):
+        with pytest.raises(ValueError, match=r"^a conversation id"):
+            await take_in(store, text, name)
+    assert await store.list() == ()
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("garbage", "Expecting value"),
-        ("[]", "no exported conversation"),
+        ("[]", "it is an empty list, not an object"),
+        ("null", "it is null, not an object"),
         ("{}", "'conversation'"),
         ('{"conversation": "c\\u0000"}', "control characters"),
     ],

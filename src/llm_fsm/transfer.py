@@ -13,10 +13,12 @@ import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import checked_id
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
+from llm_fsm.form import describe
 from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
 from llm_fsm.running import due_rows
 from llm_fsm.session import Session
@@ -60,9 +62,11 @@ async def take_in(store: Store, text: str, conversation_id: str | None = None) -
     Raises ValueError for a text that is none, StoreError for one of a newer version, ConversationConflict for an
     id that exists.
     """
+    if conversation_id is not None:
+        checked_id(conversation_id, "conversation id")
     try:
-        document = json.loads(text, parse_float=_finite, parse_constant=_finite)
-        name = checked_id(conversation_id or document["conversation"], "conversation id")
+        document = _object(text)
+        name = conversation_id or checked_id(document["conversation"], "conversation id")
         if document["format"] != FORMAT:
             raise StoreError(
                 f"this conversation was exported in format {document['format']!r}; this version reads format "
@@ -122,9 +126,10 @@ async def fork(store: Store, conversation_id: str, new_id: str, turn: int | None
 async def _whole(store: Store, conversation_id: str) -> tuple[Loaded, Listed, Sequence[str]]:
     loaded = await store.load(conversation_id)
     line = await line_of(store, conversation_id)
-    if loaded is None or line is None:
+    records = await store.records(conversation_id)
+    if loaded is None or line is None or not records:  # to delete one, nobody needs its lock
         raise ConversationNotFound(f"there is no conversation {conversation_id!r} in this store")
-    return loaded, line, await store.records(conversation_id)
+    return loaded, line, records
 
 
 async def line_of(store: Store, conversation_id: str) -> Listed | None:
@@ -174,6 +179,14 @@ async def _keep(
                 definition_text=pinned,
             )
         )
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The object of a JSON text. Raises ValueError, RecursionError."""
+    found = json.loads(text, parse_float=_finite, parse_constant=_finite)
+    if isinstance(found, dict):
+        return found
+    raise ValueError(f"it is {describe(found)}, not an object")
 
 
 def _finite(given: str) -> float:
