@@ -104,7 +104,7 @@ def test_an_export_goes_on_behind_a_damaged_conversation(desk: Desk) -> None:
     assert done.code == 4
     assert [json.loads(line)["conversation"] for line in done.out.splitlines()] == ["a", "c"]
     assert "llm-fsm: error: b: a turn record cannot be read" in done.err
-    assert "1 conversation left out" in done.err
+    assert "what is damaged was left out" in done.err
 
 
 def test_what_is_damaged_ends_no_command_with_an_internal_error(desk: Desk) -> None:
@@ -141,3 +141,13 @@ def test_the_doctor_says_what_is_wrong_with_the_store_itself(desk: Desk) -> None
     done = desk.run("conversations", "doctor", "--db", f"sqlite:///{place}")
     assert (done.code, done.out) == (4, "")
     assert "no such table: outbox" in done.err
+
+
+def test_a_commit_of_which_nobody_can_tell_whose_it_is_is_told_by_an_export(desk: Desk) -> None:
+    for name in ("a", "b"):
+        assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept").code == 0
+    damaged, _ = sorted(Path("kept/conversations").glob("*.json"))
+    damaged.write_text("{")
+    done = desk.run("conversations", "export", "--db", "file://./kept")
+    assert (done.code, len(done.out.splitlines())) == (4, 1)
+    assert f"{damaged.name}: the file is damaged" in done.err

@@ -41,7 +41,7 @@ def export_(conversation_ids: Sequence[str], db: str | None) -> None:
     if store is not None:
         left = asyncio.run(_export(store, conversation_ids))
         if left:
-            raise Failure(f"{printing.plural(left, 'conversation')} left out", STORE)
+            raise Failure("what is damaged was left out", STORE)
     elif conversation_ids:
         raise Failure(f"there is no conversation {conversation_ids[0]!r} in this store")
 
@@ -98,7 +98,7 @@ def doctor(db: str | None) -> None:
 
 
 async def _export(store: Store, names: Sequence[str]) -> int:
-    """Print them, and give how many are damaged."""
+    """Print them, and give how many faults were found on the way."""
     left = 0
     try:
         async with aclosing(_wanted(store, names)) as wanted:
@@ -111,6 +111,10 @@ async def _export(store: Store, names: Sequence[str]) -> int:
                 except UnreadableError as error:
                     left += 1
                     printing.error(f"{printing.one_line(name)}: {error}")
+        own = None if names else getattr(store, "faults", None)  # of some nobody can tell whose they are
+        for fault in () if own is None else await own():
+            left += 1
+            printing.error(fault)
     finally:
         await store.close()
     return left
