@@ -181,17 +181,16 @@ def test_states_that_nobody_is_asked_in_make_no_region_more() -> None:
 
 
 def test_words_that_are_long_stand_in_the_prompts_of_the_states_around_them() -> None:
-    long = {f"s{number}": {"purpose": "x " * 1500, "transitions": [{"target_state": "s0"}]} for number in range(4)}
+    long = {f"s{number}": {"purpose": "x " * 4000, "transitions": [{"target_state": "s0"}]} for number in range(4)}
     made = machine(long)
     assert sorted({tuple(plan.around) for plan in made.states.values()}) == [(f"s{number}",) for number in range(4)]
     assert len({plan.schema.text for plan in made.states.values()}) == 1
 
 
-@pytest.mark.parametrize(("states", "together"), [(12, {4}), (64, {5, 6}), (66, {3})])
+@pytest.mark.parametrize(("states", "together"), [(12, {4}), (64, {5, 6}), (66, {5, 6})])
 def test_wordy_states_share_a_system_message_with_enough_others_to_serve_several_turns(
     states: int, together: set[int]
 ) -> None:
-    """Where nobody sees most of the regions, a turn takes no more than among few states."""
     wordy = {f"s{number}": {**asking(f"s{number + 1}"), "purpose": "x" * 1000} for number in range(states - 1)}
     made = machine({**wordy, f"s{states - 1}": {"purpose": "x" * 1000}})
     assert {len(plan.around) for plan in made.states.values()} == together
@@ -199,7 +198,7 @@ def test_wordy_states_share_a_system_message_with_enough_others_to_serve_several
 
 def test_where_global_transitions_lead_is_told_in_full_in_every_region() -> None:
     facts = "A fact that somebody may ask for. " * 10
-    long = {f"s{number}": {"purpose": "x " * 1500, "transitions": [{"target_state": "s0"}]} for number in range(4)}
+    long = {f"s{number}": {"purpose": "x " * 4000, "transitions": [{"target_state": "s0"}]} for number in range(4)}
     aside = {"target_state": "help", "description": "A question", "return": True}
     other = {"target_state": "terms", "priority": 200}
     states = {**long, "help": {"instructions": facts}, "terms": {"purpose": "y " * 1500}}

@@ -29,10 +29,14 @@ _SOON_SEEN = 64
 """States of a machine of which a conversation soon has seen every region."""
 _LARGER = 3 / 2
 """How many times as large its regions are, as each that is gone into is read once."""
-_SERVED = 7
-"""States that are asked in for which its regions have room where they are wordy: one with fewer is left too soon."""
-_MOST_TOKENS = 1400
-"""Tokens that this may take."""
+_FEWEST = 5
+"""States that are asked in for which a region has room where they are wordy: one with fewer is left too soon.
+
+One more where the next region has another schema, too, and a conversation soon comes there."""
+_MOST_TOKENS = 1800
+"""Tokens that this may take where all regions have one schema."""
+_UTMOST_TOKENS = 2400
+"""Tokens that this may take elsewhere."""
 _LARGEST = 4 / 3
 """How many times the size that all regions should have one of them may be."""
 _LINK = 0.1
@@ -95,7 +99,9 @@ def _groups(definition: Definition, *, few_keys: bool, few_states: bool) -> list
     total = sum(sizes)
     many = len(sizes) > _SOON_SEEN
     larger = 1 if few_states or many else _LARGER
-    room = max(larger * REGION_TOKENS, 0 if many else min(_SERVED * total / max(asking, 1), _MOST_TOKENS))
+    fewest = _FEWEST if few_states or many else _FEWEST + 1
+    most = _MOST_TOKENS if few_states else _UTMOST_TOKENS
+    room = max(larger * REGION_TOKENS, min(fewest * total / max(asking, 1), most))
     parts = 1 if few_states else ceil(asking / larger / _REGION_STATES)
     right = total / max(ceil(total / room), parts)
     links = _links(definition)
