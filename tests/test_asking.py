@@ -11,7 +11,7 @@ import pytest
 from llm_fsm.asking import ask
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
-from llm_fsm.events import Summarised
+from llm_fsm.events import HistoryTrimmed, ReplyRejected, Summarised
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import ModelReply, ToolCall
@@ -178,6 +178,28 @@ async def test_a_summarizer_of_the_host_stands_in_for_the_call(
     assert (about["of"], about["summary"], about["background"]) == ("write", "", {"goals": ["g"]})
     assert about["happened"]["output"] == "a text"
     assert (turn.output, model.remaining) == ("sent", 0)
+
+
+async def test_a_message_is_answered_without_the_summary_that_a_model_fails_at() -> None:
+    talk = {
+        "name": "talk",
+        "initial_state": "a",
+        "history": {"max_exchanges": 1, "strategy": "summary"},
+        "states": {
+            "a": {"purpose": "p", "summarize": True, "transitions": [{"target_state": "b", "description": "on"}]},
+            "b": {"purpose": "p", "transitions": [{"target_state": "a", "description": "back"}]},
+        },
+    }
+    said = [{"transition": {"target_state": at, "context_update": {}}, "message": at * 3} for at in "aaab"]
+    down = ModelError("the model is down")
+    model = ScriptedLLM([*said[:3], down, said[3], down])
+    chat = await AsyncMachine.from_dict(talk, model=model).start(greet=False)
+    turns = [await chat.send(text) for text in ("1", "2", "3", "4")]
+    assert [(turn.text, turn.state) for turn in turns] == [("aaa", "a")] * 3 + [("bbb", "b")]
+    missed = [[event.reason for event in turn.events if isinstance(event, ReplyRejected)] for turn in turns]
+    assert missed == [[], [], ["the model is down"], ["the model is down"]]
+    assert any(isinstance(event, HistoryTrimmed) for event in turns[2].events)
+    assert model.remaining == 0
 
 
 @pytest.mark.parametrize("made", [ValueError("no idea"), {1, object()}])

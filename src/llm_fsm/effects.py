@@ -1,6 +1,6 @@
 """What a turn wants done, and what came back. The shell performs effects; the core never does.
 
-AskModel → ModelReply or OutOfTime · RunHandlers → HandlerResults · CallTools → ToolResults ·
+AskModel → ModelReply, OutOfTime or Unanswered · RunHandlers → HandlerResults · CallTools → ToolResults ·
 CheckKeyResults → Verdicts · Execute → Executed.
 """
 
@@ -144,6 +144,13 @@ class OutOfTime:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Unanswered:
+    """Nobody made the summary that somebody waits for, and the turn goes on without it. `reason`: the error's words."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class HandlerResult:
     """What one handler gave back. `changes` to the context, new `text`, a `veto` with its reason, or an `error`.
 
@@ -220,4 +227,4 @@ class Executed:
     seconds: float = 0.0
 
 
-Result = ModelReply | OutOfTime | HandlerResults | ToolResults | Verdicts | Executed
+Result = ModelReply | OutOfTime | Unanswered | HandlerResults | ToolResults | Verdicts | Executed

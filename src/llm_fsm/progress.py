@@ -28,6 +28,7 @@ from llm_fsm.effects import (
     Point,
     Result,
     RunHandlers,
+    Unanswered,
 )
 from llm_fsm.excerpt import cut
 from llm_fsm.folding import CHANGES
@@ -293,7 +294,7 @@ class Progress:
         refused: tuple[str, ...] = (),
         about: Mapping[str, Any] | None = None,
     ) -> Generator[Effect, Result, ModelReply | None]:
-        """One model call; None when a limit forbids it, or is reached before the reply comes."""
+        """One model call; None when a limit forbids or stops it, or for a summary that nobody made."""
         if self.spent():
             return None
         view = partial(
@@ -309,6 +310,9 @@ class Progress:
         if isinstance(reply, OutOfTime):
             self.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
             self.note(ev.LimitReached(limit="seconds", value=self.program.limits.seconds or 0))
+            return None
+        if isinstance(reply, Unanswered):
+            self.note(ev.ReplyRejected(fault="no-reply", reason=blotted(self.secrets(), reply.reason)))
             return None
         if not isinstance(reply, ModelReply):
             raise TypeError(f"a model call wants a ModelReply, got {type(reply).__name__}")

@@ -28,6 +28,7 @@ from llm_fsm.effects import (
     RunHandlers,
     ToolResult,
     ToolResults,
+    Unanswered,
     Verdicts,
 )
 from llm_fsm.folding import fold
@@ -209,11 +210,13 @@ class _Source:
             raise NotRecordedError(f"the function of {effect.state!r} runs, whose result is not on record")
         return Executed(output=passed[0].output)
 
-    def _reply(self, effect: AskModel) -> ModelReply:
+    def _reply(self, effect: AskModel) -> ModelReply | Unanswered:
         for number, event in enumerate(self._replies):
             if event.asked_for == effect.asked_for:
                 del self._replies[: number + 1]
                 return self._again(event)
+        if effect.asked_for == "summary":
+            return Unanswered(reason="no summary is on record")
         if self._last is not None:  # asked anew because its reply did not stand, the model would insist
             return self._again(self._last)
         raise NotRecordedError(f"the model is asked for more than is on record ({effect.asked_for})")

@@ -26,6 +26,7 @@ from llm_fsm.effects import (
     RunHandlers,
     ToolResult,
     ToolResults,
+    Unanswered,
     Verdicts,
 )
 from llm_fsm.errors import HandlerError, ModelError, StoreError
@@ -226,6 +227,8 @@ class Running:
     def perform(self, effect: Effect, step: Step) -> Awaitable[Result]:
         """What the effect of a step brings back, journalled where it acts. To be awaited at once."""
         if isinstance(effect, AskModel):
+            if effect.asked_for == "summary":
+                return self._summary(effect)
             listener = None if self._voice is None else self._listening(step, self._voice)
             if self.journal is None:
                 return self.asked(effect, listener)
@@ -250,6 +253,20 @@ class Running:
         acts = bool(self.host.means.points) or effect.asked_for not in _TALK
         entry = await journal.once("model", fetch, acts=acts)
         return fetched[0] if fetched else entry_reply(entry)
+
+    async def _summary(self, effect: AskModel) -> ModelReply | OutOfTime | Unanswered:
+        """A summary. Whoever waits for the turn is to have it without one, too; a run is parked."""
+
+        async def fetch() -> Mapping[str, Any]:
+            try:
+                return reply_entry(await self.asked(effect))
+            except ModelError as error:
+                if self._alone:
+                    raise
+                return {"unanswered": str(error)}
+
+        entry = await fetch() if self.journal is None else await self.journal.once("model", fetch)
+        return Unanswered(reason=entry["unanswered"]) if "unanswered" in entry else entry_reply(entry)
 
     def asked(
         self, effect: AskModel, listener: Listening | None = None
