@@ -412,6 +412,23 @@ async def test_end_handlers_that_a_dead_process_owes_run_in_the_next_one_if_it_i
     assert len(seen) == (not undone)
 
 
+async def test_end_handlers_that_are_owed_for_an_end_taken_back_do_not_run_with_the_next_one() -> None:
+    bot, seen = machine(*[reply("bye", text, name="Ada") for text in ("One", "Two")]), []
+
+    @bot.on(Point.END_CONVERSATION)
+    async def ended(occasion: Any) -> None:
+        if occasion.text == "One":
+            raise Dies
+        seen.append(occasion.text)
+
+    chat = await bot.start(conversation_id="c", greet=False)
+    with pytest.raises(Dies):
+        await chat.send("Ada")
+    await chat.undo()
+    await chat.send("Ada")
+    assert (seen, await bot.store.outbox(None)) == (["Two"], ())
+
+
 async def test_end_handler_that_fails_has_run_all_the_same() -> None:
     store = MemoryStore()
     bot = machine(reply("bye", "Bye", name="Ada"), store=store, error_mode="raise")
