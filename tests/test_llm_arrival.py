@@ -77,8 +77,18 @@ async def test_a_stream_that_no_header_calls_one_is_told_by_its_beginning_wherev
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 async def test_a_page_that_is_called_a_stream_is_named(streams: bool) -> None:
-    with pytest.raises(ModelError, match="200 with HTML"):
+    with pytest.raises(ModelError, match=r"^http://127\.0\.0\.1:\d+/v1 answered 200 with HTML"):
         await replied(sent("<html>Log in</html>"), streams=streams)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("before", ["", WORDS])
+async def test_an_error_in_an_answer_is_told_with_the_address_and_without_the_key(before: str, streams: bool) -> None:
+    with serve_scripted([sent(before + 'data: {"error": "sk-12345 is used up"}\n\n')]) as server:
+        llm = CompatLLM("m", base_url=server.base_url, api_key="sk-12345", retry=ONCE)
+        with pytest.raises(ModelError, match=rf'^{server.base_url} reports an error: "?\*\*\* is used up'):
+            _ = [item async for item in llm.stream(request())] if streams else await llm.complete(request())
+        await llm.aclose()
 
 
 @pytest.mark.parametrize("body", [WORDS + OVER + DONE, WORDS + DONE, WORDS + OVER, WORDS + OVER + 'data: {"usa'])
@@ -106,8 +116,9 @@ async def test_a_stream_that_is_kept_alive_after_the_whole_reply_takes_nothing_o
         assert await replied(alive, streams=True) == "Hello you"
 
 
-async def test_a_stream_that_is_only_kept_alive_ends_with_the_time_for_one_request() -> None:
-    alive = sent(WORDS + ":\n\n" * 100_000, pace=0.001)
+@pytest.mark.parametrize("ping", [":\n\n", 'event: ping\ndata: {"type": "ping"}\n\n'])
+async def test_a_stream_that_is_only_kept_alive_ends_with_the_time_for_one_request(ping: str) -> None:
+    alive = sent(WORDS + ping * 100_000, pace=0.001)
     with serve_scripted([alive]) as server:
         llm = CompatLLM("m", base_url=server.base_url, retry=ONCE, timeout=0.5)
         async with asyncio.timeout(20):

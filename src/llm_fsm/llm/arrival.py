@@ -115,9 +115,10 @@ class Arrival:
         self._size += len(received)
         if self._size > MAX_STREAM:
             raise no_completion(f"more than {MAX_STREAM} bytes")
-        events = list(self._events.feed(received) if received else self._events.end())
-        self._told = bool(events)
+        events = self._events.feed(received) if received else self._events.end()
+        before = self._chunks.taken
         pieces = [piece for data in events if (piece := self._chunks.read(data))]
+        self._told = self._chunks.taken > before
         self._over = not received or self._chunks.done
         if self._chunks.done:
             await self._drain()

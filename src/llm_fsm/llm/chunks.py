@@ -78,11 +78,13 @@ class Chunks:
 
     __slots__ = (
         *("_calls", "_choice", "_content", "_finish", "_from_calls", "_model", "_refusal", "_thinks", "_thought"),
-        *("_usage", "done"),
+        *("_usage", "done", "taken"),
     )
 
     def __init__(self, mode: Mode, *, tools: bool) -> None:
         self.done = False
+        self.taken = 0
+        """How many chunks held something of the reply; a ping that has data holds none."""
         self._from_calls = mode == "tool" and not tools
         self._choice: Any = None
         self._content: list[str] = []
@@ -123,6 +125,7 @@ class Chunks:
         choice = choices[0] if isinstance(choices, list) and choices else None
         if not isinstance(choice, dict) or not self._is_ours(choice.get("index")):
             return ""
+        self.taken += 1
         if isinstance(choice.get("finish_reason"), str):
             self._finish = choice["finish_reason"]
             if self._finish == "error":

@@ -22,7 +22,7 @@ from llm_fsm.compact import in_unicode
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.arrival import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.chunks import gathered
-from llm_fsm.llm.completion import error_line, no_completion, read_completion, rejected_words
+from llm_fsm.llm.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
 from llm_fsm.llm.modes import FORM_STATUS, NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
 from llm_fsm.llm.post import Answer, Closed, Post, checked_headers
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
@@ -94,7 +94,7 @@ class CompatLLM:
             try:
                 return await self._send(body, asked, retries, seconds)
             except ModelError as error:
-                last = error
+                last = self._named(error)
             await retries.pause(last)
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
@@ -121,6 +121,9 @@ class CompatLLM:
                 async for piece in arriving.pieces(self._retry.attempt_timeout):
                     yield piece
                 reply = arriving.reply(attempts=retries.sent, seconds=retries.seconds)
+            except ModelError as error:
+                self._named(error)
+                raise
             except _FAILURES as error:
                 raise self._broken(error, "stopped in the middle of its reply") from error
             finally:
@@ -141,6 +144,8 @@ class CompatLLM:
         except BaseException as error:
             if arriving is not None:
                 arriving.close()
+            if isinstance(error, ModelError):
+                self._named(error)
             if isinstance(error, _FAILURES):
                 raise self._broken(error, f"gave no answer within {in_words(seconds)} s") from error
             raise
@@ -232,6 +237,13 @@ class CompatLLM:
         said = cause.message.rstrip(".") if isinstance(cause, HttpProcessingError) else str(error)
         reason = " ".join(self._hide(said).split()) or type(error).__name__
         return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
+
+    def _named(self, error: ModelError) -> ModelError:
+        """An error of what an answer holds, with the address that gave it."""
+        said = str(error)
+        if said.startswith(SOMEBODY):
+            error.args = (self.where + self._hide(said.removeprefix(SOMEBODY)),)
+        return error
 
     def _hide(self, text: str) -> str:
         return text.replace(self._key, "***") if self._key else text

@@ -22,6 +22,8 @@ _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""
 _NUMBERS = (int, float)
 _ERROR_CHARS = 300
+SOMEBODY = "the provider"
+"""How errors of what is read here begin; who knows whose answer it is can name it instead."""
 THOUGHTS = ("reasoning_content", "reasoning")
 """Where servers put what a model thought."""
 
@@ -75,7 +77,7 @@ def read_completion(
 def no_completion(what: str) -> ModelError:
     """The error for an answer that is no chat completion: the server may be starting, or be another one."""
     return ModelError(
-        f"the server answered 200 with {what}, not a chat completion", retryable=True, status=200
+        f"{SOMEBODY} answered 200 with {what}, not a chat completion", retryable=True, status=200
     )
 
 
@@ -84,7 +86,7 @@ def provider_fault(fault: object) -> ModelError:
     code = fault.get("code") if isinstance(fault, dict) else None
     status = code if isinstance(code, int) and 400 <= code < 600 else 200
     return ModelError(
-        f"the provider reports an error: {error_line(json.dumps(fault))}",
+        f"{SOMEBODY} reports an error: {error_line(json.dumps(fault))}",
         retryable=status == 200 or is_retryable(status),
         status=status,
     )
