@@ -349,6 +349,33 @@ async def test_replies_are_given_back_to_tasks_that_come_to_their_questions_in_a
     assert (turn.output, turn.usage.calls) == (["to a", "to b", "to b", "yes"], 0)
 
 
+async def test_replies_are_given_back_to_their_tasks_in_another_order_after_a_crash() -> None:
+    class Stuck(Uneven):
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            asked.append(request.messages[1].content)
+            await asyncio.sleep(60 if asked == ["a"] else 0)
+            return await super().complete(request)
+
+    async def read(ctx: Any) -> Any:
+        async def one(text: str) -> Any:
+            await asyncio.sleep(0 if text == order[0] else 0.02)
+            return await ctx.llm.run_with_tools("s", text)
+
+        return await asyncio.gather(one("a"), one("b"))
+
+    asked: list[str] = []
+    order = ["a", "b"]
+    machine = made({"execute": "read"}, model=Stuck(), functions=[read])
+    run = asyncio.create_task(machine.run(conversation_id="r"))
+    await asyncio.sleep(0.1)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    order.reverse()
+    assert (await machine.run(conversation_id="r")).output == ["to a", "to b"]
+    assert asked == ["a", "b", "a"]
+
+
 async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
     async def hasty(ctx: Any) -> str:
         asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))

@@ -55,7 +55,7 @@ class _Questions:
         self.effect = effect
         self.running = running
         self.session = effect.session
-        self.log: dict[str, Any] = {**effect.log, _BEGUN: list(effect.log.get(_BEGUN, ()))}
+        self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before()}
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
@@ -75,7 +75,9 @@ class _Questions:
         assert task is not None
         self._asking.add(task)
         try:
-            return await self._answer(self._name(task, messages), messages, tools=tools, rounds=rounds)
+            number = self._name(task, messages)
+            await self._write_down(task)
+            return await self._answer(number, messages, tools=tools, rounds=rounds)
         finally:
             self._asking.discard(task)
 
@@ -92,6 +94,29 @@ class _Questions:
             task.cancel()
         if self._asking:
             await asyncio.wait(self._asking, timeout=GRACE)
+
+    def _begun_before(self) -> list[str]:
+        """The first question of each task: before a pause, and before a crash in this turn. "" where nobody knows."""
+        begun: list[str] = list(self.effect.log.get(_BEGUN, ()))
+        known = {} if self.running.journal is None else self.running.journal.numbered(f"{self.effect.key}/{_BEGUN}/")
+        for place in range(len(begun), max(known, default=-1) + 1):
+            begun.append(known[place]["words"] if place in known else "")
+        return begun
+
+    async def _write_down(self, task: asyncio.Task[Any]) -> None:
+        """Have the first question of a task on record before it is asked, for `_begun_before`.
+
+        The function's own task needs none where it asks before all others: it comes first again.
+        """
+        place, asked = self._asked.get(task, (0, 0))
+        first = place == 0 and self.bench is not None and self.bench.home is task
+        if asked != 1 or first or self.running.journal is None:
+            return
+
+        async def fetch() -> Mapping[str, Any]:
+            return {"words": self.log[_BEGUN][place]}
+
+        await self.running.journal.keyed(f"{self.effect.key}/{_BEGUN}/{place}", fetch)
 
     def _name(self, task: asyncio.Task[Any], messages: Sequence[LLMMessage]) -> str:
         """What tells a question from others, the same when the function is run again: its number in its task.

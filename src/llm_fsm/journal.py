@@ -132,6 +132,10 @@ class Journal:
         await self._write({"kind": _KEYED, "key": key, "entry": entry})
         return entry
 
+    def numbered(self, prefix: str) -> dict[int, Entry]:
+        """The results that were there when the turn was taken up, of the keys that are this and a number."""
+        return {int(key.removeprefix(prefix)): entry for key, entry in self._keyed.items() if key.startswith(prefix)}
+
     async def fail(self) -> None:
         """Write down that the turn failed and its caller was told, where anything was written of it."""
         if self._step:
