@@ -178,6 +178,23 @@ def test_an_interrupt_says_how_to_go_on_and_the_conversation_goes_on(
     assert again.code() == 0
 
 
+def test_a_conversation_that_has_ended_takes_commands_and_goes_on_when_its_end_is_taken_back(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, BYE))
+    terminal.wait_for_prompt()
+    terminal.type("Ada" + ENTER)
+    assert terminal.code() == 0
+
+    again = opened(terminals, "chat", "greeter.json", "--resume", "x", *desk.replies(BYE))
+    again.wait_for("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
+    for typed, shown in (("Ada", "llm-fsm: error: "), ("/undo", "the state is hello again"), ("Ada", "has ended.")):
+        again.wait_for_prompt()
+        again.type(typed + ENTER)
+        again.wait_for(shown)
+    assert again.code() == 0
+
+
 def test_the_end_of_input_leaves_and_the_conversation_stays(desk: Desk, terminals: list[Terminal]) -> None:
     terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
     terminal.wait_for_prompt()

@@ -296,7 +296,7 @@ def _say_waiting(talk: Talk, again: str) -> None:
 
 def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> int:
     resumed = wanted.resume is not None
-    if talk.ended and resumed:
+    if talk.ended and resumed and opening is None:
         raise exits.Failure(f"conversation {talk.id!r} has ended; start a new one without --resume")
     if opening is None:
         return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out)

@@ -205,12 +205,16 @@ def line_editor(folder: Path | None) -> PromptSession[str]:
 def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening: str) -> int:
     """Hold the conversation until it or the user ends it; gives the exit code.
 
-    KeyboardInterrupt goes through, and so does a StoreError that will not pass by itself.
+    One that is over takes commands alone, until its end is taken back. KeyboardInterrupt goes through, and so does a
+    StoreError that will not pass by itself.
     """
     if opening:
         screen.reply(opening)
     asked = ""
-    while not talk.ended:
+    over = talk.ended
+    if over:
+        screen.note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
+    while over or not talk.ended:
         asked = _asked(talk, screen, asked)
         try:
             line = _typed(talk, screen, editor)
@@ -226,6 +230,7 @@ def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening:
             _answered(talk, screen, answer)
         elif message.strip():
             _take(talk, screen, message)
+        over = over and talk.ended
     screen.note("The conversation has ended.")
     return exits.OK
 
@@ -278,8 +283,8 @@ class _Due(Exception):
 
 def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None:
     """The line that the user types; None where the conversation ended meanwhile. What becomes due is shown above it."""
-    typed = ""
-    while not talk.ended:
+    typed, over = "", talk.ended
+    while over or not talk.ended:
         seconds = talk.patience()
 
         def watch(seconds: float | None = seconds) -> None:
