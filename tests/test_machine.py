@@ -126,3 +126,40 @@ def test_what_cannot_be_closed_keeps_nothing_else_open(error: type[BaseException
     with pytest.raises(error):
         asyncio.run(main())
     assert (store.closed, taking.closed) == (True, True)
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ({"handlers": [print]}, r"a handler is made with create_handler\(name\)"),
+        ({"handlers": 3}, "handlers= is a list, not int"),
+        ({"tools": 3}, "tools= is a list, not int"),
+        ({"sinks": 3}, "sinks= is a list, not int"),
+        ({"fallbacks": "openai/gpt-4o"}, "fallbacks= is a list, not str"),
+        ({"timeout": "5"}, "timeout= is a number of seconds above 0, or None for no limit, not '5'"),
+        ({"timeout": float("nan")}, "timeout= is a number of seconds"),
+        ({"timeout": 0}, "timeout= is a number of seconds"),
+        ({"summarizer": "short"}, "summarizer= is a function, not str"),
+    ],
+)
+def test_what_no_machine_can_work_with_is_refused_when_it_is_made(option: dict[str, Any], says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        Machine.from_dict(NAMES, model="offline", **option)
+
+
+@pytest.mark.parametrize("given", [3, "tier", ["tier"], []])
+def test_a_context_that_is_no_object_is_refused(given: Any) -> None:
+    with (
+        Machine.from_dict(NAMES, model="offline") as machine,
+        pytest.raises(ValueError, match="the context is an object of keys and values, not a (int|str|list)"),
+    ):
+        machine.start(given)
+
+
+@pytest.mark.parametrize("given", [3, None, "nope"])
+def test_a_point_that_is_none_and_a_handler_that_is_no_function_are_refused(given: Any) -> None:
+    with Machine.from_dict(NAMES, model="offline") as machine:
+        with pytest.raises(ValueError, match=rf"unknown handler point {given!r}\. The points are start_conversation"):
+            machine.on(given)(print)
+        with pytest.raises(ValueError, match="is a function, not a "):
+            machine.on("error")(given)

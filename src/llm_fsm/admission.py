@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 from llm_fsm.coercion import mended
 from llm_fsm.context import ValueFault, to_json_value
@@ -14,6 +15,7 @@ from llm_fsm.progress import MAX_MESSAGE_CHARS
 from llm_fsm.session import Session
 from llm_fsm.shapes import compile_shape
 
+T = TypeVar("T")
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")
 _ENDED = {
     "final": "This conversation has ended; please start a new one.",
@@ -37,6 +39,13 @@ def checked_id(text: object, what: str) -> str:
     if _UNSTORABLE.search(text):
         raise ValueError(f"a {what} must not contain control characters or halves of surrogate pairs")
     return text
+
+
+def checked_list(given: Iterable[T], what: str) -> Iterable[T]:
+    """What a host gave as a list. Raises ValueError for a text, whose letters nobody means, and for a single thing."""
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"{what}= is a list, not {type(given).__name__}")  # noqa: TRY004 - as of every bad argument
+    return given
 
 
 def checked_message(text: object) -> str:

@@ -44,7 +44,7 @@ class Opening:
     """How a conversation begins. `state` None: the definition's initial state.
 
     `input`: what the first task is given. `background`: see `llm_fsm.memory.Background`.
-    `hold`: begin only; the run goes on in a turn of its own.
+    `hold`: begin only; the run goes on in a turn of its own. Raises ValueError for a context that is no object.
     """
 
     conversation_id: str
@@ -55,6 +55,10 @@ class Opening:
     input: Any = None
     background: Mapping[str, Any] | None = None
     hold: bool = False
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.context, Mapping | None):
+            raise ValueError(f"the context is an object of keys and values, not a {type(self.context).__name__}")  # noqa: TRY004
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -48,8 +48,17 @@ class Services:
     points: frozenset[Point] = frozenset()
     warned: bool = False
 
+    def __post_init__(self) -> None:
+        if self.timeout is not None and not (isinstance(self.timeout, int | float) and self.timeout > 0):
+            raise ValueError(f"timeout= is a number of seconds above 0, or None for no limit, not {self.timeout!r:.40}")
+        if self.summarizer is not None and not callable(self.summarizer):
+            raise ValueError(f"summarizer= is a function, not {type(self.summarizer).__name__}")
+
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler; it runs from the next turn on."""
+        """Register a handler; it runs from the next turn on. Raises ValueError for what is none."""
+        if not isinstance(handler, Handler):
+            made = "create_handler(name).at(point).do(function), or with @machine.on(point)"
+            raise ValueError(f"a handler is made with {made}; this is a {type(handler).__name__}")  # noqa: TRY004
         self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
         self.points = frozenset(point for item in self.handlers for point in item.points)
 

@@ -86,10 +86,10 @@ class Handler:
 def point(name: str | Point) -> Point:
     """The point of a name. Raises ValueError that lists the eight."""
     try:
-        return Point(name.lower())
+        return Point(str(name).lower())
     except ValueError:
-        guess = nearest(name, [known.value for known in Point])
-        hint = f"; did you mean {guess!r}?" if guess else ""
+        guess = nearest(str(name), [known.value for known in Point])
+        hint = f"; did you mean {guess!r}?" if guess else "."
         known = ", ".join(known.value for known in Point)
         raise ValueError(f"unknown handler point {name!r}{hint} The points are {known}") from None
 
@@ -173,7 +173,9 @@ class HandlerBuilder:
         return self.when_keys_updated(*keys) if keys else self
 
     def do(self, function: Function) -> Handler:
-        """The handler that calls this function. Raises ValueError when no point was named."""
+        """The handler that calls this function. Raises ValueError for what is none, and when no point was named."""
+        if not callable(function):
+            raise ValueError(f"handler {self.name!r} is a function, not a {type(function).__name__}")  # noqa: TRY004
         if not self._points:
             raise ValueError(
                 f"handler {self.name!r} has no point: call at(…), on_state_entry(…) or another first"

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from llm_fsm.admission import checked_id
+from llm_fsm.admission import checked_id, checked_list
 from llm_fsm.assembly import compile_flows
 from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
@@ -101,10 +101,10 @@ class AsyncMachine:
         self.program = compile_flows(called, shipped_prompts(whole=prompt == "whole"), pattern_piece)
         self.llm = self._models(model, fallbacks, base_url, api_key)
         self.store = resolve_store(store)
-        self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(tools)
+        self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(checked_list(tools, "tools"))
         self.functions = Functions()
         self._now = time.time if clock is None else clock
-        for function in functions:
+        for function in checked_list(functions, "functions"):
             self.functions.register(function)
         self._toolbox = Toolbox(self.tools, McpServers(mcp or {}))
         services = Services(
@@ -117,10 +117,10 @@ class AsyncMachine:
             summaries=summaries,
             summarizer=summarizer,
             now=self._now,
-            courier=Courier(self.store, sinks_of(sinks), storable(definition.name)),
+            courier=Courier(self.store, sinks_of((*checked_list(sinks, "sinks"),)), storable(definition.name)),
         )
         self._engine = Engine(program=self.program, services=services, policy=read_policy(on_change))
-        for handler in handlers:
+        for handler in checked_list(handlers, "handlers"):
             self.add_handler(handler)
 
     @staticmethod
@@ -129,7 +129,7 @@ class AsyncMachine:
     ) -> LLM:
         found = [
             resolve_model(item, base_url=base_url, api_key=api_key, environ=os.environ)
-            for item in (model, *fallbacks)
+            for item in (model, *checked_list(fallbacks, "fallbacks"))
         ]
         return found[0] if len(found) == 1 else Fallbacks(found)
 

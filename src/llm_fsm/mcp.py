@@ -74,6 +74,9 @@ class McpServers:
     """
 
     def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        if not isinstance(config, Mapping | None):
+            known = '{"alias": {"command": ["program"]}}'
+            raise ConfigurationError(f"mcp servers are an object such as {known}, not a {type(config).__name__}")
         self._servers = {alias: read_server(alias, given) for alias, given in (config or {}).items()}
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
