@@ -151,7 +151,7 @@ def test_what_no_machine_can_work_with_is_refused_when_it_is_made(option: dict[s
 def test_a_context_that_is_no_object_is_refused(given: Any) -> None:
     with (
         Machine.from_dict(NAMES, model="offline") as machine,
-        pytest.raises(ValueError, match="the context is an object of keys and values, not a (int|str|list)"),
+        pytest.raises(ValueError, match=r"the context is an object of keys and values, not a (int|str|list)"),
     ):
         machine.start(given)
 
