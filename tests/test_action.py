@@ -92,6 +92,8 @@ def test_the_hooks_run_on_the_files_they_are_given(tmp_path: Path, hook: dict[st
     assert ("--fix" in arguments) is ("persona" in file.read_text(encoding="utf-8"))
     assert re.search(hook["files"], "my/bots/deep/a.json")
     assert not re.search(hook["files"], "package.json")
+    assert re.search(hook["exclude"], "bots/a.test.json")  # which a folder of definitions holds too, and is none
+    assert not re.search(hook["exclude"], "bots/test.json")
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS)

@@ -24,6 +24,7 @@ def folder(tmp_path: Path) -> Path:
         "bots/b.json": GOOD,
         "bots/a.json": GOOD,
         "bots/deep/c.json": GOOD,
+        "bots/deep/c.test.json": {"definition": "c.json", "cases": []},
         "bots/deep/notes.txt": GOOD,
         "bots/.hidden/d.json": BAD,
         "bots/node_modules/e.json": BAD,
@@ -49,6 +50,9 @@ def test_a_folder_stands_for_the_definitions_below_it(folder: Path) -> None:
     [
         ("bots/*.json", ["bots/a.json", "bots/b.json", "bots/list.json", "bots/package.json"]),
         ("bots/[ab].json", ["bots/a.json", "bots/b.json"]),
+        ("bots/deep/*.json", ["bots/deep/c.json"]),
+        ("bots/deep/*.test.json", ["bots/deep/c.test.json"]),
+        ("bots/deep/c.test.json", ["bots/deep/c.test.json"]),
         ("bots/**/c.json", ["bots/deep/c.json"]),
         ("bot?", ["bots/a.json", "bots/b.json", "bots/deep/c.json"]),
         ("bots/list.json", ["bots/list.json"]),

@@ -14,6 +14,7 @@ from llm_fsm.reading import MAX_BYTES
 
 _STATES = re.compile(rb'"states"\s*:')
 _PATTERN = re.compile(r"[*?]|\[[^\]]+\]")
+_TESTS = ".test.json"
 _SKIPPED = frozenset({"node_modules", "__pycache__"})
 
 
@@ -24,8 +25,8 @@ class NoDefinitionError(ValueError):
 def definitions(path: str) -> Iterator[str]:
     """The files that a path stands for: itself, those below a folder, or those that a pattern matches.
 
-    A file that is named is always given, whatever it holds. Raises NoDefinitionError for a folder or pattern
-    with none.
+    Conversation tests (*.test.json) lie beside definitions; a pattern that does not ask for them matches none. A file
+    that is named is always given, whatever it holds. Raises NoDefinitionError for a folder or pattern with none.
     """
     if os.path.isdir(path):
         yield from below(path)
@@ -98,6 +99,8 @@ def settings_file(start: str | os.PathLike[str]) -> str | None:
 
 def _matching(pattern: str) -> Iterator[str]:
     names = sorted(glob.glob(pattern, recursive=True))
+    if not pattern.endswith(_TESTS):
+        names = [name for name in names if not name.endswith(_TESTS)]
     if not names:
         raise NoDefinitionError(f"{pattern}: no file matches this pattern")
     for name in names:
