@@ -134,6 +134,7 @@ def test_a_background_shows_what_it_says():
 @pytest.mark.parametrize(
     ("document", "says"),
     [
+        (["goals"], "the background is an object, not list"),
         ({"goal": []}, "no field 'goal'; did you mean 'goals'?"),
         ({"zzz": []}, "the fields are vision_mission, goals, todo_list, custom_fields"),
         ({"goals": "win"}, "goals is a list of texts"),

@@ -128,6 +128,8 @@ class Background:
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> Background:
         """The background of a JSON form. Raises MemoryFault."""
+        if not isinstance(document, Mapping):
+            raise MemoryFault(f"the background is an object, not {type(document).__name__}")
         known = [item.name for item in fields(cls)]
         for name in document:
             if name not in known:
