@@ -76,6 +76,24 @@ def test_words_that_ask_without_a_question_mark_of_latin_script_are_enough(words
     assert asked(reply("hours", words)).text == words
 
 
+@pytest.mark.parametrize(
+    ("purpose", "words"),
+    [
+        ("Please tell us your number.", "From nine. Now, please tell us your number."),
+        ("Diga-nos seu telefone.", "Das 9 às 18. Diga-nos seu telefone."),
+        ("その方のお名前を教えてください。", "9時からです。では、お名前を教えてください。"),
+    ],
+)
+def test_words_that_end_in_the_open_request_are_not_followed_by_it(purpose: str, words: str) -> None:
+    program = machine(
+        {**STATES, "name": {**STATES["name"], "purpose": purpose}},
+        global_transitions=ASIDE,
+        context_schema={"properties": {"name": {"type": "string", "title": "氏名"}}},
+    )
+    done = say(program, talk(program, "hello", reply("name", purpose)).session, "?", reply("hours", words))
+    assert done.text == words
+
+
 def test_a_fixed_reply_of_the_state_left_asks_again() -> None:
     done = asked(reply("size", "Hello Ada.", name="Ada"), reply("hours", "From nine."))
     assert (done.session.state, done.text) == ("size", "From nine.\n\nWhich size, Ada?")

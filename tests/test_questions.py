@@ -19,6 +19,8 @@ from llm_fsm.questions import asks, is_nearer, question_in, told_in
         ("Your balance is 100 euros.\n\nHow much?", "How much?"),
         ("Are you still there?\n\nHow much? In euros.\n\nWe are open.", "How much?"),
         ("かしこまりました。サイズはどれですか。", "サイズはどれですか。"),
+        ("承知しました。お電話番号を教えてください。", "お電話番号を教えてください。"),
+        ("承知しました。少々お待ちください。", ""),
         ("かしこまりました。お届け先は？", "かしこまりました。お届け先は？"),
         ("Το διόρθωσα. Θα έρθετε το πρωί της Τρίτης στις 8; Είμαστε εδώ.", "Θα έρθετε το πρωί της Τρίτης στις 8;"),
         ("Call us; we are here. α > 5; β.", ""),

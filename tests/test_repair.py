@@ -805,6 +805,8 @@ def test_what_is_possible_is_a_list_where_no_english_words_can_lead_up_to_it() -
     twice = say(program, once, "абв", reply("cannot_handle", "Простите, не понял."))
     points = "• Номер назван\n• Сотрудник не знает номера"
     assert twice.text == f"Простите, не понял.\n\n{points}\n\nНазовите ваш номер."
+    asked = say(program, once, "абв", reply("cannot_handle", "Простите. Назовите ваш номер."))
+    assert asked.text == f"Простите. Назовите ваш номер.\n\n{points}"
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,10 @@ YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "�
 NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))
 QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 """Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
-_ASKED = re.compile(f"[{QUESTION_MARKS}]+|か(?=。|$)", re.MULTILINE)
-"""A question mark, or how a Japanese sentence ends that asks."""
+_ASKED = re.compile(
+    f"[{QUESTION_MARKS}]+|(?:か|(?:教え|聞かせ|答え|選び|選ん)[てで]?(?:くだ|下)さい)(?=。|$)", re.MULTILINE
+)
+"""A question mark, or how a Japanese sentence ends that asks, or begs for an answer as most of them do."""
 _THAI_ASKS = re.compile(
     r"(?:คะ(?<!นะคะ)|กี่(?<!ไม่กี่)\S{1,20}|ไหม|มั้ย|หรือไม่|หรือเปล่า|หรือยัง|อะไร|ไหน|เท่าไหร่|เท่าไร|เมื่อไหร่|เมื่อไร|อย่างไร|ใคร)"
     r"(?:ดี|บ้าง)?(?:ครับ)?(?=\s|$)"

@@ -18,7 +18,7 @@ from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.patterns import end_of
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run, Stopped
-from llm_fsm.questions import asks, is_nearer, question_in, told_in
+from llm_fsm.questions import is_nearer, question_in, told_in
 from llm_fsm.reply import Reply
 from llm_fsm.session import Frame, Session
 from llm_fsm.transition import Move, verdict
@@ -258,7 +258,8 @@ class Repairing(Amending):
             else:
                 self.last_resort()
             return
-        question = "" if asks(message) else self.open_question(self.last_question())
+        question = self.open_question(self.last_question())
+        question = "" if self.puts(question, message) else question
         data = {"misses": count, "choices": self.choices(), "question": question}
         end = end_of(self.program.patterns["cannot_handle"], data)
         self.note(fe.Repaired(pattern="cannot_handle", how=end))
