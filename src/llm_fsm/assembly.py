@@ -372,6 +372,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         keys=keys,
         fast=recognisers(keys.offered, keys.fault),
         prompts=prompts,
+        key_lines=lines,
         bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
         questions=questions,
         limits=definition.limits,

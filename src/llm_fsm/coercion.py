@@ -23,6 +23,7 @@ Number = int | float
 _NUMBER = r"(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?"
 _WHOLE_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})|0[xX][0-9a-fA-F]+|0[oO][0-7]+|0[bB][01]+")
 _LEADING_NUMBER = re.compile(rf"[+-]?(?:Infinity|{_NUMBER})")
+_FOREIGN_DIGIT = re.compile(r"[^\D0-9]")
 _PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 _SPACE = "\t\n\v\f\r \u00a0\u1680\u2028\u2029\u202f\u205f\u3000\ufeff"
 _SPACE += "".join(map(chr, range(0x2000, 0x200B)))
@@ -233,9 +234,11 @@ def leading_number(meter: Meter, value: Any) -> Number:
 
 def plain_digits(text: str) -> str:
     """The text, as long as it is, with the decimal digits of every script as ASCII."""
-    if text.isascii():
-        return text
-    return "".join(str(decimal(letter)) if letter.isdecimal() else letter for letter in text)
+    return text if text.isascii() else _FOREIGN_DIGIT.sub(_plain_digit, text)
+
+
+def _plain_digit(found: re.Match[str]) -> str:
+    return str(decimal(found[0]))
 
 
 def joined(text: str) -> str:

@@ -93,6 +93,8 @@ class Program:
     definition: Definition
     states: Mapping[str, StatePlan]
     keys: Keys
+    key_lines: Mapping[str, str]
+    """Key to its line in <context_keys>."""
     bounds_told: Mapping[str, str]
     """Key to what <context_keys> says behind it, for those with more than a type, which a value does not show."""
     prompts: Prompts

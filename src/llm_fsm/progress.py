@@ -177,7 +177,7 @@ class Progress:
         secrets = self.secrets()
         if not secrets:
             return tuple(messages)
-        forms = [form for secret in secrets for form in (secret, escaped(secret)[1:-1])]
+        forms = tuple(dict.fromkeys(form for secret in secrets for form in (secret, escaped(secret)[1:-1])))
         return tuple(replace(message, content=blotted(forms, message.content)) for message in messages)
 
     # -- limits
