@@ -40,11 +40,11 @@ _TURNED = frozenset(
         *("sin", "nunca", "ningún", "não", "nao", "sem", "non", "senza", "oppure"),
         *("niet", "geen", "zonder", "inte", "ikke", "ingen", "eller", "utan", "uden", "uten"),
         *("bez", "lub", "albo", "nebo", "не", "без", "или", "ни", "değil", "veya", "yoksa"),
-        *("ليس", "لم", "لن", "أو", "أم", "بدون", "ألا", "או", "אין", "בלי", "नहीं", "या"),
+        *("أو", "أم", "أما", "ألا", "بدون", "دون", "غير", "או", "אין", "בלי", "नहीं", "या"),
     )
 )
 """Words that turn a question round, or make it a choice: yes may then be meant either way, or say nothing."""
-_TURNED_PARTS = re.compile("n['’]t$|^n['’]|ません|ない|それとも|不|没|沒|还是|還是|或")
+_TURNED_PARTS = re.compile("n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|ません|ない|それとも|不|没|沒|还是|還是|或")
 _SPANISH_OR = re.compile(r"¿[^?]*\bo\b")
 _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNORECASE)
 """Letters of languages in which "no" says yes (Polish, Czech, Slovak), or hardly anything, and of some others."""
@@ -140,7 +140,8 @@ def _is_turned(words: list[str]) -> bool:
             end = place + 2 + (after[0] not in NO)
             words = words[:place] + words[end:]
             break
-    return any(word in _TURNED or word in NO or _TURNED_PARTS.search(word) for word in words)
+    asked = sum(word.endswith("か") for word in words)  # in Japanese with "or", which it needs no word for
+    return asked > 1 or any(word in _TURNED or word in NO or _TURNED_PARTS.search(word) for word in words)
 
 
 def times_listed(label: str, words: str) -> int:
