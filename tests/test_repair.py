@@ -809,6 +809,20 @@ def test_what_is_possible_is_a_list_where_no_english_words_can_lead_up_to_it() -
     assert asked.text == f"Простите. Назовите ваш номер.\n\n{points}"
 
 
+def test_what_is_asked_again_after_misses_is_no_question_of_the_state_before() -> None:
+    states: dict[str, Any] = {
+        "phone": {"reply": "What is your number?", "transitions": [{"target_state": "day"}]},
+        "day": {"purpose": "Please name a day.", "transitions": [{"target_state": "end"}]},
+        "end": {"purpose": "Done."},
+    }
+    program = machine(states, patterns=["cannot_handle", "clarify"])
+    done = talk(program, "what?", reply("clarify", "Your telephone."))
+    for target, words in (("day", "Please name a day."), ("cannot_handle", "Sorry."), ("cannot_handle", "Sorry.")):
+        done = say(program, done.session, "…", reply(target, words))
+    assert "What is your number?" not in done.text
+    assert done.text.endswith("Please name a day.")
+
+
 @pytest.mark.parametrize(
     ("replies", "text"),
     [

@@ -243,14 +243,20 @@ class Moving(Nested):
     def last_words(self, back: int = 0) -> str:
         """What was said in the current flow, so many exchanges back from the misses, as far as the history keeps it."""
         session = self.session
-        back += 1
-        if session.misses is not None and session.misses[1] >= session.turn - 1:
-            back += session.misses[0] - (session.misses[1] == session.turn)
+        back += 1 + self.missed()
         return session.window[-back][1] if back <= len(session.window) else ""
+
+    def missed(self) -> int:
+        """How many messages in a row were not understood just before this one."""
+        session = self.session
+        if session.misses is None or session.misses[1] < session.turn - 1:
+            return 0
+        return session.misses[0] - (session.misses[1] == session.turn)
 
     def last_question(self) -> str:
         """What was said last in this state that asks something; what was said last at all, where nothing does."""
-        said = (self.last_words(back) for back in range(min(self.session.turns_in_state, len(self.session.window))))
+        since = min(self.session.turns_in_state - self.missed(), len(self.session.window))
+        said = map(self.last_words, range(since))
         return next(filter(asks, said), "") or self.last_words()
 
     def asked_for(self) -> tuple[str, ...]:
