@@ -217,6 +217,7 @@ def test_clarify_explains_and_stays() -> None:
     assert (done.session.state, done.text, done.usage.calls) == ("mail", "Where mail reaches you.", 1)
     fixed = say(FORM, at("phone"), "which?", reply("clarify", "Any will do."))
     assert fixed.text == "Any will do.\n\nWhich number?"
+    assert say(FORM, at("phone"), "which?", reply("clarify", "")).text == "Which number?"
 
 
 @pytest.mark.parametrize(

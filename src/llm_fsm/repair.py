@@ -88,7 +88,7 @@ class Repairing(Amending):
         asked = self.last_question()
         if self.claims_too_much(name):
             self.complain()
-        elif message or name != "correct" or self.plan.fixed is None:  # a fixed reply shows what was changed
+        elif message or name == "digress" or self.plan.fixed is None:  # a fixed reply shows what was changed, and asks
             self.say(name, words=message, question=self.open_question(asked))
         self.say_fixed()
         if name in ("correct", "digress"):
