@@ -62,6 +62,30 @@ def test_migration_is_shown_first_and_done_when_asked_for(desk: Desk) -> None:
         assert (chat.state, chat.context) == ("welcome", {"years": 17})
 
 
+@pytest.mark.parametrize(
+    ("keys", "says"),
+    [
+        ({"age": "years", "name": "years"}, "the keys 'age' and 'name' would be one"),
+        ({"age": "name"}, "the keys 'name' and 'age' would be one"),
+        ({"age": "name", "name": "age"}, ""),
+        ({"age": "name", "name": None}, ""),
+    ],
+)
+def test_conversation_in_which_two_values_would_come_to_one_key_stays_as_it_was_begun(
+    desk: Desk, keys: dict[str, Any], says: str
+) -> None:
+    talked(desk)
+    with Machine.from_dict(GREETER, model=ScriptedLLM([ASKS]), store="sqlite:///bots.db") as machine:
+        machine.start({"age": 17, "name": "Eve"}, conversation_id="both", greet=False)
+    free = {key: value for key, value in GREETER.items() if key != "context_schema"}
+    desk.write("free.json", free)
+    desk.write("map.json", {"keys": keys})
+    found = desk.run("conversations", "migrate", "free.json", "--map", "map.json", "--json", *DB)
+    whole = {one["id"]: one.get("stays") for one in json.loads(found.out)["conversations"]}
+    assert (whole["both"] or "").startswith(says)
+    assert (whole["both"] is None) is (not says)
+
+
 def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
     talked(desk)
     same = desk.run("conversations", "replay", "greeter.json", *DB)
@@ -92,6 +116,7 @@ def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
         (("migrate", "greeter.json", "--map", "bad.json"), "'stats' is neither states nor keys"),
         (("migrate", "greeter.json", "--map", "list.json"), "one JSON object"),
         (("migrate", "greeter.json", "--map", "latin.json"), "latin.json: is not UTF-8 at byte 3"),
+        (("migrate", "greeter.json", "--map", "twice.json"), "twice.json: the key 'age' stands in line 2 a second"),
         (("migrate", "nothing.json"), "nothing.json: there is no such file"),
         (("replay", "greeter.json", "nobody"), "there is no conversation 'nobody'"),
     ],
@@ -101,6 +126,7 @@ def test_what_cannot_be_done_is_one_clear_error(desk: Desk, arguments: tuple[str
     desk.write("bad.json", {"stats": {}})
     desk.write("latin.json", b'{"\xe9": 1}')
     desk.write("list.json", [])
+    desk.write("twice.json", b'{"keys": {"age": "years",\n "age": null}}')
     done = desk.run("conversations", *arguments, *DB)
     assert (done.code, done.out) == (2, "")
     assert says in done.err

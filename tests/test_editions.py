@@ -332,6 +332,7 @@ async def test_definition_that_nobody_knows_is_replaced_where_its_state_is_known
         ({"states": {"a": 1}}, 'is {"states": '),
         ({"keys": {"a": 1}}, "names each new key"),
         ({"states": {"how_many": "wher"}}, "did you mean 'where'"),
+        ({"keys": {"people": "_turn"}}, "leads 'people' to '_turn': names that begin with _"),
     ],
 )
 def test_policy_that_cannot_be_kept_is_told_when_the_machine_is_made(policy: Any, words: str) -> None:

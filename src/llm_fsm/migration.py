@@ -40,6 +40,11 @@ def read_change(document: Mapping[str, Any]) -> Change:
         raise ConfigurationError(
             "a map of a changed definition names each new key, or null to drop the old one"
         )
+    for old, new in keys.items():
+        if new is not None and new.startswith("_"):
+            raise ConfigurationError(
+                f"the map of keys leads {old!r} to {new!r}: names that begin with _ belong to the system"
+            )
     return Change(states=dict(states), keys=dict(keys))
 
 
@@ -72,6 +77,8 @@ def carried(session: Session, old: Program | None, new: Program, change: Change)
     if session.pause is not None and (session.pause.kind != "wait" or new.states[state].kind != "wait"):
         return f"it waits for {session.pause.what!r}, and {state!r} does not"
     keys = {name: key for name, key in change.keys.items() if name in session.context}
+    if (met := _meeting(session.context, keys)) is not None:
+        return f"the keys {met[0]!r} and {met[1]!r} would be one, and it has another value for each"
     event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
     context = apply(session, event).context
     removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
@@ -81,3 +88,13 @@ def carried(session: Session, old: Program | None, new: Program, change: Change)
     return ev.Migrated(
         definition=new.identity, states=change.states, keys=keys, removed=tuple(sorted(removed))
     )
+
+
+def _meeting(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tuple[str, str] | None:
+    """Two keys of different values that the map makes one; a key that it does not name keeps its own name."""
+    holders = {name: name for name in context if name not in keys}
+    for old, new in keys.items():
+        other = old if new is None else holders.setdefault(new, old)
+        if context[other] != context[old]:
+            return other, old
+    return None

@@ -164,11 +164,16 @@ def servers_of(file: str | None) -> dict[str, Any]:
 
 
 def json_of(text: str, where: str) -> Any:
-    """The JSON value of a text. Raises Failure that says where it is none."""
+    """The JSON value of a text. Raises Failure that says where it is none, or where a key stands twice."""
     try:
-        return source.parse(text, limit=MAX_CONFIG_CHARS)
+        found = source.parse(text, limit=MAX_CONFIG_CHARS)
+        twice = () if source.plainly(text) is not None else source.scan(text).duplicates
     except source.SourceError as error:
         raise Failure(f"{where} is not JSON: {error}") from error
+    for one in twice:
+        line = one.position.line
+        raise Failure(f"{where}: the key {one.key!r} stands in line {line} a second time; keep one of them")
+    return found
 
 
 def object_of(text: str, where: str) -> dict[str, Any]:
