@@ -117,6 +117,8 @@ def after(expect: object, reply: object = TO_BYE) -> list[str]:
         {"events": ["UserSaid", {"type": "ContextSet", "values": {"name": "Ada"}}, "StateEntered", "Ended"]},
         {"not": {"state": "hello", "text": "PIN", "ended": False, "events": ["MoveRefused"]}},
         {"any_of": ["hello", {"state": "bye", "ended": True}]},
+        {"not": {"any_of": ["hello", {"state": "bye", "ended": False}]}},
+        {"not": {"not": {"state": "bye", "text": "PIN"}}},
     ],
 )
 def test_what_is_so_passes(expect: object) -> None:
@@ -167,6 +169,11 @@ def test_what_is_so_passes(expect: object) -> None:
             {"not": {"events": ["MoveRefused", "Ended"]}},
             ['expected otherwise: the event "Ended"; and so it is'],
         ),
+        (
+            {"not": {"any_of": ["hello", {"state": "bye", "ended": True}]}},
+            ["expected this alternative not to hold; and it does"],
+        ),
+        ({"not": {"not": "hello"}}, ["expected something of this to be so; and nothing is"]),
         (
             {"any_of": ["hello", {"ended": False}]},
             [

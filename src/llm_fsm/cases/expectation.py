@@ -68,11 +68,7 @@ def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
         if not claim.holds
     ]
     if expect.none_of is not None:
-        found += [
-            Miss(claim.pointer, f"expected otherwise: {claim.wanted.removeprefix('expected ')}; and so it is")
-            for claim in claims(expect.none_of, seen, f"{pointer}/not")
-            if claim.holds
-        ]
+        found += _held(expect.none_of, seen, f"{pointer}/not")
     if expect.any_of:
         tried = [
             misses(choice, seen, f"{pointer}/any_of/{number}") for number, choice in enumerate(expect.any_of)
@@ -83,6 +79,22 @@ def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
                 for number, missed in enumerate(tried, 1)
             )
             found.append(Miss(f"{pointer}/any_of", f"none of the alternatives holds: {said}"))
+    return found
+
+
+def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
+    """Everything of what must not be true that is so, its own negations and alternatives with the rest."""
+    found = [
+        Miss(claim.pointer, f"expected otherwise: {claim.wanted.removeprefix('expected ')}; and so it is")
+        for claim in claims(expect, seen, pointer)
+        if claim.holds
+    ]
+    if expect.none_of is not None and not _held(expect.none_of, seen, f"{pointer}/not"):
+        found.append(Miss(f"{pointer}/not", "expected something of this to be so; and nothing is"))
+    for number, choice in enumerate(expect.any_of):
+        place = f"{pointer}/any_of/{number}"
+        if not misses(choice, seen, place):
+            found.append(Miss(place, "expected this alternative not to hold; and it does"))
     return found
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llm_fsm.cases.expected import Expect
+from llm_fsm.cases.expected import Expect, WordsExpected
 from llm_fsm.cases.faults import Fault, Text, in_order
 from llm_fsm.cases.suite import Case
 
@@ -32,6 +32,10 @@ def _says(expect: Expect | None) -> bool:
 def _claims(name: str, value: object) -> bool:
     if isinstance(value, Expect):
         return _says(value)
+    if isinstance(value, WordsExpected):
+        return value.equals is not None or any((*value.contains, *value.matches))
+    if name == "any_of" and isinstance(value, list):  # an alternative that says nothing always holds
+        return all(map(_says, value))
     return name in _NULL_SAYS if value is None else bool(value) or name not in _EMPTY_SAYS_NOT
 
 
