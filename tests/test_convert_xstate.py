@@ -55,6 +55,12 @@ def test_nested_states_get_joined_ids() -> None:
     assert found.document["global_transitions"] == [{"target_state": "red_walk", "description": "POWER_OUT"}]
 
 
+@pytest.mark.parametrize("kind", [["task"], {"task": 1}, 1, "machine"])
+def test_meta_that_names_no_kind_is_left_aside(kind: object) -> None:
+    found = found_in({"id": "m", "initial": "a", "states": {"a": {"type": ["final"], "meta": {"kind": kind}}}})
+    assert "kind" not in found.document["states"]["a"]
+
+
 def test_events_and_targets() -> None:
     assert moves(LIGHT, "green") == [("yellow", "TIMER")]
     assert moves(LIGHT, "yellow") == [("red_walk", "TIMER"), ("green", "TIMER")]

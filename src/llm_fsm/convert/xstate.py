@@ -151,8 +151,8 @@ class _Reader:
         elif kind == "history":
             vertex.kind = "history"
             self.chart.lost(f'history "{place.name}" is read as the state around it', line)
-        elif own in _KINDS:
-            vertex.kind = str(own)
+        elif isinstance(own, str) and own in _KINDS:
+            vertex.kind = own
 
     def unused(self, value: Mapping[str, Any], pointer: str, where: str) -> None:
         for key in value:
