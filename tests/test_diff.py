@@ -130,6 +130,7 @@ def moves(document: dict[str, Any], state: str) -> list[Any]:
         ]),
         (lambda d: moves(d, "count").pop(1), [("safe", "transition", "removed", (), None)]),
         (lambda d: moves(d, "ask").append({"target_state": "done"}), [("safe", "transition", "added", (), None)]),
+        (lambda d: moves(d, "count").reverse(), [("safe", "transition", "changed", (), None)]),
         (lambda d: moves(d, "ask")[0].update(priority=5), [("safe", "setting", "changed", (), None)]),
         (lambda d: moves(d, "ask")[0].update(description="new"), [("safe", "words", "changed", (), None)]),
         (lambda d: moves(d, "ask")[0].update(conditions=[]), [("safe", "condition", "changed", (), None)]),
@@ -242,6 +243,19 @@ def test_a_schema_that_comes_or_goes_as_a_whole_is_told() -> None:
         'key "count" is no longer declared: the model may write it, and any value will do': "safe",
         'key "tier" removed': "needs-map",
     }
+
+
+def test_order_of_transitions_counts_where_no_priority_says_it() -> None:
+    def first(document: dict[str, Any]) -> None:
+        moves(document, "count")[1]["priority"] = 50
+
+    def turned(document: dict[str, Any]) -> None:
+        first(document)
+        moves(document, "count").reverse()
+
+    assert diff(definition(first), definition(turned)) == ()
+    [change] = diff(definition(), definition(lambda document: moves(document, "count").reverse()))
+    assert change.message == 'order of the transitions from "count" changed: ask, done'
 
 
 def test_a_condition_on_a_part_of_a_key_asks_for_what_its_state_collects() -> None:

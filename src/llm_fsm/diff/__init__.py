@@ -9,7 +9,7 @@
 | state becomes final, or loses its last transition | strands | those in the state: there is no way on |
 | other change of a kind; `wait_for`, `answer_schema`, `flow` changed | needs a map | those in the state |
 | final state becomes another kind | safe | |
-| transition added | safe | |
+| transition added; order of transitions of equal priority changed | safe | |
 | transition removed, an end can still be reached from there | safe | |
 | transition removed or closed for ever, and with it the last way to an end, or on | strands | those in its states |
 | other condition removed or changed | safe | |

@@ -26,6 +26,7 @@ def transition_changes(old: Definition, new: Definition, back: Mapping[str, str]
         where = f'from "{name}"' if name is not None else f"from {_EVERYWHERE}"
         here = [one for one in new.states if one in context.lost and name in (None, one)]
         pairs, gone, come = _paired(was, now)
+        yield from _reordered([(at, other, now[other]) for at, other in pairs], place, where)
         for index, other in pairs:
             edge = _Edge(was[index], now[other], f"{place}/{other}", where, name)
             for change in _transition(edge, context):
@@ -120,6 +121,20 @@ def _paired(
                 gone.remove(index)
                 come.remove(match)
     return pairs, gone, come
+
+
+def _reordered(kept: Sequence[tuple[int, int, Transition]], place: str, where: str) -> Iterator[Change]:
+    """What is tried first of equal priority. `kept`: each transition that stayed, with its places before and now."""
+    before = sorted(kept, key=lambda one: (one[2].priority, one[0]))
+    after = sorted(kept, key=lambda one: (one[2].priority, one[1]))
+    if before == after:
+        return
+    targets = listed(dict.fromkeys(one.target_state for _, _, one in after))
+    yield Change(
+        subject="transition", how="changed", impact="safe", pointer=place,
+        message=f"order of the transitions {where} changed: {targets}",
+        reason="without the model the first one that holds is taken",
+    )  # fmt: skip
 
 
 def _lost(transition: Transition, place: str, where: str, context: _Context, owner: str | None) -> Change:
