@@ -43,9 +43,10 @@ def _graph(picture: Picture) -> dict[str, list[str]]:
     graph: dict[str, list[str]] = {node.id: [] for node in picture.nodes}
     for edge in picture.own:
         graph[edge.source].append(edge.target)
+    shared = [edge.target for edge in picture.shared]
     for node in picture.nodes:
         if node.kind == "converse":
-            graph[node.id] += [edge.target for edge in picture.shared]
+            graph[node.id] += shared
     return graph
 
 
