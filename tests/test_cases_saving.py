@@ -161,6 +161,18 @@ def test_secrets_are_replaced_everywhere(tmp_path: Path) -> None:
     assert played(document, tmp_path).passed
 
 
+def test_parts_of_secrets_are_replaced_too(tmp_path: Path) -> None:
+    properties = {"cards": {"type": "array", "x-secret": True}, "sum": {"type": "number", "x-secret": True}}
+    schema = {"type": "object", "properties": {**DESK["context_schema"]["properties"], **properties}}
+    update = {"cards": ["4111", {"no": 5500}], "sum": 97.25, "pin": "98765"}
+    told = {"transition": {"target_state": "done", "context_update": update}, "message": "97.25 of 4111"}
+    plain = {"ask": {"purpose": "x", "transitions": [{"target_state": "done"}]}, "done": {"reply": "Thanks."}}
+    document = saved({**DESK, "tools": {}, "states": plain, "context_schema": schema}, [told], "4111 and 5500, PIN 98765, 97.25")
+    text = json.dumps(document["cases"])
+    assert [part for part in ("4111", "5500", "98765", "97.25") if part in text] == []
+    assert document["cases"][0]["steps"][0]["reply"]["set"]["sum"] == 11.11
+
+
 def test_time_that_matters_passes(tmp_path: Path) -> None:
     timed = {
         **DESK,

@@ -84,6 +84,39 @@ def test_no_secret_and_no_key_is_kept(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "⟦say 2 6 17⟧" in text
 
 
+def test_parts_of_secrets_and_refused_ones_are_not_kept_either(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    definition = json.loads(json.dumps(DEFINITION))
+    definition["context_schema"]["properties"]["cards"] = {"type": "array", "x-secret": True}
+    told = "4111 for shopping, 5500, and the PIN is wrong-1"
+    case = {"name": "c", "steps": [{"say": told, "expect": {"context": {"cards": ["4111", {"no": 5500}]}}}]}
+    file = write(tmp_path, case, definition=definition)
+    update = {"cards": ["4111", {"no": 5500}], "pin": "wrong-1"}
+    reply = {"transition": {"target_state": "ask", "context_update": update}, "message": "So 4111."}
+    monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
+    with serve_scripted([reply]) as server:
+        assert run_job(Job(file=file, mode="record", model="any", base_url=server.base_url)).passed
+    kept = Path(place_of(file)).read_text()
+    assert [part for part in ("4111", "5500", "wrong-1") if part in kept.partition('"text"')[2]] == []
+    assert run_job(Job(file=file)).passed
+
+
+def test_secrets_of_a_called_definition_are_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "inner.json").write_text(json.dumps({**DEFINITION, "name": "inner"}))
+    outer = {
+        "name": "outer",
+        "initial_state": "in",
+        "states": {"in": {"kind": "subflow", "flow": "inner.json", "transitions": ["end"]}, "end": {}},
+    }
+    file = write(tmp_path, {"name": "c", "steps": [{"say": f"it is {PIN}"}]}, definition=outer)
+    monkeypatch.setenv("LLM_FSM_API_KEY", "sk-very-secret-key")
+    with serve_scripted([{**REPLIES[1], "message": PIN}] * 3) as server:
+        run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
+    assert "⟦say 1 6 17⟧" in Path(place_of(file)).read_text()
+    assert PIN not in Path(place_of(file)).read_text()
+
+
 def test_a_secret_that_nobody_said_is_masked_in_its_shape(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

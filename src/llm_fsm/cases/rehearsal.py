@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
+from llm_fsm.cases.confided import confided
 from llm_fsm.cases.expectation import Miss, Seen, misses
 from llm_fsm.cases.expected import Expect
 from llm_fsm.cases.fixtures import Stage
@@ -40,7 +40,8 @@ class Rehearsal:
         self.missed: list[tuple[str, Miss]] = []
         self.said: list[Said] = []
         self.secrets: set[str] = set()
-        self.has_secrets = any(map(machine.definition.is_secret, machine.definition.key_schemas))
+        every = (machine.program, *machine.program.flows.values())
+        self.has_secrets = any(program.keys.secrets for program in every)
         self.turns: list[Turn] = []
         self.chat: AsyncConversation | None = None
 
@@ -124,7 +125,7 @@ class Rehearsal:
             self.turns.append(turn)
         if chat is not None:
             if self.has_secrets:
-                self.secrets.update(self.secret_values(chat))
+                self.secrets |= self.secret_values(chat, turn)
             self.said.append(
                 Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state)
             )
@@ -140,11 +141,10 @@ class Rehearsal:
         if at.expect is not None and not unanswered:
             self.check(at.name, at.expect, self.seen(turn, error), f"{at.pointer}/expect")
 
-    def secret_values(self, chat: AsyncConversation) -> Iterator[str]:
+    def secret_values(self, chat: AsyncConversation, turn: Turn | None) -> set[str]:
         """What no message may show."""
-        for key, value in chat.context.items():
-            if self.machine.definition.is_secret(key) and len(str(value)) > 1:
-                yield str(value)
+        found = confided(self.machine.program, [chat.context], () if turn is None else turn.events)
+        return {text for text in found if len(text) > 1}
 
     def check(self, name: str, expect: Expect, seen: Seen, pointer: str) -> None:
         self.missed += [(name, miss) for miss in misses(expect, seen, pointer)]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm.cases.confided import confided
 from llm_fsm.folding import fold
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
@@ -89,11 +90,8 @@ class _Saver:
         """The replies of a turn, and what it came to."""
         before = self.session
         self.session = fold(before, record.events)
-        keys = self.program.keys
-        for context in (before.context, self.session.context):
-            self.secrets |= {
-                str(value) for key, value in context.items() if keys.is_secret(key) and str(value)
-            }
+        contexts = (before.context, self.session.context, self.session.root_context())
+        self.secrets |= confided(self.program, contexts, record.events) - {""}
         for event in record.events:
             if isinstance(event, ev.ToolReturned):
                 said = {"result": event.result} if event.error is None else {"error": event.error}
@@ -168,4 +166,6 @@ def _hidden(value: Any, secrets: set[str]) -> Any:
         return [_hidden(item, secrets) for item in value]
     if str(value) in secrets and isinstance(value, int) and not isinstance(value, bool):
         return int("1" * len(str(abs(value))))
+    if str(value) in secrets and isinstance(value, float):
+        return float(re.sub(r"\d", "1", str(value)))
     return value

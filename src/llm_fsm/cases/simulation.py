@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm.cases.confided import confided
 from llm_fsm.cases.player import Host, Player, masked
 from llm_fsm.cases.reading import Loaded
 from llm_fsm.cases.suite import Case, User, merged
@@ -130,7 +131,7 @@ class _Meeting:
             reason = f"{reason}; {end}" if end and not reached else reason
         except (LLMFSMError, ValueError) as error:
             reached, reason, broken = False, f"{type(error).__name__}: {error}", True
-        secrets = set() if chat is None else set(self._secrets(chat))
+        secrets = set() if chat is None else await self._secrets(chat)
         said = tuple((masked(mine, secrets), masked(theirs, secrets)) for mine, theirs in self._said)
         return Encounter(
             user=name,
@@ -160,9 +161,10 @@ class _Meeting:
             self._said.append((words, turn.text))
         return ""
 
-    def _secrets(self, chat: AsyncConversation) -> Iterator[str]:
-        keys = self._machine.definition
-        yield from (str(value) for key, value in chat.context.items() if keys.is_secret(key) and len(str(value)) > 1)
+    async def _secrets(self, chat: AsyncConversation) -> set[str]:
+        events = [event for turn in await chat.turns() for event in turn.events]
+        found = confided(self._machine.program, [chat.context], events)
+        return {text for text in found if len(text) > 1}
 
 
 async def _words(human: LLM, user: User, greeting: str, said: Sequence[tuple[str, str]]) -> str:
