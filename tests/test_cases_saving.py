@@ -167,7 +167,8 @@ def test_parts_of_secrets_are_replaced_too(tmp_path: Path) -> None:
     update = {"cards": ["4111", {"no": 5500}], "sum": 97.25, "pin": "98765"}
     told = {"transition": {"target_state": "done", "context_update": update}, "message": "97.25 of 4111"}
     plain = {"ask": {"purpose": "x", "transitions": [{"target_state": "done"}]}, "done": {"reply": "Thanks."}}
-    document = saved({**DESK, "tools": {}, "states": plain, "context_schema": schema}, [told], "4111 and 5500, PIN 98765, 97.25")
+    desk = {**DESK, "tools": {}, "states": plain, "context_schema": schema}
+    document = saved(desk, [told], "4111 and 5500, PIN 98765, 97.25")
     text = json.dumps(document["cases"])
     assert [part for part in ("4111", "5500", "98765", "97.25") if part in text] == []
     assert document["cases"][0]["steps"][0]["reply"]["set"]["sum"] == 11.11
