@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import json
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -84,6 +86,20 @@ def test_conversation_in_which_two_values_would_come_to_one_key_stays_as_it_was_
     whole = {one["id"]: one.get("stays") for one in json.loads(found.out)["conversations"]}
     assert (whole["both"] or "").startswith(says)
     assert (whole["both"] is None) is (not says)
+
+
+def test_damaged_conversation_keeps_no_other_from_being_carried_over(desk: Desk) -> None:
+    talked(desk)
+    with Machine.from_dict(GREETER, model=ScriptedLLM([ASKS]), store="sqlite:///bots.db") as machine:
+        machine.start({"age": 18}, conversation_id="a", greet=False)
+    with closing(sqlite3.connect(desk.folder / "bots.db")) as database, database:
+        database.execute("update conversations set session = '[]' where id = 'live'")
+    renamed(desk)
+    done = desk.run("conversations", "migrate", "new.json", "--map", "map.json", "--apply", *DB)
+    assert (done.code, sorted(line.partition(": ")[0] for line in done.out.splitlines())) == (4, ["a", "live"])
+    assert "a: hello → welcome" in done.out
+    assert "live: stays: a stored conversation cannot be read" in done.out
+    assert "1 conversation carried over, 1 stays as begun" in done.err
 
 
 def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:

@@ -10,11 +10,11 @@ from typing import Any
 
 import click
 
-from llm_fsm.cli import choice, host, printing
+from llm_fsm.cli import choice, exits, host, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, open_existing
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.errors import ConfigurationError, ConversationNotFound
+from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
 from llm_fsm.events import Migrated
 from llm_fsm.folder import definition_paths
 from llm_fsm.machine import AsyncMachine
@@ -25,12 +25,16 @@ _PAGE = 500
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Went:
-    """What became of one conversation, or would. `change` None: it stays, and `reason` says why."""
+    """What became of one conversation, or would. `change` None: it stays, and `reason` says why.
+
+    `damaged`: because the store's copy of it, or of its definition, cannot be read.
+    """
 
     id: str
     was: str
     change: Migrated | None
     reason: str = ""
+    damaged: bool = False
 
 
 @click.command("migrate")
@@ -70,6 +74,8 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
     elif went:
         printing.out("\n".join(map(_line, went)))
     printing.note(_summary(went, applies=applies))
+    if any(item.damaged for item in went):
+        raise click.exceptions.Exit(exits.STORE)
 
 
 async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> list[Went]:
@@ -81,6 +87,10 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> li
                 try:
                     change = await machine.migrate(item.conversation_id, dry_run=not applies)
                 except ConversationNotFound:
+                    continue
+                except UnreadableError as error:  # the others can be carried over all the same
+                    name, why = item.conversation_id, str(error)
+                    found.append(Went(id=name, was=item.state, change=None, reason=why, damaged=True))
                     continue
                 if change is not None:
                     stays = isinstance(change, str)
