@@ -209,6 +209,18 @@ async def test_a_damaged_file_is_named(path):
         assert await message_of(store.load("c")) == wanted
 
 
+async def test_a_file_with_a_name_that_is_no_text_is_called_damaged(path):
+    async with opened(path) as store:
+        await store.save(turn(1))
+    content = path.read_bytes()
+    assert content.count(b"tablerecordsrecords") == 1
+    path.write_bytes(content.replace(b"tablerecordsrecords", b"table\xff\xfecordsrecords"))
+    async with opened(path) as store:
+        said = await message_of(store.load("c"))
+    assert said.startswith(f"{path}: the database is damaged (")
+    assert said.endswith("): restore it from a backup, or move it away")
+
+
 async def test_a_folder_in_place_of_the_file_is_named(tmp_path):
     async with opened(tmp_path) as store:
         wanted = f"{tmp_path}: is a folder, not a file: name a file, such as {tmp_path / 'conversations.db'}"

@@ -116,10 +116,13 @@ def fault(path: str, error: sqlite3.Error) -> StoreError:
     if primary == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path}: is not an SQLite database: use another file, or move this one away")
     if primary == sqlite3.SQLITE_CORRUPT:
-        return StoreError(
-            f"{path}: the database is damaged ({error}): restore it from a backup, or move it away"
-        )
+        return damaged(path, error)
     return StoreError(f"{path}: the database cannot be used ({error}): see to the cause and try again")
+
+
+def damaged(path: str, error: Exception) -> StoreError:
+    """What is in the file cannot be; names in it that are no UTF-8 make sqlite3 raise UnicodeDecodeError."""
+    return StoreError(f"{path}: the database is damaged ({error}): restore it from a backup, or move it away")
 
 
 def is_busy(error: BaseException) -> bool:
