@@ -68,6 +68,17 @@ def test_what_cannot_be_taken_in_is_named_with_its_line(desk: Desk) -> None:
         assert "Error(" not in done.err
 
 
+def test_an_import_that_ends_early_says_what_it_has_kept(desk: Desk) -> None:
+    talk(desk, "a", HELLO)
+    text = desk.run("conversations", "export", "a").out
+    done = desk.run("conversations", "import", "-", "--db", "file://./other", stdin=f"{text}garbage\n{text}".encode())
+    assert (done.code, done.out) == (2, "a\n")
+    assert done.err.splitlines()[0] == "llm-fsm: kept before the error: 1 conversation"
+    assert "line 2: this is no exported conversation" in done.err
+    again = desk.run("conversations", "import", "-", "--db", "file://./other", stdin=text.encode())
+    assert (again.code, again.out, "kept before" in again.err) == (2, "", False)
+
+
 def test_a_line_that_never_ends_is_not_read_for_ever(desk: Desk) -> None:
     done = desk.run("conversations", "import", "/dev/zero")
     assert done.code == 2
@@ -151,3 +162,28 @@ def test_a_commit_of_which_nobody_can_tell_whose_it_is_is_told_by_an_export(desk
     done = desk.run("conversations", "export", "--db", "file://./kept")
     assert (done.code, len(done.out.splitlines())) == (4, 1)
     assert f"{damaged.name}: the file is damaged" in done.err
+
+
+def test_commands_that_go_through_all_conversations_tell_of_those_that_cannot_be_listed(desk: Desk) -> None:
+    for name in ("a", "b"):
+        assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept").code == 0
+    damaged, _ = sorted(Path("kept/conversations").glob("*.json"))
+    damaged.write_text("{")
+    for command in (("list",), ("replay", "greeter.json"), ("migrate", "greeter.json")):
+        done = desk.run("conversations", *command, "--db", "file://./kept")
+        assert done.code == 4, command
+        assert f"{damaged.name}: the file is damaged" in done.err
+        assert "what is damaged was left out" in done.err
+
+
+def test_a_folder_in_place_of_records_keeps_no_other_conversation_back(desk: Desk) -> None:
+    for name in "abc":
+        assert desk.run("chat", "greeter.json", "--id", name, *desk.replies(HELLO), "--db", "file://./kept").code == 0
+    place, *_ = sorted(Path("kept/conversations").glob("*.records"))  # of c
+    place.unlink()
+    place.mkdir()
+    done = desk.run("conversations", "doctor", "--db", "file://./kept")
+    assert (done.code, done.out.startswith("c: "), len(done.out.splitlines())) == (4, True, 1)
+    assert f"{place.name}: is a folder in place of a file: move it away, and restore the file" in done.out
+    done = desk.run("conversations", "export", "--db", "file://./kept")
+    assert (done.code, len(done.out.splitlines())) == (4, 2)

@@ -12,7 +12,7 @@ from typing import Any, cast
 import click
 
 from llm_fsm.cli import printing, transcript
-from llm_fsm.cli.options import db_option, open_existing, open_holding, unknown
+from llm_fsm.cli.options import db_option, open_existing, open_holding, tell_unlisted, unknown, unlisted
 from llm_fsm.cli.transfers import doctor, export_, fork_, import_
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.flows import read_document
@@ -57,7 +57,7 @@ for command in (export_, import_, fork_, doctor):
 def list_(db: str | None, as_json: bool, limit: int) -> None:
     """List conversations, the one used last first."""
     store = open_existing(db)
-    found = [] if store is None else asyncio.run(_listed(store))
+    found, left = ([], ()) if store is None else asyncio.run(_listed(store))
     shown = sorted(found, key=attrgetter("updated"), reverse=True)[:limit]
     if as_json:
         printing.out(printing.as_json({"conversations": [_line(item) for item in shown]}))
@@ -65,8 +65,9 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
         printing.out(_table(shown))
     if len(found) > len(shown):
         printing.note(f"{len(found) - len(shown):,} more; --limit shows them")
-    elif not found:
+    elif not found and not left:
         printing.note("there are no conversations yet")
+    tell_unlisted(left)
 
 
 @conversations.command()
@@ -109,14 +110,15 @@ def _confirmed(conversation_id: str) -> bool:
     return click.confirm(f"Delete conversation {printing.one_line(conversation_id)} for good?", err=True)
 
 
-async def _listed(store: Store) -> Sequence[Listed]:
+async def _listed(store: Store) -> tuple[Sequence[Listed], Sequence[str]]:
+    """All conversations, and what is wrong with those that cannot be listed."""
     found: list[Listed] = []
     try:
         while page := await store.list(found[-1].conversation_id if found else None, _PAGE):
             found.extend(page)
+        return found, await unlisted(store)
     finally:
         await store.close()
-    return found
 
 
 async def _records(store: Store, conversation_id: str) -> tuple[Sequence[TurnRecord], frozenset[str]]:

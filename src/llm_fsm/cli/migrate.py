@@ -12,7 +12,7 @@ import click
 
 from llm_fsm.cli import choice, exits, host, printing
 from llm_fsm.cli.exits import Failure
-from llm_fsm.cli.options import db_option, open_existing
+from llm_fsm.cli.options import db_option, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
 from llm_fsm.events import Migrated
@@ -63,22 +63,24 @@ def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: s
         change = host.object_of(host.text_of(Path(map_file)), map_file)
     store = open_existing(db)
     went: Sequence[Went] = ()
+    left: Sequence[str] = ()
     if store is not None:
         try:
             machine = AsyncMachine(definition, model="offline", store=store, on_change=change, file=path)
         except ConfigurationError as error:
             raise Failure(f"{map_file}: {error}") from error
-        went = asyncio.run(_migrated(machine, store, applies=applies))
+        went, left = asyncio.run(_migrated(machine, store, applies=applies))
     if as_json:
         printing.out(printing.as_json({"applied": applies, "conversations": [_document(item) for item in went]}))
     elif went:
         printing.out("\n".join(map(_line, went)))
     printing.note(_summary(went, applies=applies))
+    tell_unlisted(left)
     if any(item.damaged for item in went):
         raise click.exceptions.Exit(exits.STORE)
 
 
-async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> list[Went]:
+async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tuple[list[Went], Sequence[str]]:
     found: list[Went] = []
     after: str | None = None
     try:
@@ -103,9 +105,9 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> li
                         )
                     )
             after = page[-1].conversation_id
+        return found, await unlisted(store)
     finally:
         await machine.close()
-    return found
 
 
 def _line(went: Went) -> str:

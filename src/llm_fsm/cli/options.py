@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
 
+from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Store
@@ -69,6 +70,20 @@ def open_existing(url: str | None) -> Store | None:
     if url is None:
         return None
     raise Failure(f"{path}: there is no such file", STORE)
+
+
+async def unlisted(store: Store) -> Sequence[str]:
+    """What is wrong with conversations that listings of the store leave out."""
+    own = getattr(store, "unlisted", None)
+    return () if own is None else await own()
+
+
+def tell_unlisted(left: Sequence[str]) -> None:
+    """Say what `unlisted` gave, and that it was left out. Raises Failure then."""
+    for what in left:
+        printing.error(what)
+    if left:
+        raise Failure("what is damaged was left out", STORE)
 
 
 def _is_missing(path: str) -> bool:

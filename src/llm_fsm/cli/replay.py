@@ -15,7 +15,7 @@ import click
 from llm_fsm.asking import ask
 from llm_fsm.cli import choice, printing
 from llm_fsm.cli.exits import Failure
-from llm_fsm.cli.options import db_option, open_existing
+from llm_fsm.cli.options import db_option, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ModelError
@@ -61,18 +61,22 @@ def replay(
     llm = None if model is None else resolve(model, environ=os.environ)
     store = open_existing(db)
     found: list[Retaken] = []
+    left: Sequence[str] = ()
     if store is not None:
-        found = asyncio.run(_replayed(machine.program, store, conversation_ids, llm))
+        found, left = asyncio.run(_replayed(machine.program, store, conversation_ids, llm))
     differing = [item for item in found if item.divergence is not None]
     if as_json:
         printing.out(printing.as_json({"conversations": [asdict(item) for item in found], **_numbers(found)}))
     elif differing:
         printing.out("\n".join(_line(item.conversation_id, item.divergence) for item in differing if item.divergence))
     printing.note(_summary(found))
+    tell_unlisted(left)
     context.exit(1 if differing else 0)
 
 
-async def _replayed(program: Program, store: Store, ids: Sequence[str], llm: LLM | None) -> list[Retaken]:
+async def _replayed(
+    program: Program, store: Store, ids: Sequence[str], llm: LLM | None
+) -> tuple[list[Retaken], Sequence[str]]:
     kit = kit_of(program)
 
     async def asks(effect: AskModel) -> ModelReply:
@@ -90,10 +94,10 @@ async def _replayed(program: Program, store: Store, ids: Sequence[str], llm: LLM
                     found.append(await retake(program, kit, name, records, None if llm is None else asks))
                 except ModelError as error:
                     raise Failure(f"{name}: {error}", 3) from error
+        return found, () if ids else await unlisted(store)
     finally:
         await let_go(llm)
         await store.close()
-    return found
 
 
 async def _wanted(store: Store, program: Program, ids: Sequence[str]) -> AsyncGenerator[str, None]:

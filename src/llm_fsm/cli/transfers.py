@@ -143,12 +143,19 @@ def _texts(stream: IO[str], file: str) -> Iterator[str]:
 
 
 async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> None:
+    kept = 0
     try:
         for number, text in enumerate(texts, 1):
             try:
-                printing.out(printing.one_line(await take_in(store, text, new_id)))
+                name = await take_in(store, text, new_id)
             except ValueError as error:
                 raise Failure(f"line {number}: {error}") from error
+            kept = number
+            printing.out(printing.one_line(name))
+    except BaseException:
+        if kept:
+            printing.note(f"kept before the error: {printing.plural(kept, 'conversation')}")
+        raise
     finally:
         await store.close()
 

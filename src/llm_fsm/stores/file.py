@@ -105,6 +105,10 @@ class FileStore:
     async def delete(self, conversation_id: str) -> bool:
         return await self._run(lambda folder: folder.delete(conversation_id))
 
+    async def unlisted(self) -> Sequence[str]:
+        """What is wrong with conversations that listings leave out, in sentences."""
+        return await self.faults()
+
     async def faults(self) -> Sequence[str]:
         """What is wrong with the folder as a whole, in sentences."""
         return await self._run(Folder.faults)

@@ -153,7 +153,7 @@ def _document(path: Path, kinds: Mapping[str, Any]) -> dict[str, Any] | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise os_fault(path, error) from error
+        raise _fault(path, error) from error
     try:
         document: dict[str, Any] = json.loads(text)
         written = document["format"]
@@ -183,7 +183,7 @@ def _replace(path: Path, document: Mapping[str, Any]) -> None:
     except OSError as error:
         with suppress(OSError):
             beside.unlink(missing_ok=True)
-        raise os_fault(path, error) from error
+        raise _fault(path, error) from error
 
 
 def _append(path: Path, lines: list[list[Any]], size: int) -> int:
@@ -199,7 +199,7 @@ def _append(path: Path, lines: list[list[Any]], size: int) -> int:
         if size == 0:
             _sync_folder(path.parent)
     except OSError as error:
-        raise os_fault(path, error) from error
+        raise _fault(path, error) from error
     return size + len(text)
 
 
@@ -218,7 +218,7 @@ def _raw_lines(path: Path, size: int) -> list[bytes]:
     except FileNotFoundError:
         text = b""
     except OSError as error:
-        raise os_fault(path, error) from error
+        raise _fault(path, error) from error
     if len(text) < size:
         raise _damaged(path)
     return text.splitlines()
@@ -235,6 +235,13 @@ def _damaged(path: Path) -> UnreadableError:
     return UnreadableError(f"{path}: the file is damaged: restore it from a backup, or remove it")
 
 
+def _fault(path: Path, error: OSError) -> StoreError:
+    """What the system says about one file of a conversation or definition; a folder there hinders no other one."""
+    if isinstance(error, IsADirectoryError):
+        return UnreadableError(f"{path}: is a folder in place of a file: move it away, and restore the file")
+    return os_fault(path, error)
+
+
 def _whole(path: Path) -> int:
     """How many bytes whole lines have: a crash may have cut the last one short."""
     try:
@@ -242,7 +249,7 @@ def _whole(path: Path) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise os_fault(path, error) from error
+        raise _fault(path, error) from error
 
 
 def _remove(path: Path) -> bool:
@@ -251,7 +258,7 @@ def _remove(path: Path) -> bool:
     except FileNotFoundError:
         return False
     except OSError as error:
-        raise os_fault(path, error) from error
+        raise _fault(path, error) from error
     return True
 
 
