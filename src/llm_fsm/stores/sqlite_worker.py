@@ -20,7 +20,15 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.sqlite_file import MEMORY, damaged, fault, is_busy, is_lasting, is_unsettled, open_database
+from llm_fsm.stores.sqlite_file import (
+    MEMORY,
+    damaged,
+    fault,
+    is_busy,
+    is_lasting,
+    is_unsettled,
+    open_database,
+)
 from llm_fsm.stores.sqlite_lately import Connection
 from llm_fsm.stores.sqlite_log import empty, make_room
 
