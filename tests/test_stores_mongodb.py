@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import time
+
 import mongomock
 import pymongo
 import pytest
@@ -9,6 +12,7 @@ import pytest
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.mongodb import MongoDBStore
+from llm_fsm.stores.mongodb_documents import Documents
 from llm_fsm.stores.mongodb_faults import fault, place_of
 from llm_fsm.testing.stores import store_suite
 
@@ -96,4 +100,24 @@ async def test_a_server_that_is_not_there_is_an_error_in_time():
     with pytest.raises(StoreError, match=r"mongodb://127\.0\.0\.1:9/bots: the server") as caught:
         await store.load("c")
     assert caught.value.retryable
+    await store.close()
+
+
+async def test_a_cancelled_turn_is_over_before_the_next_one_begins(monkeypatch):
+    server = mongomock.MongoClient()
+    store = MongoDBStore(URL, client=lambda: server)
+    whole = Documents.save
+
+    def slow(self, commit, holder):
+        time.sleep(0.3)
+        whole(self, commit, holder)
+
+    monkeypatch.setattr(Documents, "save", slow)
+    with pytest.raises(TimeoutError):
+        async with asyncio.timeout(0.1), store.lock("c"):
+            await store.save(turn(1))
+    async with store.lock("c"):
+        loaded = await store.load("c")
+    assert loaded is not None
+    assert await store.records("c") == ('"1"',)
     await store.close()

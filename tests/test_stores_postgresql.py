@@ -217,3 +217,37 @@ async def test_a_commit_that_a_deadlock_undid_is_written_when_the_other_one_is_t
         await saving
     assert (await store.load("c")).version == 2
     await store.close()
+
+
+async def test_a_cancelled_turn_is_over_before_the_next_one_begins(postgresql_url):
+    store = PostgreSQLStore(postgresql_url)
+    async with store.lock("d"):
+        await store.save(turn(1, "d"))
+    url, _, schema = postgresql_url.partition("?schema=")
+    entered = asyncio.Event()
+
+    async def cancelled():
+        async with store.lock("c"):
+            await store.journal("c", 0, '"sent"')
+            entered.set()
+            await store.save(turn(1))
+
+    async def following():
+        async with store.lock("c"):
+            loaded = await store.load("c")
+            await asyncio.sleep(0.5)  # long enough for a write that was left behind
+            await store.save(turn(1 + (loaded.version if loaded else 0)))
+
+    async with await psycopg.AsyncConnection.connect(url) as blocking:
+        await blocking.execute(f"LOCK TABLE {schema}.conversations IN EXCLUSIVE MODE")
+        first = asyncio.create_task(cancelled())
+        await entered.wait()
+        await asyncio.sleep(0.2)
+        first.cancel()
+        second = asyncio.create_task(following())
+        await asyncio.sleep(0.3)
+        await blocking.rollback()
+    await asyncio.gather(first, second, return_exceptions=True)
+    assert (first.cancelled(), second.exception()) == (True, None)
+    assert await store.records("c") == ('"1"', '"2"')
+    await store.close()

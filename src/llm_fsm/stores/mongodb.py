@@ -26,7 +26,7 @@ from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.mongodb_documents import Documents
 from llm_fsm.stores.mongodb_faults import fault, place_of
-from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.remote_writer import RemoteWriter, finished
 from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
@@ -72,21 +72,21 @@ class MongoDBStore:
         """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
         check_appended(commit)
         holder = self._held.get(commit.conversation_id)
-        await self._run(lambda kept: kept.save(commit, holder))
+        await self._write(lambda kept: kept.save(commit, holder))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         return await self._run(lambda kept: kept.records(conversation_id, after, limit))
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         holder = self._held.get(conversation_id)
-        await self._run(lambda kept: kept.journal(conversation_id, step, text, holder))
+        await self._write(lambda kept: kept.journal(conversation_id, step, text, holder))
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         return await self._run(lambda kept: kept.journalled(conversation_id))
 
     async def forget_journal(self, conversation_id: str) -> None:
         holder = self._held.get(conversation_id)
-        await self._run(lambda kept: kept.forget_journal(conversation_id, holder))
+        await self._write(lambda kept: kept.forget_journal(conversation_id, holder))
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._own()
@@ -126,7 +126,7 @@ class MongoDBStore:
         await self._run(lambda kept: kept.acknowledge(posted))
 
     async def delete(self, conversation_id: str) -> bool:
-        return await self._run(lambda kept: kept.delete(conversation_id))
+        return await self._write(lambda kept: kept.delete(conversation_id))
 
     async def take(self, name: str) -> str | None:
         """Take the lock of a conversation if it is free: under what name; see `remote_writer.Door`."""
@@ -162,6 +162,9 @@ class MongoDBStore:
                     await self._run(lambda kept: kept.renew(parts.holder, self._lease))
         finally:
             parts.renewing = None
+
+    async def _write(self, work: Callable[[Documents], T]) -> T:
+        return await finished(asyncio.ensure_future(self._run(work)))
 
     async def _run(self, work: Callable[[Documents], T]) -> T:
         parts = self._own()

@@ -33,7 +33,7 @@ from llm_fsm.stores.postgresql_faults import place_of
 from llm_fsm.stores.postgresql_line import Connection, Line
 from llm_fsm.stores.postgresql_rows import Held, Step
 from llm_fsm.stores.postgresql_schema import holder_of, prepare
-from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.remote_writer import RemoteWriter, finished
 from llm_fsm.stores.settings import seconds, taken, with_defaults
 from llm_fsm.stores.turnstile import Turnstile
 
@@ -87,7 +87,7 @@ class PostgreSQLStore:
         """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
         check_appended(commit)
         parts = self._own()
-        await parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id)))
+        await finished(parts.writes.ask(parts.save, Held(commit, self._held.get(commit.conversation_id))))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         return await self._read(partial(rows.records, name=conversation_id, after=after, limit=limit))
@@ -95,7 +95,7 @@ class PostgreSQLStore:
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         parts = self._own()
         entry = Step(conversation_id, step, text)
-        await parts.writes.ask(parts.journal, Held(entry, self._held.get(conversation_id)))
+        await finished(parts.writes.ask(parts.journal, Held(entry, self._held.get(conversation_id))))
 
     async def journalled(self, conversation_id: str) -> Sequence[str]:
         parts = self._own()
@@ -166,7 +166,7 @@ class PostgreSQLStore:
 
     async def _write(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         parts = self._own()
-        return await parts.writes.ask(parts.write, work)  # type: ignore[no-any-return]
+        return await finished(parts.writes.ask(parts.write, work))
 
     def _check_open(self) -> None:
         if self._closed:

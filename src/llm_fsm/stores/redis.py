@@ -31,7 +31,7 @@ from llm_fsm.stores.conflict import (
     wrong_version,
 )
 from llm_fsm.stores.redis_link import Answer, Link, pool_of
-from llm_fsm.stores.remote_writer import RemoteWriter
+from llm_fsm.stores.remote_writer import RemoteWriter, finished
 from llm_fsm.stores.settings import seconds, taken
 from llm_fsm.stores.turnstile import Turnstile
 
@@ -84,7 +84,7 @@ class RedisStore:
         """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
         check_appended(commit)
         name = commit.conversation_id
-        answer = await self._do(scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit))
+        answer = await self._write(scripts.SAVE, name, self._held.get(name, ""), *_arguments(commit))
         said, *more = answer.value
         if said == "version" and not (answer.again and more[1]):
             raise wrong_version(commit, int(more[0]))
@@ -106,7 +106,7 @@ class RedisStore:
 
     async def journal(self, conversation_id: str, step: int, text: str) -> None:
         holder = self._held.get(conversation_id, "")
-        answer = await self._do(scripts.JOURNAL, conversation_id, holder, step, text)
+        answer = await self._write(scripts.JOURNAL, conversation_id, holder, step, text)
         said, *more = answer.value
         if said == "lost":
             raise lock_lost(conversation_id)
@@ -118,7 +118,7 @@ class RedisStore:
         return tuple(steps[step] for step in sorted(steps, key=int))
 
     async def forget_journal(self, conversation_id: str) -> None:
-        answer = await self._do(scripts.FORGET, conversation_id, self._held.get(conversation_id, ""))
+        answer = await self._write(scripts.FORGET, conversation_id, self._held.get(conversation_id, ""))
         if answer.value == "lost":
             raise lock_lost(conversation_id)
 
@@ -191,7 +191,7 @@ class RedisStore:
         await self._do(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
 
     async def delete(self, conversation_id: str) -> bool:
-        answer = await self._do(scripts.DELETE, conversation_id)
+        answer = await self._write(scripts.DELETE, conversation_id)
         return bool(answer.value)
 
     async def close(self) -> None:
@@ -238,6 +238,9 @@ class RedisStore:
                 lambda client: client.execute_command(*command)  # type: ignore[no-untyped-call]
             )
         ).value
+
+    async def _write(self, script: str, *values: Any) -> Answer:
+        return await finished(asyncio.ensure_future(self._do(script, *values)))
 
     async def _do(self, script: str, *values: Any) -> Answer:
         parts = self._own()
