@@ -97,8 +97,8 @@ def open_database(path: str, busy_timeout: float) -> Connection:
     return db
 
 
-def fault(path: str, error: sqlite3.Error) -> StoreError:
-    """An error of SQLite in our words."""
+def fault(path: str, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
+    """An error of SQLite in our words; sqlite3 fails at those that quote a damaged name."""
     place = Path(path)
     code = _code(error)
     primary = code & 0xFF
@@ -115,14 +115,11 @@ def fault(path: str, error: sqlite3.Error) -> StoreError:
         return cannot_open(place, str(error))
     if primary == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{path}: is not an SQLite database: use another file, or move this one away")
-    if primary == sqlite3.SQLITE_CORRUPT:
-        return damaged(path, error)
+    if primary == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError):
+        return StoreError(
+            f"{path}: the database is damaged ({error}): restore it from a backup, or move it away"
+        )
     return StoreError(f"{path}: the database cannot be used ({error}): see to the cause and try again")
-
-
-def damaged(path: str, error: Exception) -> StoreError:
-    """What is in the file cannot be; names in it that are no UTF-8 make sqlite3 raise UnicodeDecodeError."""
-    return StoreError(f"{path}: the database is damaged ({error}): restore it from a backup, or move it away")
 
 
 def is_busy(error: BaseException) -> bool:
@@ -145,7 +142,7 @@ def is_lasting(error: BaseException) -> bool:
     )
 
 
-def _code(error: sqlite3.Error) -> int:
+def _code(error: Exception) -> int:
     return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
 
 

@@ -20,15 +20,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.sqlite_file import (
-    MEMORY,
-    damaged,
-    fault,
-    is_busy,
-    is_lasting,
-    is_unsettled,
-    open_database,
-)
+from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, is_unsettled, open_database
 from llm_fsm.stores.sqlite_lately import Connection
 from llm_fsm.stores.sqlite_log import empty, make_room
 
@@ -300,12 +292,9 @@ class Worker:
             self._has_room = True
 
     def _failed(self, job: Job, error: Exception) -> _Outcome:
-        if isinstance(error, UnicodeDecodeError):
-            translated = damaged(self._path, error)
-        elif isinstance(error, sqlite3.Error):
-            translated = fault(self._path, error)
-        else:
+        if not isinstance(error, sqlite3.Error | UnicodeDecodeError):
             return _Outcome(job, error=error)
+        translated = fault(self._path, error)
         translated.__cause__ = error
         return _Outcome(job, error=translated)
 
