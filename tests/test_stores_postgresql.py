@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -250,4 +251,57 @@ async def test_a_cancelled_turn_is_over_before_the_next_one_begins(postgresql_ur
     await asyncio.gather(first, second, return_exceptions=True)
     assert (first.cancelled(), second.exception()) == (True, None)
     assert await store.records("c") == ('"1"', '"2"')
+    await store.close()
+
+
+async def test_texts_stay_what_they_are_whatever_encoding_the_client_is_told(postgresql_url):
+    store, other = PostgreSQLStore(f"{postgresql_url}&client_encoding=LATIN1"), PostgreSQLStore(postgresql_url)
+    await store.save(Commit(conversation_id="ü€", expected=0, session='"ü€"', record='"€"'))
+    for each in (store, other):
+        assert (await each.load("ü€")).session == '"ü€"'
+        assert [*await each.records("ü€")] == ['"€"']
+        await each.close()
+
+
+async def test_the_tables_are_made_in_a_schema_that_is_there_for_a_user_who_may_make_none(postgresql_url, admin):
+    own = f"owner_{admin.schema}"
+    admin(f"CREATE ROLE {own} LOGIN")
+    admin(f"CREATE SCHEMA {own} AUTHORIZATION {own}")
+    url = postgresql_url.partition("?")[0].replace("tester@", f"{own}@")
+    store = PostgreSQLStore(url, schema=own)
+    await store.save(turn(1))
+    assert (await store.load("c")).version == 1
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"), [("default_transaction_isolation", "serializable"), ("idle_session_timeout", "900")]
+)
+async def test_settings_of_a_role_that_would_undo_turns_or_end_locks_are_set_aside(postgresql_url, setting, value):
+    urls = [f"{postgresql_url}&options=-c%20{setting}%3D{value}"] * 3
+    stores = [PostgreSQLStore(url) for url in urls]
+    await asyncio.gather(*(store.save(turn(1, f"c{number}")) for number, store in enumerate(stores)))
+    assert [await shown(store, setting) for store in stores] == [{"900": "0"}.get(value, "read committed")] * 3
+    for store in stores:
+        await store.close()
+
+
+@pytest.mark.parametrize("use", ["save", "delete"])
+async def test_a_definition_that_somebody_pins_while_it_is_dropped_stays_and_harms_nobody(postgresql_url, admin, use):
+    store = PostgreSQLStore(postgresql_url)
+    pinned = {"definition_sha": "a", "definition_text": "A"}
+    await store.save(replace(turn(1), **pinned))
+    url, _, schema = postgresql_url.partition("?schema=")
+    waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND pg_backend_pid() = ANY (pg_blocking_pids(pid))"
+    pin = """INSERT INTO conversations VALUES ('other', 1, '{}', '', '', false, 0, 0, 'a')"""
+    async with await psycopg.AsyncConnection.connect(url, options=f"-csearch_path={schema}") as other:
+        await other.execute(pin)
+        change = replace(turn(2), definition_sha="b", definition_text="B")
+        using = asyncio.create_task(store.save(change) if use == "save" else store.delete("c"))
+        while not await (await other.execute(waiting)).fetchall() and not using.done():
+            await asyncio.sleep(0.01)
+        await other.commit()
+        assert await using in (None, True)
+    assert await store.definition("a") == "A"
+    assert [line.conversation_id for line in await store.list()] == (["c", "other"] if use == "save" else ["other"])
     await store.close()

@@ -249,9 +249,8 @@ class _Parts:
             left = [place for place in left if place not in taken]
         return outcomes
 
-    async def _together(self, serve: Any, asked: Sequence[Any]) -> Sequence[Any]:
+    async def _together(self, serve: Any, asked: Sequence[Any], attempts: int = 0) -> Sequence[Any]:
         """All in one transaction; when that cannot be done, each for itself, so that one harms no other."""
-        attempts = 0
 
         async def work(db: Connection, items: Sequence[Any]) -> Sequence[Any]:
             nonlocal attempts
@@ -265,7 +264,7 @@ class _Parts:
         except Exception as error:
             if len(asked) == 1:
                 return [error]
-        return [(await self._together(serve, [item]))[0] for item in asked]
+        return [(await self._together(serve, [item], attempts))[0] for item in asked]
 
     async def take(self, name: str) -> int | None:
         return await self.locks.ask(self.lock, (name, None))  # type: ignore[no-any-return]

@@ -30,16 +30,21 @@ _SETTINGS = """SELECT set_config('statement_timeout', %s, false), set_config('ji
     set_config('idle_in_transaction_session_timeout', %s, false),
     set_config('tcp_keepalives_idle', '10', false), set_config('tcp_keepalives_interval', '5', false),
     set_config('tcp_keepalives_count', '3', false), set_config('tcp_user_timeout', '25000', false),
+    set_config('default_transaction_isolation', 'read committed', false),
+    CASE WHEN current_setting('idle_session_timeout', true) <> '0'
+        THEN set_config('idle_session_timeout', '0', false) END,
     CASE WHEN current_setting('synchronous_commit') = 'off' THEN set_config('synchronous_commit', 'on', false) END"""
 """Statements take arrays of unknown length: the planner would choose plans for small tables and keep them.
 
 A server misses a machine that lost its power or its network after up to two hours, if it is not told to ask: until then
-nobody could have the locks that were held there.
+nobody could have the locks that were held there. Locks would be lost, too, where it ends who is idle.
+Statements are written for read committed: anything stricter undoes what waits for a lock. The texts sent are UTF-8,
+whatever the environment wants.
 """
 
 
-_VICTIM = frozenset({"40001", "40P01"})
-"""The server undid a statement so that another one could go on: a deadlock, say."""
+_VICTIM = frozenset({"40001", "40P01", "23503"})
+"""The server undid a statement for another one: a deadlock, say, or a definition that went away between two looks."""
 _PAUSES = (0.01, 0.1, 0.5)
 """Seconds that the other one is given before such a statement is begun again."""
 
@@ -124,7 +129,9 @@ class Line:
 
     async def _connect(self) -> Connection:
         try:
-            db = await AsyncConnection.connect(self._url, autocommit=True, prepare_threshold=0)
+            db = await AsyncConnection.connect(
+                self._url, autocommit=True, prepare_threshold=0, client_encoding="UTF8"
+            )
         except psycopg.Error as error:
             raise unreachable(self._place, error, self._seconds) from error
         try:

@@ -7,9 +7,10 @@ for the refused ones only.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, NamedTuple
 
-from psycopg import AsyncConnection
+from psycopg import AsyncConnection, errors
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import (
@@ -161,7 +162,7 @@ async def save(db: Connection, asked: Sequence[Held], again: bool) -> Sequence[E
     cursor = await db.execute(_SAVE, _arrays(asked, commits))
     done = {name for (name,) in await cursor.fetchall()}
     if any(commit.expected and commit.definition_text is not None for commit in commits):
-        await db.execute(_UNUSED)
+        await _drop_unused(db)
     refused = [item for item in asked if item.value.conversation_id not in done]
     reasons = await _reasons(db, refused, again) if refused else {}
     return [reasons.get(commit.conversation_id) for commit in commits]
@@ -334,5 +335,10 @@ async def acknowledge(db: Connection, posted: Posted) -> None:
 async def delete(db: Connection, name: str) -> bool:
     await forget_journal(db, name, None)
     gone = await db.execute("DELETE FROM conversations WHERE id = %s", (name,))
-    await db.execute(_UNUSED)
+    await _drop_unused(db)
     return gone.rowcount > 0
+
+
+async def _drop_unused(db: Connection) -> None:
+    with suppress(errors.ForeignKeyViolation):  # somebody has pinned one meanwhile: all stay until the next time
+        await db.execute(_UNUSED)

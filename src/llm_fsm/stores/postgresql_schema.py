@@ -67,7 +67,9 @@ async def prepare(db: AsyncConnection[Any], place: str, schema: str) -> None:
                 f"{SCHEMA_VERSION}): upgrade llm-fsm, or use another database or schema"
             )
         if version == 0:
-            await db.execute(sql.SQL("CREATE SCHEMA IF NOT EXISTS {}").format(sql.Identifier(schema)))
+            known = "SELECT 1 FROM pg_namespace WHERE nspname = %s"  # making one takes a right even if it is there
+            if await (await db.execute(known, (schema,))).fetchone() is None:
+                await db.execute(sql.SQL("CREATE SCHEMA {}").format(sql.Identifier(schema)))
             await db.execute("CREATE TABLE IF NOT EXISTS contract (version int NOT NULL)")
         for step in range(version, SCHEMA_VERSION):
             for statement in _STEPS[step]:
