@@ -121,3 +121,16 @@ async def test_a_cancelled_turn_is_over_before_the_next_one_begins(monkeypatch):
     assert loaded is not None
     assert await store.records("c") == ('"1"',)
     await store.close()
+
+
+async def test_a_lock_that_could_not_be_given_back_is_over_while_the_process_holds_another():
+    server = mongomock.MongoClient()
+    store, other = (MongoDBStore(URL, client=lambda: server, lease=0.3) for _ in range(2))
+    async with store.lock("c"):
+        async with store.lock("d"):
+            kept = server["bots"]["locks"].find_one({"_id": "d"})
+        server["bots"]["locks"].insert_one(kept)
+        async with other.lock("d", timeout=3.0):
+            await store.save(turn(1))
+    await store.close()
+    await other.close()

@@ -249,3 +249,23 @@ def test_a_socket_is_named_by_its_path():
 
 def test_passwords_do_not_show():
     assert RedisStore("redis://ada:secret@db.example:6380/1").place == "redis://db.example:6380/1"
+
+
+async def test_a_lock_granted_after_its_time_out_is_free_for_others_while_the_process_holds_another():
+    if (reason := services.missing("redis")) is not None:
+        pytest.skip(reason)
+    with services.own_server("redis", ALWAYS) as server:
+        store, other = (RedisStore(server.url, timeout=1.0, lease=1.0) for _ in range(2))
+        await asyncio.gather(store.load("c"), other.load("c"))
+        async with store.lock("c"):
+            server.freeze()
+            with pytest.raises(StoreError, match="did not answer within 1 seconds"):
+                async with store.lock("d"):
+                    pass
+            server.thaw()
+            async with other.lock("d", timeout=5.0):
+                await other.save(turn(1, "d"))
+            async with store.lock("e"):
+                await store.save(turn(1))
+        await store.close()
+        await other.close()

@@ -133,14 +133,14 @@ class MongoDBStore:
         parts = self._own()
         if not await self._run(lambda kept: kept.take(name, parts.holder, self._lease)):
             return None
-        parts.locked += 1
+        parts.locked.add(name)
         if parts.renewing is None:
             parts.renewing = asyncio.create_task(self._renew(parts))
         return parts.holder
 
     async def give(self, name: str, holder: str) -> None:
         """Give a lock back."""
-        self._parts.locked -= 1
+        self._parts.locked.discard(name)
         await self._run(lambda kept: kept.give(name, holder))
 
     async def close(self) -> None:
@@ -158,8 +158,9 @@ class MongoDBStore:
         try:
             while parts.locked and not self._closed:
                 await asyncio.sleep(self._lease / 3)
+                names = [*parts.locked]
                 with suppress(StoreError):
-                    await self._run(lambda kept: kept.renew(parts.holder, self._lease))
+                    await self._run(lambda kept: kept.renew(parts.holder, names, self._lease))  # noqa: B023
         finally:
             parts.renewing = None
 
@@ -212,5 +213,5 @@ class _Parts:
         self.client = store._make()
         self.kept = Documents(self.client[store._database])
         self.threads = ThreadPoolExecutor(_THREADS, "llm-fsm-mongodb")
-        self.locked = 0
+        self.locked: set[str] = set()
         self.renewing: asyncio.Task[None] | None = None

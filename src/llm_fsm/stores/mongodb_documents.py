@@ -194,9 +194,9 @@ class Documents:
             return False
         return True
 
-    def renew(self, holder: str, lease: float) -> None:
-        """Keep all locks of a holder."""
-        self._locks.update_many({"holder": holder}, {"$set": {"until": time.time() + lease}})
+    def renew(self, holder: str, names: Sequence[str], lease: float) -> None:
+        """Keep locks of a holder; what the server granted, and could not tell, is over with its lease."""
+        self._locks.update_many({"_id": {"$in": names}, "holder": holder}, {"$set": {"until": time.time() + lease}})
 
     def give(self, name: str, holder: str) -> None:
         """Give a lock back; one that was lost is somebody else's."""

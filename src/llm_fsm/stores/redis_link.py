@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -28,14 +29,20 @@ class Answer(NamedTuple):
 
 
 class Link:
-    """Connections of one event loop, the holder of its locks, and the lease."""
+    """Connections of one event loop, the holder of its locks, and the lease.
+
+    Locks are held under one name, until nobody can say whether the server has done what it was asked with one: then
+    those that come get a new name, so that the old one may end, and that lock with it.
+    """
 
     def __init__(self, url: str, place: str, prefix: str, timeout: float, lease: float) -> None:
         self.place, self.prefix, self.lease = place, prefix, lease
         self._timeout = timeout
         self.client = Redis(connection_pool=pool_of(url, timeout))
         self.holder = ""
-        self.locked = 0
+        self._names = map(f"{uuid.uuid4().hex}:{{}}".format, itertools.count(1))
+        self._locked: dict[str, int] = {}
+        self._doubtful: set[tuple[str, str]] = set()
         self._looked = False
         self._renewing: asyncio.Task[None] | None = None
 
@@ -72,44 +79,66 @@ class Link:
 
     async def take(self, name: str) -> str | None:
         """The holder under which the lock was taken; None where somebody else has it."""
-        if not self.holder:  # a number that the server counts is given twice when it lost its data in between
-            self.holder = uuid.uuid4().hex
+        # a number that the server counts is given twice when it lost its data in between
+        holder = self.holder = self.holder or next(self._names)
         milliseconds = max(1, round(self.lease * 1000))
         run = self.client.register_script(scripts.LOCK)
-        answer = await self.call(lambda _: run(args=[self.prefix, name, self.holder, milliseconds]))
+        try:
+            answer = await self.call(lambda _: run(args=[self.prefix, name, holder, milliseconds]))
+        except StoreError:  # the server may grant it all the same
+            self._doubt(name, holder)
+            raise
         if not answer.value:
             return None
-        self.locked += 1
+        self._locked[holder] = self._locked.get(holder, 0) + 1
         if self._renewing is None:
             self._renewing = asyncio.create_task(self._renew(milliseconds))
-        return self.holder
+        return holder
 
     async def give(self, name: str, holder: str) -> None:
-        """Give a lock back; a server that does not answer frees it with the lease."""
-        self.locked -= 1
-        run = self.client.register_script(scripts.UNLOCK)
-        with suppress(StoreError):
-            await self.call(lambda _: run(args=[self.prefix, name, holder]))
+        """Give a lock back; a server that does not answer is asked again, or frees it with the lease."""
+        self._locked[holder] -= 1
+        if not self._locked[holder]:
+            del self._locked[holder]
+        try:
+            await self._unlock(name, holder)
+        except StoreError:
+            self._doubt(name, holder)
 
     async def close(self) -> None:
         if self._renewing is not None:
             self._renewing.cancel()
-        if self.holder:
+        if holders := {*self._locked, self.holder} - {""}:
             with suppress(StoreError):
-                await self.call(lambda client: client.delete(f"{self.prefix}h:{self.holder}"))
+                await self.call(lambda client: client.delete(*(f"{self.prefix}h:{each}" for each in holders)))
         await self.client.aclose()
         await self.client.connection_pool.disconnect()
 
     async def _renew(self, milliseconds: int) -> None:
-        """Keep the holder alive while locks are held."""
+        """Keep the holders alive while locks are held."""
         try:
-            while self.locked:
+            while self._locked:
                 await asyncio.sleep(self.lease / 3)
                 with suppress(StoreError):
-                    key = f"{self.prefix}h:{self.holder}"
-                    await self.call(lambda client: client.set(key, 1, px=milliseconds))  # noqa: B023
+                    for holder in (*self._locked,):
+                        key = f"{self.prefix}h:{holder}"
+                        await self.call(lambda client: client.set(key, 1, px=milliseconds))  # noqa: B023
+                    for name, holder in (*self._doubtful,):
+                        await self._unlock(name, holder)
+                        self._doubtful.discard((name, holder))
         finally:
             self._renewing = None
+
+    async def _unlock(self, name: str, holder: str) -> None:
+        run = self.client.register_script(scripts.UNLOCK)
+        await self.call(lambda _: run(args=[self.prefix, name, holder]))
+
+    def _doubt(self, name: str, holder: str) -> None:
+        """The server may keep a lock that nobody holds here; while its holder is renewed, it must be told."""
+        if self.holder == holder:
+            self.holder = ""
+        if holder in self._locked:
+            self._doubtful.add((name, holder))
 
     async def _look(self) -> None:
         """Say loudly what the server would lose."""

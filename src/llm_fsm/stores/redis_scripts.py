@@ -117,7 +117,8 @@ LOCK = """
 local P, id, holder, lease = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 redis.call('SET', P .. 'h:' .. holder, 1, 'PX', lease)
 local now = redis.call('GET', P .. 'l:' .. id)
-if now and now ~= holder and redis.call('EXISTS', P .. 'h:' .. now) == 1 then return 0 end
+local own = now and string.sub(now, 1, 32) == string.sub(holder, 1, 32)
+if now and not own and redis.call('EXISTS', P .. 'h:' .. now) == 1 then return 0 end
 redis.call('SET', P .. 'l:' .. id, holder)
 return 1
 """
