@@ -305,3 +305,27 @@ async def test_a_definition_that_somebody_pins_while_it_is_dropped_stays_and_har
     assert await store.definition("a") == "A"
     assert [line.conversation_id for line in await store.list()] == (["c", "other"] if use == "save" else ["other"])
     await store.close()
+
+
+async def test_whoever_is_cancelled_while_taking_a_lock_takes_it_from_nobody(postgresql_url):
+    store = PostgreSQLStore(postgresql_url)
+    await store.save(turn(1))
+
+    for pause in range(1, 9):
+        await entered_after(store, pause)
+    assert (await store.load("c")).version == 9
+    await store.close()
+
+
+async def entered_after(store, pause):
+    async def enter():
+        async with store.lock("c"):
+            await asyncio.sleep(1)
+
+    entering = asyncio.create_task(enter())
+    await asyncio.sleep(pause * 0.0004)
+    entering.cancel()
+    await asyncio.gather(entering, return_exceptions=True)
+    async with store.lock("c"):
+        await asyncio.sleep(0.02)
+        await store.save(turn(pause + 1))

@@ -83,8 +83,7 @@ class RemoteWriter(Generic[H]):
         try:
             if holder is not None and self._opened is not None:
                 giving = asyncio.ensure_future(self._opened.give(self._id, holder))
-                giving.add_done_callback(_unheard)
-                await asyncio.wait([giving], timeout=_FAREWELL)
+                await _through(giving)
         finally:
             self._turnstile.release(self._id)
 
@@ -95,7 +94,7 @@ class RemoteWriter(Generic[H]):
             try:
                 holder = await asyncio.shield(taking)
             except asyncio.CancelledError:  # the server may still grant it
-                taking.add_done_callback(lambda done: _give_back(door, self._id, done))
+                await _through(asyncio.ensure_future(_give_back(door, self._id, taking)))
                 raise
             if holder is not None:
                 return holder
@@ -107,9 +106,24 @@ class RemoteWriter(Generic[H]):
             pause = min(2 * pause, _LONGEST_PAUSE)
 
 
-def _give_back(door: Door[H], name: str, taking: asyncio.Future[H | None]) -> None:
-    if not taking.cancelled() and taking.exception() is None and (holder := taking.result()) is not None:
-        asyncio.ensure_future(door.give(name, holder)).add_done_callback(_unheard)
+async def _give_back(door: Door[H], name: str, taking: asyncio.Future[H | None]) -> None:
+    holder = await taking
+    if holder is not None:
+        await door.give(name, holder)
+
+
+async def _through(giving: asyncio.Future[None]) -> None:
+    """Wait for it, not for long, whoever cancels meanwhile: the next one of this process holds under the same name."""
+    giving.add_done_callback(_unheard)
+    deadline = time.monotonic() + _FAREWELL
+    cancelled: asyncio.CancelledError | None = None
+    while not giving.done() and (left := deadline - time.monotonic()) > 0:
+        try:
+            await asyncio.wait([giving], timeout=left)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
 
 
 def _unheard(giving: asyncio.Future[None]) -> None:
