@@ -269,3 +269,23 @@ async def test_a_lock_granted_after_its_time_out_is_free_for_others_while_the_pr
                 await store.save(turn(1))
         await store.close()
         await other.close()
+
+
+@pytest.mark.parametrize(
+    ("write", "use"),
+    [
+        (("HSET", "c:c", "version", "many"), RedisStore.list),
+        (("HSET", "c:c", "version", "many"), lambda store: store.load("c")),
+        (("HDEL", "c:c", "created"), RedisStore.list),
+        (("HSET", "c:c", "session", b"\xff"), lambda store: store.load("c")),
+        (("LPUSH", "r:c", b"\xff"), lambda store: store.records("c")),
+        (("ZADD", "due", "0", "garbage"), lambda store: store.due(9.0)),
+    ],
+)
+async def test_what_another_program_wrote_into_a_conversation_is_damage(redis_url, write, use):
+    store = RedisStore(redis_url)
+    await store.save(turn(1))
+    command, key, *values = write
+    cli(redis_url, command, prefix_of(redis_url) + key, *values)
+    assert "what the server keeps of a conversation is damaged" in await message_of(use(store))
+    await store.close()

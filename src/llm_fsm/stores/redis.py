@@ -30,6 +30,7 @@ from llm_fsm.stores.conflict import (
     unknown_definition,
     wrong_version,
 )
+from llm_fsm.stores.redis_faults import sound
 from llm_fsm.stores.redis_link import Answer, Link, pool_of
 from llm_fsm.stores.remote_writer import RemoteWriter, finished
 from llm_fsm.stores.settings import seconds, taken
@@ -78,7 +79,8 @@ class RedisStore:
         session, version, sha, record = answer.value
         if session is None:
             return None
-        return Loaded(session=session, version=int(version), recorded=record, definition_sha=sha)
+        with sound(self.place, ValueError, TypeError):
+            return Loaded(session=session, version=int(version), recorded=record, definition_sha=sha)
 
     async def save(self, commit: Commit) -> None:
         """See `Store.save`. A commit whose connection broke is looked for before it is called lost."""
@@ -153,7 +155,8 @@ class RedisStore:
 
     async def due(self, now: float, limit: int = 100, definition: str | None = None) -> Sequence[Due]:
         members = await self._ask("ZRANGEBYSCORE", f"{self.prefix}due", "-inf", repr(float(now)))
-        rows = sorted((float(at), name, kind) for name, kind, at in map(json.loads, members))
+        with sound(self.place, ValueError, TypeError):
+            rows = sorted((float(at), name, kind) for name, kind, at in map(json.loads, members))
         found: list[Due] = []
         for at, name, kind in rows:
             if len(found) >= limit:
@@ -180,7 +183,8 @@ class RedisStore:
             if definition is not None and await self._definition_of(name) != definition:
                 continue
             for row in await self._ask("LRANGE", self._key("o", name), 0, -1):
-                number, index, to, key, text = json.loads(row)
+                with sound(self.place, ValueError, TypeError):
+                    number, index, to, key, text = json.loads(row)
                 if sink in (None, to):
                     found.append(
                         Posted(conversation_id=name, number=number, index=index, sink=to, key=key, text=text)
@@ -206,16 +210,17 @@ class RedisStore:
         definition, state, ended, version, created, updated, sha = values
         if version is None:
             return None
-        return Listed(
-            conversation_id=name,
-            definition=definition,
-            state=state,
-            ended=ended == "1",
-            turns=int(version),
-            created=float(created),
-            updated=float(updated),
-            definition_sha=sha,
-        )
+        with sound(self.place, ValueError, TypeError):
+            return Listed(
+                conversation_id=name,
+                definition=definition,
+                state=state,
+                ended=ended == "1",
+                turns=int(version),
+                created=float(created),
+                updated=float(updated),
+                definition_sha=sha,
+            )
 
     async def _definition_of(self, name: str) -> str | None:
         found: str | None = await self._ask("HGET", self._key("c", name), "definition")
@@ -233,11 +238,12 @@ class RedisStore:
         return f"{self.prefix}{kind}:{name}"
 
     async def _ask(self, *command: Any) -> Any:
-        return (
-            await self._own().call(
-                lambda client: client.execute_command(*command)  # type: ignore[no-untyped-call]
-            )
-        ).value
+        with sound(self.place, UnicodeDecodeError):
+            return (
+                await self._own().call(
+                    lambda client: client.execute_command(*command)  # type: ignore[no-untyped-call]
+                )
+            ).value
 
     async def _write(self, script: str, *values: Any) -> Answer:
         return await finished(asyncio.ensure_future(self._do(script, *values)))
@@ -245,7 +251,8 @@ class RedisStore:
     async def _do(self, script: str, *values: Any) -> Answer:
         parts = self._own()
         run = parts.client.register_script(script)
-        return await parts.call(lambda _: run(args=[self.prefix, *values]))
+        with sound(self.place, UnicodeDecodeError):
+            return await parts.call(lambda _: run(args=[self.prefix, *values]))
 
     def _check_open(self) -> None:
         if self._closed:

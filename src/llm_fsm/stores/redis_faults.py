@@ -6,10 +6,12 @@ redis-py takes the codes that it knows off the messages, so that most of them ar
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from redis import exceptions as faults
 
-from llm_fsm.errors import StoreError
+from llm_fsm.errors import StoreError, UnreadableError
 
 _RETRY = "; nothing is lost that was acknowledged: try again"
 _BY_WORDS = (
@@ -53,6 +55,17 @@ def fault(place: str, error: Exception) -> StoreError:
             retryable=True,
         )
     return StoreError(f"{place}: the server cannot do it ({reason}): see to the cause and try again")
+
+
+@contextmanager
+def sound(place: str, *broken: type[Exception]) -> Iterator[None]:
+    """Around reading what the server keeps: `broken` is what is raised where another program has written there."""
+    try:
+        yield
+    except broken as error:
+        raise UnreadableError(
+            f"{place}: what the server keeps of a conversation is damaged ({error}): restore it from a backup"
+        ) from error
 
 
 def silent(place: str, seconds: float) -> StoreError:
