@@ -136,12 +136,13 @@ def test_delete_asks_nobody_through_a_pipe(desk: Desk) -> None:
     assert desk.run("conversations", "show", "x").code == 0
 
 
-@pytest.mark.parametrize("arguments", [["show", "zz\x1b"], ["delete", "zz\x1b", "--yes"]])
+@pytest.mark.parametrize("arguments", [["show"], ["delete", "--yes"], ["export"]])
+@pytest.mark.parametrize("name", ["zz\x1b", "z\udcff"])
 @pytest.mark.parametrize("exists", [True, False])
-def test_an_unknown_id_is_exit_2(desk: Desk, arguments: list[str], exists: bool) -> None:
+def test_an_unknown_id_is_exit_2(desk: Desk, arguments: list[str], name: str, exists: bool) -> None:
     if exists:
         talk(desk, "x", HELLO)
-    done = desk.run("conversations", *arguments)
+    done = desk.run("conversations", *arguments, name)
     assert (done.code, done.out) == (2, "")
     assert done.err.startswith("llm-fsm: error: there is no conversation")
     assert "\x1b" not in done.err

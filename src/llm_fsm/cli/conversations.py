@@ -12,7 +12,15 @@ from typing import Any, cast
 import click
 
 from llm_fsm.cli import printing, transcript
-from llm_fsm.cli.options import db_option, open_existing, open_holding, tell_unlisted, unknown, unlisted
+from llm_fsm.cli.options import (
+    db_option,
+    known_id,
+    open_existing,
+    open_holding,
+    tell_unlisted,
+    unknown,
+    unlisted,
+)
 from llm_fsm.cli.transfers import doctor, export_, fork_, import_
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.flows import read_document
@@ -71,7 +79,7 @@ def list_(db: str | None, as_json: bool, limit: int) -> None:
 
 
 @conversations.command()
-@click.argument("conversation_id", metavar="ID")
+@click.argument("conversation_id", metavar="ID", type=known_id)
 @db_option
 @json_option
 @verbose_option
@@ -89,7 +97,7 @@ def show(conversation_id: str, db: str | None, as_json: bool) -> None:
 
 
 @conversations.command()
-@click.argument("conversation_id", metavar="ID")
+@click.argument("conversation_id", metavar="ID", type=known_id)
 @click.option("--yes", is_flag=True, help="Do not ask.")
 @db_option
 @verbose_option

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
+from llm_fsm.admission import checked_id
 from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
 from llm_fsm.errors import ConfigurationError
@@ -113,3 +114,11 @@ def unknown(conversation_id: str) -> Failure:
         f"there is no conversation {conversation_id!r} in this store; "
         "`llm-fsm conversations list` shows those there are"
     )
+
+
+def known_id(given: str) -> str:
+    """The id of a stored conversation, as click calls it; one that no store could keep is unknown. Raises Failure."""
+    try:
+        return checked_id(given, "conversation id")
+    except ValueError as error:
+        raise unknown(given) from error

@@ -15,7 +15,7 @@ import click
 from llm_fsm.asking import ask
 from llm_fsm.cli import choice, printing
 from llm_fsm.cli.exits import Failure
-from llm_fsm.cli.options import db_option, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.options import db_option, known_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ModelError
@@ -35,7 +35,7 @@ _TIMEOUT = 120.0
 
 @click.command("replay")
 @click.argument("file", metavar="FILE")
-@click.argument("conversation_ids", metavar="[ID]...", nargs=-1)
+@click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
 @click.option("--model", metavar="NAME", help="Ask this model instead of taking the replies on record.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @db_option

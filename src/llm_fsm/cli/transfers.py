@@ -12,7 +12,7 @@ import click
 
 from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
-from llm_fsm.cli.options import db_option, open_existing, open_store
+from llm_fsm.cli.options import db_option, known_id, open_existing, open_store
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.doctor import Complaint, examine
 from llm_fsm.errors import ConversationNotFound, UnreadableError
@@ -27,7 +27,7 @@ _PRINTS = "`conversations export` prints what can be imported"
 
 
 @click.command("export")
-@click.argument("conversation_ids", metavar="[ID]...", nargs=-1)
+@click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
 @db_option
 @verbose_option
 def export_(conversation_ids: Sequence[str], db: str | None) -> None:
@@ -66,7 +66,7 @@ def import_(file: str, new_id: str | None, db: str | None) -> None:
 
 
 @click.command("fork")
-@click.argument("conversation_id", metavar="ID")
+@click.argument("conversation_id", metavar="ID", type=known_id)
 @click.argument("new_id", metavar="NEW_ID")
 @click.option(
     "--turn", type=click.IntRange(min=0), help="As it was after this turn, instead of as it is now."
