@@ -174,6 +174,13 @@ def test_parts_of_secrets_are_replaced_too(tmp_path: Path) -> None:
     assert document["cases"][0]["steps"][0]["reply"]["set"]["sum"] == 11.11
 
 
+def test_the_shortest_values_that_were_refused_are_no_secrets(tmp_path: Path) -> None:
+    states = {"ask": {"purpose": "x", "transitions": [{"target_state": "notify"}]}, "notify": {"reply": "I know."}}
+    told = {"transition": {"target_state": "notify", "context_update": {"pin": "no"}}, "message": ""}
+    document = saved({**DESK, "tools": {}, "states": states}, [told], "no")
+    assert document["cases"][0]["steps"][0]["expect"] == {"state": "notify", "text": "I know.", "ended": True}
+
+
 def test_time_that_matters_passes(tmp_path: Path) -> None:
     timed = {
         **DESK,

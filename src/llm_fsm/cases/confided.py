@@ -13,22 +13,21 @@ from llm_fsm.secrecy import texts_in
 
 
 def confided(program: Program, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]) -> set[str]:
-    """Texts of all secret values that these contexts hold or that a turn wrote, also of those that were refused."""
-    written = [found for event in events if (found := _written(event))]
-    return {
-        text
-        for context in (*contexts, *written)
-        for key, value in context.items()
-        if program.is_secret(key)
-        for text in _texts(value)
-    }
+    """Texts of all secret values that these contexts hold or that a turn wrote, also of those that were refused.
+
+    Of refused ones not the shortest: a model's "no" is none, and stands in other words.
+    """
+    events = tuple(events)
+    held = (*contexts, *(event.values for event in events if isinstance(event, ev.ContextSet)))
+    named = (_named(event) for event in events if isinstance(event, ev.ModelReplied))
+    return {text for value in _secret(program, held) for text in _texts(value)}.union(texts_in(_secret(program, named)))
 
 
-def _written(event: ev.Event) -> Mapping[str, Any]:
-    if isinstance(event, ev.ContextSet):
-        return event.values
-    if not isinstance(event, ev.ModelReplied):
-        return {}
+def _secret(program: Program, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
+    return (value for context in contexts for key, value in context.items() if program.is_secret(key))
+
+
+def _named(event: ev.ModelReplied) -> Mapping[str, Any]:
     try:
         return parse(event.text).update
     except ReplyError:
