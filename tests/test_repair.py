@@ -824,6 +824,20 @@ def test_what_is_asked_again_after_misses_is_no_question_of_the_state_before() -
     assert done.text.endswith("Please name a day.")
 
 
+def test_what_is_repeated_after_misses_that_led_on_is_what_was_said_there() -> None:
+    states: dict[str, Any] = {
+        "phone": {"purpose": "x", "transitions": [{"target_state": "cannot_handle"}, {"target_state": "end"}]},
+        "cannot_handle": {"purpose": "y", "transitions": [{"target_state": "end"}]},
+        "end": {},
+    }
+    program = machine(states, patterns=["cannot_handle", "repeat"])
+    done = talk(program, "hello", reply("phone", "Which number?"))
+    for words in ((), (), ('{"message": "Shall we call you?"}',)):
+        done = say(program, done.session, "?", "none", "none", *words)
+    assert (done.session.state, done.text) == ("cannot_handle", "Shall we call you?")
+    assert say(program, done.session, "what?", reply("repeat", "")).text == "Shall we call you?"
+
+
 @pytest.mark.parametrize(
     ("replies", "text"),
     [

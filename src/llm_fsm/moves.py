@@ -247,11 +247,11 @@ class Moving(Nested):
         return session.window[-back][1] if back <= len(session.window) else ""
 
     def missed(self) -> int:
-        """How many messages in a row were not understood just before this one."""
+        """How many messages in a row were not understood in this state just before this one."""
         session = self.session
         if session.misses is None or session.misses[1] < session.turn - 1:
             return 0
-        return session.misses[0] - (session.misses[1] == session.turn)
+        return max(0, min(session.misses[0] - (session.misses[1] == session.turn), session.turns_in_state - 1))
 
     def last_question(self) -> str:
         """What was said last in this state that asks something; what was said last at all, where nothing does."""
