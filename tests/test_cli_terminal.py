@@ -195,6 +195,15 @@ def test_a_conversation_that_has_ended_takes_commands_and_goes_on_when_its_end_i
     assert again.code() == 0
 
 
+def test_a_conversation_that_ends_with_its_greeting_is_over(desk: Desk, terminals: list[Terminal]) -> None:
+    hello = {"purpose": "x", "transitions": [{"target_state": "bye", "auto": True}]}
+    states = {"hello": hello, "bye": {"reply": "Bye."}}
+    desk.write("bye.json", json.dumps({"name": "bye", "initial_state": "hello", "states": states}))
+    terminal = opened(terminals, "chat", "bye.json", *desk.replies(BYE))
+    terminal.wait_for("The conversation has ended.")
+    assert terminal.code() == 0
+
+
 def test_the_end_of_input_leaves_and_the_conversation_stays(desk: Desk, terminals: list[Terminal]) -> None:
     terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
     terminal.wait_for_prompt()

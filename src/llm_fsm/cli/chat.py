@@ -303,5 +303,6 @@ def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> i
     opening.show_head(talk.id)
     console = import_module("llm_fsm.cli.console")
     said = "" if opening.heard else talk.last_words()
-    code: int = console.converse(talk, opening.screen, console.line_editor(data_folder()), opening=said)
+    editor = console.line_editor(data_folder())
+    code: int = console.converse(talk, opening.screen, editor, opening=said, resumed=resumed)
     return code

@@ -202,16 +202,16 @@ def line_editor(folder: Path | None) -> PromptSession[str]:
     )
 
 
-def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening: str) -> int:
+def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening: str, resumed: bool) -> int:
     """Hold the conversation until it or the user ends it; gives the exit code.
 
-    One that is over takes commands alone, until its end is taken back. KeyboardInterrupt goes through, and so does a
-    StoreError that will not pass by itself.
+    One that is resumed and over takes commands alone, until its end is taken back. KeyboardInterrupt goes through, and
+    so does a StoreError that will not pass by itself.
     """
     if opening:
         screen.reply(opening)
     asked = ""
-    over = talk.ended
+    over = resumed and talk.ended
     if over:
         screen.note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
     while over or not talk.ended:
