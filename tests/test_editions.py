@@ -285,6 +285,21 @@ async def test_secret_stays_secret_when_the_new_definition_forgets_its_key() -> 
     assert "4711" not in json.dumps([message.content for message in model.requests[0].messages])
 
 
+async def test_what_the_user_did_not_want_to_say_is_not_asked_under_its_new_name() -> None:
+    bot, store = copy.deepcopy(BOT), MemoryStore()
+    bot["patterns"] = ["skip"]
+    bot["states"]["where"]["transitions"].append({"target_state": "how_many"})
+    chat = await machine(bot, store, reply("skip", "Fine.")).start(conversation_id="c", greet=False)
+    assert (await chat.send("I will not say")).state == "how_many"
+    new = copy.deepcopy(bot)
+    _rename_key(new)
+    second = machine(new, store, on_change={"keys": {"place": "to"}})
+    await second.migrate("c")
+    loaded = await store.load("c")
+    assert loaded is not None
+    assert json.loads(loaded.session)["skipped"] == ["to"]
+
+
 async def test_pin_comes_to_conversations_of_stores_that_kept_none() -> None:
     store = MemoryStore()
     await begun(store)

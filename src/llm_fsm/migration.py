@@ -76,7 +76,7 @@ def carried(session: Session, old: Program | None, new: Program, change: Change)
         return "it is in the middle of a task or of a call of a tool"
     if session.pause is not None and (session.pause.kind != "wait" or new.states[state].kind != "wait"):
         return f"it waits for {session.pause.what!r}, and {state!r} does not"
-    keys = {name: key for name, key in change.keys.items() if name in session.context}
+    keys = {name: key for name, key in change.keys.items() if name in session.context or name in session.skipped}
     if (met := _meeting(session.context, keys)) is not None:
         return f"the keys {met[0]!r} and {met[1]!r} would be one, and it has another value for each"
     event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
@@ -94,6 +94,8 @@ def _meeting(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tupl
     """Two keys of different values that the map makes one; a key that it does not name keeps its own name."""
     holders = {name: name for name in context if name not in keys}
     for old, new in keys.items():
+        if old not in context:
+            continue
         other = old if new is None else holders.setdefault(new, old)
         if context[other] != context[old]:
             return other, old
