@@ -376,6 +376,39 @@ async def test_replies_are_given_back_to_their_tasks_in_another_order_after_a_cr
     assert asked == ["a", "b", "a"]
 
 
+async def test_replies_are_given_back_to_questions_of_a_queue_that_tasks_share_after_a_crash() -> None:
+    delays = {"a": 0.05, "c": 60.0}
+
+    class Slow(Uneven):
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            text = str(request.messages[1].content)
+            asked.append(text)
+            await asyncio.sleep(delays.get(text, 0))
+            return ModelReply(text=f"to {text}")
+
+    async def read(ctx: Any) -> Any:
+        queue, found = list("dcba"), {}
+
+        async def worker() -> None:
+            while queue:
+                text = queue.pop()
+                found[text] = await ctx.llm.run_with_tools("s", text)
+
+        await asyncio.gather(worker(), worker())
+        return found
+
+    asked: list[str] = []
+    machine = made({"execute": "read"}, model=Slow(), functions=[read])
+    run = asyncio.create_task(machine.run(conversation_id="r"))
+    await asyncio.sleep(0.2)
+    run.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await run
+    delays.clear()
+    assert (await machine.run(conversation_id="r")).output == {text: f"to {text}" for text in "abcd"}
+    assert sorted(asked) == list("abccd")
+
+
 async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
     async def hasty(ctx: Any) -> str:
         asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))

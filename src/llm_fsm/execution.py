@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
+from itertools import count
 from typing import Any
 
 from llm_fsm import events as ev
@@ -41,6 +42,8 @@ from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
 
 _BEGUN = "begun"
 """Where a log has the first question of each task, as a hash."""
+_WORDS = "words"
+"""Where a log and a journal have what was asked, as a hash, beside a reply to it."""
 
 _Own = tuple[Mapping[str, Any], Mapping[str, Any]]
 """The shared values and the memory as a function leaves them."""
@@ -55,7 +58,12 @@ class _Questions:
         self.effect = effect
         self.running = running
         self.session = effect.session
-        self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before()}
+        kept = {} if running.journal is None else running.journal.under(f"{effect.key}/")
+        self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before(kept)}
+        replies = [item for item in {**effect.log, **kept}.items() if item[0].endswith(".0") and _WORDS in item[1]]
+        self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # of questions, by their names
+        self._taken: set[str] = set()
+        self._new: set[int] = set()  # the tasks that begin with words that had no reply before
         self.happened: list[ev.Event] = []
         self.usage = Usage()
         self.tool_calls = 0
@@ -95,12 +103,12 @@ class _Questions:
         if self._asking:
             await asyncio.wait(self._asking, timeout=GRACE)
 
-    def _begun_before(self) -> list[str]:
+    def _begun_before(self, kept: Mapping[str, Mapping[str, Any]]) -> list[str]:
         """The first question of each task: before a pause, and before a crash in this turn. "" where nobody knows."""
         begun: list[str] = list(self.effect.log.get(_BEGUN, ()))
-        known = {} if self.running.journal is None else self.running.journal.numbered(f"{self.effect.key}/{_BEGUN}/")
+        known = {int(key.rpartition("/")[2]): entry for key, entry in kept.items() if key.startswith(f"{_BEGUN}/")}
         for place in range(len(begun), max(known, default=-1) + 1):
-            begun.append(known[place]["words"] if place in known else "")
+            begun.append(known[place][_WORDS] if place in known else "")
         return begun
 
     async def _write_down(self, task: asyncio.Task[Any]) -> None:
@@ -114,24 +122,41 @@ class _Questions:
             return
 
         async def fetch() -> Mapping[str, Any]:
-            return {"words": self.log[_BEGUN][place]}
+            return {_WORDS: self.log[_BEGUN][place]}
 
         await self.running.journal.keyed(f"{self.effect.key}/{_BEGUN}/{place}", fetch)
 
     def _name(self, task: asyncio.Task[Any], messages: Sequence[LLMMessage]) -> str:
         """What tells a question from others, the same when the function is run again: its number in its task.
 
-        In which order tasks go on depends on how long answers take. A plain function's questions come in order.
+        In which order tasks go on depends on how long answers take, and so does which of them asks what stands in a
+        queue: words that had a reply go first. A plain function's questions come in order.
         """
         asking = task if self.on_loop else None
-        place, number = self._asked.get(asking) or (self._place(messages), 0)
+        words = sha256(in_unicode([message.to_dict() for message in messages]).encode()).hexdigest()
+        place, number = self._asked.get(asking) or (self._place(words), 0)
         self._asked[asking] = place, number + 1
-        return f"{place}:{number}" if place else str(number)
+        name = self._free_name(place, number, words)
+        self._taken.add(name)
+        self.words[name] = words
+        return name
 
-    def _place(self, messages: Sequence[LLMMessage]) -> int:
+    def _free_name(self, place: int, number: int, words: str) -> str:
+        names = (f"{place}:{later}" if place else str(later) for later in count(number))
+        name = next(names)
+        same = [known for known, said in self.words.items() if said == words and known not in self._taken]
+        if same:
+            return name if name in same else same[0]
+        if number == 0:
+            self._new.add(place)
+        by_place = place in self._new or len(self.log[_BEGUN]) == 1  # where words may be others each time
+        if name not in self._taken and (by_place or name not in self.words):
+            return name
+        return next(later for later in names if later not in self._taken and later not in self.words)
+
+    def _place(self, words: str) -> int:
         """Which of the function's tasks begins with this question: the one that did before, or else the next."""
         begun = self.log[_BEGUN]
-        words = sha256(in_unicode([message.to_dict() for message in messages]).encode()).hexdigest()
         taken = {place for place, _ in self._asked.values()}
         free = [place for place in range(len(begun) + 1) if place not in taken]
         place: int = next((place for place in free if begun[place : place + 1] == [words]), free[0])
@@ -255,7 +280,6 @@ class _Drive:
                 reply = await self._model(effect, key)
             finally:
                 questions.asked -= 1
-            questions.log[key] = reply_entry(reply)
             if isinstance(reply, ModelReply):
                 questions.usage += reply.usage
             else:
@@ -276,9 +300,9 @@ class _Drive:
 
         async def fetch() -> Mapping[str, Any]:
             fetched.append(await running.asked(effect))
-            return reply_entry(fetched[0])
+            return {**reply_entry(fetched[0]), _WORDS: questions.words[self.number]}
 
-        entry = await running.nested(f"{questions.effect.key}/{key}", fetch)
+        entry = questions.log[key] = await running.nested(f"{questions.effect.key}/{key}", fetch)
         if fetched:
             return fetched[0]
         reply = entry_reply(entry)

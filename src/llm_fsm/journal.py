@@ -132,9 +132,9 @@ class Journal:
         await self._write({"kind": _KEYED, "key": key, "entry": entry})
         return entry
 
-    def numbered(self, prefix: str) -> dict[int, Entry]:
-        """The results that were there when the turn was taken up, of the keys that are this and a number."""
-        return {int(key.removeprefix(prefix)): entry for key, entry in self._keyed.items() if key.startswith(prefix)}
+    def under(self, prefix: str) -> dict[str, Entry]:
+        """The results that were there when the turn was taken up, of keys that begin so, by what comes after that."""
+        return {key.removeprefix(prefix): entry for key, entry in self._keyed.items() if key.startswith(prefix)}
 
     async def fail(self) -> None:
         """Write down that the turn failed and its caller was told, where anything was written of it."""
