@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.errors import ModelError
 from llm_fsm.handlers import Occasion
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
@@ -188,6 +189,23 @@ async def test_what_silence_has_done_is_played_again() -> None:
         await chat.refresh()
     kinds = [record.kind for record in await machine._engine.records("c")]
     assert kinds[:3] == ["start", "due", "due"]
+    await _same_again(machine)
+
+
+async def test_a_summary_that_a_model_failed_at_takes_no_later_one() -> None:
+    states: dict[str, Any] = {
+        "ask": {"purpose": "p", "summarize": True, "transitions": [{"target_state": "work"}]},
+        "work": {"kind": "task", "instructions": "Do it.", "transitions": [{"target_state": "tell"}]},
+        "tell": {"purpose": "t", "transitions": [{"target_state": "ask"}]},
+    }
+    history = {"max_exchanges": 1, "strategy": "summary"}
+    talk = {"name": "talk", "initial_state": "ask", "history": history, "states": states}
+    said: list[Any] = [reply("ask", "?"), reply("ask", "?"), reply("work", "Well.")]
+    said += [ModelError("down"), "done", {"message": "There."}, {"summary": "s"}]
+    machine = AsyncMachine.from_dict(talk, model=ScriptedLLM(said))
+    chat = await machine.start(conversation_id="c", greet=False)
+    texts = [(await chat.send("Hm")).text for _ in range(3)]
+    assert texts[2] == "Well.\n\nThere."
     await _same_again(machine)
 
 

@@ -211,12 +211,12 @@ class _Source:
         return Executed(output=passed[0].output)
 
     def _reply(self, effect: AskModel) -> ModelReply | Unanswered:
+        if effect.asked_for == "summary" and not (self._replies and self._replies[0].asked_for == "summary"):
+            return Unanswered(reason="no summary is on record here")
         for number, event in enumerate(self._replies):
             if event.asked_for == effect.asked_for:
                 del self._replies[: number + 1]
                 return self._again(event)
-        if effect.asked_for == "summary":
-            return Unanswered(reason="no summary is on record")
         if self._last is not None:  # asked anew because its reply did not stand, the model would insist
             return self._again(self._last)
         raise NotRecordedError(f"the model is asked for more than is on record ({effect.asked_for})")
