@@ -9,7 +9,7 @@ from llm_fsm.cases.faults import Fault, Text, in_order
 from llm_fsm.cases.suite import Case
 
 _NULL_SAYS = frozenset({"paused", "output"})
-_EMPTY_SAYS_NOT = frozenset({"context", "absent", "events", "any_of"})
+_EMPTY_SAYS_NOT = frozenset({"context", "absent", "events"})
 
 
 def plays_nothing(case: Case) -> bool:

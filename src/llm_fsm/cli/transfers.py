@@ -152,7 +152,7 @@ async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> Non
                 raise Failure(f"line {number}: {error}") from error
             kept = number
             printing.out(printing.one_line(name))
-    except BaseException:
+    except BaseException:  # an interrupt, too, leaves what came before it
         if kept:
             printing.note(f"kept before the error: {printing.plural(kept, 'conversation')}")
         raise
