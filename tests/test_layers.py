@@ -146,6 +146,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "numerals",
         "operators",
         "parts",
+        "pleas",
         "questions",
         "recognition",
         "records",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.questions import asks, is_nearer, question_in, told_in
+from llm_fsm.questions import asks, is_nearer, puts, question_in, told_in
 
 
 @pytest.mark.parametrize(
@@ -24,6 +24,8 @@ from llm_fsm.questions import asks, is_nearer, question_in, told_in
         ("かしこまりました。お届け先は？", "かしこまりました。お届け先は？"),
         ("Το διόρθωσα. Θα έρθετε το πρωί της Τρίτης στις 8; Είμαστε εδώ.", "Θα έρθετε το πρωί της Τρίτης στις 8;"),
         ("Call us; we are here. α > 5; β.", ""),
+        ("All right. Please tell us your name.", "Please tell us your name."),
+        ("謝謝您的耐心等候。請輸入六位數驗證碼。", "請輸入六位數驗證碼。"),
     ],
 )  # fmt: skip
 def test_a_short_question_takes_along_what_it_leans_on(said: str, question: str) -> None:
@@ -56,6 +58,46 @@ def test_what_is_told_is_left_where_the_questions_go(said: str, told: str) -> No
 )
 def test_thai_asks_by_words_and_greek_by_what_is_a_semicolon_elsewhere(text: str, asking: bool) -> None:
     assert asks(text) is asking
+
+
+@pytest.mark.parametrize(
+    ("begging", "other"),
+    [
+        ("Now, tell me your number.", "Please wait a moment."),
+        ("Please give me your number.", "Please give me a second."),
+        ("Nennen Sie mir bitte Ihre Nummer.", "Bitte beachten Sie die Frist."),
+        ("Dann geben Sie bitte Ihre Nummer an.", "Bitte haben Sie einen Augenblick Geduld."),
+        ("Geef uw nummer, alstublieft.", "Een ogenblik, alstublieft."),
+        ("Uppge ditt nummer.", "Tack för din fråga."),
+        ("Veuillez m'indiquer votre numéro.", "Veuillez patienter."),
+        ("Por favor, indíquenos su teléfono.", "Por favor, espere."),
+        ("Me informe seu telefone.", "Aguarde, por favor."),
+        ("Mi dica il suo numero.", "Le dico subito."),
+        ("Vă rog să ne spuneți numărul.", "Vă rog să așteptați."),
+        ("Proszę o numer telefonu.", "Proszę o chwilę cierpliwości."),
+        ("Teraz podaj numer.", "Podałem numer."),
+        ("Uveďte prosím číslo.", "Čekejte prosím."),
+        ("Пожалуйста, укажите номер.", "Пожалуйста, подождите."),
+        ("Будь ласка, вкажіть номер.", "Зачекайте, будь ласка."),
+        ("Παρακαλώ δώστε τον αριθμό σας.", "Παρακαλώ περιμένετε."),
+        ("Lütfen numaranızı yazın.", "Lütfen bekleyin."),
+        ("Kerro vielä puhelinnumerosi.", "Hetkinen."),
+        ("Kérem, adja meg a számát.", "Kérem, várjon."),
+        ("يرجى كتابة رقمك.", "يرجى الانتظار."),
+        ("אנא ציינו את המספר.", "אנא המתינו."),
+        ("कृपया अपना नंबर बताइए।", "कृपया प्रतीक्षा करें।"),
+        ("请提供您的号码。", "请稍等。"),
+        ("請先輸入您的號碼。", "請稍候。"),
+        ("번호를 알려 주세요.", "잠시만 기다려 주세요."),
+        ("Vui lòng cho tôi biết số của bạn.", "Vui lòng đợi."),
+        ("Mohon sebutkan nomor Anda.", "Mohon tunggu."),
+        ("กรุณาแจ้งเบอร์โทรศัพท์", "กรุณารอสักครู่"),
+    ],
+)
+def test_a_sentence_begs_for_an_answer_without_a_question_mark(begging: str, other: str) -> None:
+    assert puts(begging)
+    assert not puts(other)
+    assert not asks(begging)  # to which yes and no are no answer
 
 
 @pytest.mark.parametrize(

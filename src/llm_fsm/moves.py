@@ -21,7 +21,7 @@ from llm_fsm.history import surplus
 from llm_fsm.memory import Background, MemoryFault
 from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
-from llm_fsm.questions import asks
+from llm_fsm.questions import puts
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session
 from llm_fsm.tool_results import shortened
@@ -257,7 +257,7 @@ class Moving(Nested):
         """What was said last in this state that asks something; what was said last at all, where nothing does."""
         since = min(self.session.turns_in_state - self.missed(), len(self.session.window))
         said = map(self.last_words, range(since))
-        return next(filter(asks, said), "") or self.last_words()
+        return next(filter(puts, said), "") or self.last_words()
 
     def asked_for(self) -> tuple[str, ...]:
         """The keys that the user was asked for here, before this turn."""

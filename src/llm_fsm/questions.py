@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable
 
 from llm_fsm.excerpt import TRUNCATED
+from llm_fsm.pleas import begs
 
 YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是", "نعم", "כן"))
 NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))
@@ -55,13 +56,18 @@ def asks(text: str) -> bool:
     return _ASKED.search(marked(text)) is not None or not (text.isascii() or _THAI_ASKS.search(text) is None)
 
 
+def puts(text: str) -> bool:
+    """True when a text asks, or has a sentence that begs for an answer: "Please tell us your name."."""
+    return asks(text) or any(map(begs, _sentences(text)))
+
+
 def marked(text: str) -> str:
     """A text, as long as it is, with question marks for semicolons that are meant as such."""
     return _GREEK_ASKS.sub("\\1\u037e", text) if ";" in text else text
 
 
 def question_in(text: str) -> str:
-    """The sentences that ask in the last paragraph of a text that asks; "" where none does, or the text was cut off.
+    """The sentences that ask or beg in the last paragraph that has any; "" where none does, or the text was cut off.
 
     A question that is shorter than the sentence before it in its paragraph leans on that one: "… a deposit. Is that
     all right?"
@@ -73,7 +79,7 @@ def question_in(text: str) -> str:
 
 def _asking(paragraph: str) -> str:
     parts = _sentences(paragraph)
-    asking = [number for number, part in enumerate(parts) if asks(part)]
+    asking = [number for number, part in enumerate(parts) if puts(part)]
     if asking and asking[0] > 0 and len(parts[asking[0]]) < min(_LEANING, len(parts[asking[0] - 1])):
         asking.insert(0, asking[0] - 1)
     return _joined(parts[number] for number in asking)
@@ -88,7 +94,7 @@ def _sentences(paragraph: str) -> list[str]:
 
 def told_in(text: str) -> str:
     """What a text says without asking."""
-    told = (_joined(part for part in _sentences(paragraph) if not asks(part)) for paragraph in text.split("\n\n"))
+    told = (_joined(part for part in _sentences(paragraph) if not puts(part)) for paragraph in text.split("\n\n"))
     return "\n\n".join(filter(None, told))
 
 

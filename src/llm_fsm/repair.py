@@ -259,7 +259,7 @@ class Repairing(Amending):
                 self.last_resort()
             return
         question = self.open_question(self.last_question())
-        question = "" if self.puts(question, message) else question
+        question = "" if self.ends_in(question, message) else question
         data = {"misses": count, "choices": self.choices(), "question": question}
         end = end_of(self.program.patterns["cannot_handle"], data)
         self.note(fe.Repaired(pattern="cannot_handle", how=end))

@@ -20,7 +20,7 @@ from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
 from llm_fsm.progress import Run
 from llm_fsm.prompts import is_whole, turn_prompt
-from llm_fsm.questions import asks, question_in
+from llm_fsm.questions import puts, question_in
 from llm_fsm.reply import parse_words
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame
@@ -213,16 +213,16 @@ class Speaking(Moving):
 
     def ask_again(self, asked: str) -> None:
         """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
-        if self.plan.fixed is not None or any(map(asks, self.said)):
+        if self.plan.fixed is not None or any(map(puts, self.said)):
             return
         question = self.open_question(asked)
-        if not any(self.puts(question, words) for words in self.said):
+        if not any(self.ends_in(question, words) for words in self.said):
             self.said.append(question)
 
-    def puts(self, question: str, words: str) -> bool:
+    def ends_in(self, question: str, words: str) -> bool:
         """True where words ask something, or end in the question or the purpose, which ask without a mark, too."""
         ends = filter(None, (question, sentence(self.plan.state.purpose)))
-        return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
+        return puts(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
     def is_answered(self, left: Frame) -> bool:
         """True where all that was asked for in a place is known since it was left."""

@@ -33,7 +33,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llm_fsm.definition import Definition
-from llm_fsm.questions import QUESTION_MARKS, asks, marked
+from llm_fsm.questions import QUESTION_MARKS, asks, marked, puts
 
 MAX_CHARS = 100_000
 MAX_STEPS = 10_000
@@ -359,6 +359,6 @@ def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, engli
         listed = ", ".join(names)
         if english:
             parts.append(f"Still needed: {listed}.")
-        elif not all(name.casefold() in purpose.casefold() for name in names):
+        elif not puts(purpose) and not all(name.casefold() in purpose.casefold() for name in names):
             parts.append(f"{listed}?")
     return " ".join(parts) or "Please go on."
