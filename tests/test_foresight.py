@@ -176,6 +176,37 @@ def test_what_decides_behind_a_move_is_shown_where_no_description_says_it() -> N
     ]
 
 
+def test_what_branches_far_away_have_in_common_is_said_once() -> None:
+    style = "Ask politely, one thing at a time."
+    branches = [
+        {"target_state": state, "description": when, "conditions": [{"logic": {"==": [{"var": "topic"}, when]}}]}
+        for state, when in (("bill", "bills"), ("card", "cards"), ("loan", "loans"), ("bill", "invoices"))
+    ]
+    between = {
+        f"s{number}": {"purpose": "word " * 80, "transitions": [{"target_state": "bill"}]} for number in range(30)
+    }
+    states = {
+        "ask": {"purpose": "What is it about?", "transitions": [{"target_state": "sort"}]},
+        "sort": {"kind": "decide", "transitions": branches},
+        **between,
+        "bill": {"purpose": "Which bill?", "instructions": style, "transitions": [{"target_state": "end"}]},
+        "card": {"purpose": "Which card?", "instructions": style, "transitions": [{"target_state": "end"}]},
+        "loan": {"purpose": "How much?", "instructions": "In euros.", "transitions": [{"target_state": "end"}]},
+        "end": {"purpose": "Goodbye"},
+    }
+    look = outlook(machine(states), Session(conversation_id="c", state="ask", context={}))
+    (item,) = (json.loads(item) for item in look.items)
+    assert item["there"] == {
+        "instructions": style,
+        "leads_on_to": [
+            {"to": "bill", "if": "bills", "purpose": "Which bill?"},
+            {"to": "card", "if": "cards", "purpose": "Which card?"},
+            {"to": "loan", "if": "loans", "purpose": "How much?", "instructions": "In euros."},
+            {"to": "bill", "if": "invoices"},
+        ],
+    }
+
+
 @pytest.mark.parametrize(
     ("rule", "shown"),
     [

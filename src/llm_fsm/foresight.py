@@ -7,6 +7,7 @@ turn arrives in a state that was shown, those words stand.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -72,6 +73,30 @@ def _glimpse(program: Program, here: StatePlan, state_id: str) -> Mapping[str, A
     return {} if state_id in here.around else program.states[state_id].glimpse
 
 
+def _branches(
+    program: Program, here: StatePlan, plan: StatePlan, data: Mapping[str, Any]
+) -> list[dict[str, Any]]:
+    """Where a state goes on to by itself. What several ways to one state would show of it is shown with the first."""
+    then: list[dict[str, Any]] = []
+    for after, certain in _following(program, plan, data, here.id):
+        when = {"if": after.description} if after.description else {} if certain else checked(after)
+        seen = any(branch["to"] == after.target for branch in then)
+        then.append({"to": after.target, **when, **({} if seen else _glimpse(program, here, after.target))})
+    return then
+
+
+def _said_once(then: list[dict[str, Any]]) -> dict[str, str]:
+    """The instructions that most of several branches have in common, taken out of these; {} where none are."""
+    having = Counter(branch["instructions"] for branch in then if "instructions" in branch)
+    words, number = having.most_common(1)[0] if having else ("", 0)
+    if number < 2:
+        return {}
+    for branch in then:
+        if branch.get("instructions") == words:
+            del branch["instructions"]
+    return {"instructions": words}
+
+
 def _asked_again(plan: StatePlan) -> Mapping[str, Any]:
     """Whose question a reply repeats on the way back; that of a fixed reply is added by itself."""
     return {} if plan.fixed is not None else {"ask_its_question_again": True}
@@ -82,16 +107,11 @@ def _item(
 ) -> str:
     """The prompt's entry of an open move whose target does not simply wait. `back`: what an end comes back to."""
     plan = program.states[move.target]
-    then = [
-        {
-            "to": after.target,
-            **({"if": after.description} if after.description else {} if certain else checked(after)),
-            **_glimpse(program, here, after.target),
-        }
-        for after, certain in _following(program, plan, data, here.id)
-    ]
     there = dict(_glimpse(program, here, plan.id))
+    then = _branches(program, here, plan, data)
     if then:
+        if plan.kind == "decide" and "instructions" not in there:
+            there |= _said_once(then)
         there["leads_on_to"] = then
     if back is not None and plan.kind == "final":
         there.pop("final", None)
