@@ -181,6 +181,24 @@ def test_a_list_of_instructions_begins_on_a_line_of_its_own() -> None:
     )
 
 
+def test_a_heading_of_instructions_stands_on_a_line_of_its_own() -> None:
+    asked = {"purpose": "Ask", "instructions": "## Rules\n\nBe brief.", "transitions": [{"target_state": "b"}]}
+    assert states_shown({"a": asked, "b": {}}) == "a: Ask.\n  ## Rules\n  Be brief.\nb (final)"
+
+
+def test_a_key_that_the_description_names_is_not_named_again() -> None:
+    asked = {"purpose": "Where to?", "required_context_keys": ["to_city"], "transitions": [{"target_state": "b"}]}
+    described = {"a": {**asked, "description": "Collects the to city"}, "b": {}}
+    assert states_shown(described) == "a: Collects the to city. Where to?\nb (final)"
+    assert states_shown({"a": asked, "b": {}}) == "a: Where to? Collects to_city.\nb (final)"
+
+
+def test_no_full_stop_follows_a_sentence_that_is_quoted() -> None:
+    asked = {"instructions": 'Ask: "Shall I?"', "transitions": [{"target_state": "b"}]}
+    shown = states_shown({"a": asked, "b": {"purpose": "「さようなら。」"}})
+    assert shown == 'a: Ask: "Shall I?"\nb (final): 「さようなら。」'
+
+
 def test_instructions_that_states_share_are_said_once() -> None:
     kind = {"instructions": "Be kind.", "transitions": [{"target_state": "c"}]}
     states = {"a": {"purpose": "Ask A", **kind}, "b": {"purpose": "Ask B", **kind}, "c": {}}
@@ -201,6 +219,8 @@ _TIMES = "予約について聞かれたら、" * 6 + "答える。"
         (f"Be kind. {_OFFICE} Then go on.", f"Be brief. {_OFFICE} Then go on.", f"\na, b: {_OFFICE} Then go on."),
         (_OFFICE, f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
         (f"親切に。{_TIMES}", f"短く。{_TIMES}", f"\na, b: {_TIMES}"),
+        (["Say 10-15", "", _OFFICE], f"- Be brief\n\n{_OFFICE}", f"\na, b: {_OFFICE}"),
+        (f'Ask "How many?"\n{_OFFICE}', f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
     ],
 )  # fmt: skip
 def test_what_instructions_of_several_states_end_with_is_said_once(first: Any, second: Any, shared: str) -> None:
@@ -325,6 +345,20 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
 def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:
     [item] = state_shown({**target, **LEAVES})
     assert item["there"] == there
+
+
+def test_an_end_of_instructions_that_the_state_left_has_too_is_not_said_behind_a_transition() -> None:
+    transitions = [{"target_state": "to"}, {"target_state": "other"}]
+    between = {f"s{number}": {"purpose": LONG, "transitions": [{"target_state": "to"}]} for number in range(30)}
+    states = {
+        "here": {"purpose": "Ask", "instructions": f"Be kind. {_OFFICE}", "transitions": transitions},
+        **between,
+        "to": {"purpose": "How many?", "instructions": ["Say 10-15", "", _OFFICE], **LEAVES},
+        "other": {"purpose": "Which?", "instructions": f"{_OFFICE} Be brief.", **LEAVES},
+    }
+    done = talk(machine(states), "m", reply("here"))
+    shown = json.loads(done.prompt.split("<transitions>\n")[1].split("\n</transitions>")[0])
+    assert [item["there"] for item in shown] == ["How many? Say 10-15.", f"Which? {_OFFICE} Be brief."]
 
 
 def test_what_lies_behind_two_transitions_is_shown_with_the_first() -> None:

@@ -29,8 +29,8 @@ _BREAK = re.compile(r"(?<=[.!?…])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:
 """Between two sentences or lines, but for a line that announces the next one."""
 _ITEM = re.compile(r"[-*+•–·・(（]|\d|\w{1,3}[.)、]")
 """What a line of a list begins with, or a remark on what stands before it."""
-_LISTED = re.compile(r"[-*+•–·・]|\d{1,2}[.)、]")
-"""What a list begins with for certain."""
+_LISTED = re.compile(r"[-*+•–·・]|\d{1,2}[.)、]|#{1,6} ")
+"""What a list, or a heading, begins with for certain."""
 _SHORT = re.compile(r"(?<!\w)\w{1,3}\.$")
 """An abbreviation, perhaps, or a number in order, as many languages write it."""
 _PAIRS = ('"', "`", "„“”", "«»", "()", "[]", "{}", "（）", "「」", "『』", "【】")
@@ -152,7 +152,8 @@ def _ends(text: str) -> Iterator[str]:
         before, gap, end = text[: match.start()], match.group(), text[match.end() :]
         line = before.rpartition("\n")[2].lstrip()
         if "\n" in gap:
-            within = not is_ended(line) or not gap.endswith("\n")  # a line that is wrapped, or indented
+            wrapped = gap.count("\n") == 1 and not is_ended(line)
+            within = wrapped or not gap.endswith("\n")  # the latter: indented
         else:
             within = bool(_ITEM.match(line) or _SHORT.search(line))
         cut = any(sum(map(end.count, marks)) % 2 for marks in _PAIRS)
@@ -192,7 +193,7 @@ def _state_line(state: State, words: StateWords, instructions: str, *, mark: str
     parts = (
         words.description,
         purpose,
-        "" if _names_all(words.purpose or words.description, keys) else f"Collects {', '.join(keys)}.",
+        "" if _names_all(f"{words.description} {words.purpose}", keys) else f"Collects {', '.join(keys)}.",
     )
     said = " ".join(_ended(part) for part in parts if part)
     if instructions:
@@ -231,8 +232,8 @@ def glimpse(
 ) -> dict[str, Any]:
     """What another state's prompt shows of this one: what it is there for, asks and says.
 
-    Instructions that the state `seen_from` has word for word are not said again, nor keys
-    that the purpose names, nor a purpose that the fixed reply says. What is said of the outcome of work is added, too.
+    Instructions that the state `seen_from` has word for word, or ends with, too, are not said again, nor keys that
+    the purpose names, nor a purpose that the fixed reply says. What is said of the outcome of work is added, too.
     """
     state = definition.states[state_id]
     shown: dict[str, Any] = {}
@@ -242,20 +243,30 @@ def glimpse(
         shown["collects"] = list(state.required_context_keys)
     works = definition.kind_of(state_id) in WORKS
     words = "" if works else state.response_instructions or state.instructions
-    here = None if seen_from is None else definition.states[seen_from]
+    if seen_from is not None:
+        words = _without_end_of(words, definition.states[seen_from])
     if state.reply is not None:
         shown["adds_after_your_message"] = _short(state.reply)
         if "purpose" in shown and _names_all(shown["adds_after_your_message"], [shown["purpose"]]):
             del shown["purpose"]
     elif works:
         shown["adds_after_your_message"] = True
-    elif words and (here is None or words not in (here.response_instructions, here.instructions)):
+    elif words:
         shown["instructions"] = _short(words)
     if state_id in endings.ends:
         shown["final"] = True
     elif state_id in endings.answers:
         shown["then_back_to"] = _BACK
     return shown
+
+
+def _without_end_of(words: str, here: State) -> str:
+    """Instructions without what those of another state have, too, as all of them or at their end."""
+    last = words[-_SHARED_CHARS:]
+    theirs = [text for text in (here.response_instructions, here.instructions) if text and text.endswith(last)]
+    known = {end for text in theirs for end in (text, *_ends(text))}
+    shared_end = next((end for end in (words, *_ends(words)) if end in known), "") if known else ""
+    return words.removesuffix(shared_end).rstrip()
 
 
 def _names_all(text: str, words: Iterable[str]) -> bool:

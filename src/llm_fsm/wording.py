@@ -41,6 +41,8 @@ _STEPS = " steps"
 """Where a rendering counts its steps, among the keys of its context: no name of an expression has a blank."""
 ENDS = f".!…:。！：।۔{QUESTION_MARKS}"
 """What a sentence ends in, of any script."""
+_QUOTES = "\"'”’»」』"
+"""What may stand after the end of a sentence that is quoted."""
 _EMOJI = re.compile(
     "(?:[\u231a\u231b\u23e9-\u23fa\u2600-\u27bf\u2b05-\u2b55\U0001f000-\U0001faff\U000e007f]\ufe0f?|\ufe0f\u20e3?)$"
 )
@@ -332,8 +334,8 @@ def sentence(text: str) -> str:
 
 
 def is_ended(text: str) -> bool:
-    """True where a text ends as a sentence does, or in an emoji, after which nobody puts a full stop."""
-    return marked(text)[-1:] in ENDS or _EMOJI.search(text) is not None
+    """True where a text ends as a sentence does, also within quotes, or in an emoji, after which nobody puts a stop."""
+    return marked(text).rstrip(_QUOTES)[-1:] in ENDS or _EMOJI.search(text) is not None
 
 
 def is_english(definition: Definition) -> bool:
