@@ -342,6 +342,23 @@ def test_what_every_state_offers_stands_once_where_the_whole_machine_is_shown() 
     assert "<transitions>" not in user.content
 
 
+def test_instructions_of_several_states_stand_once_where_the_whole_machine_is_shown() -> None:
+    style = "Ask politely, one thing at a time, and be patient with whoever does not know it."
+    states = {
+        "a": {"purpose": "Ask A", "instructions": f"Be kind. {style}", "transitions": [{"target_state": "b"}]},
+        "b": {"purpose": "Ask B", "instructions": style, "transitions": [{"target_state": "end"}]},
+        "end": {"purpose": "Goodbye"},
+    }
+    system = talk(machine(states, whole=True), "m", reply("b")).requests[0].messages[0].content
+    shown = system.split("<states>\n")[1].split("\n</states>")[0].splitlines()
+    assert [json.loads(line) for line in shown] == [
+        {"id": "a", "purpose": "Ask A", "instructions": "Be kind.", "transitions": [{"to": "b"}]},
+        {"id": "b", "purpose": "Ask B", "transitions": [{"to": "end"}]},
+        {"id": "end", "purpose": "Goodbye", "final": True},
+        {"states": ["a", "b"], "instructions": style},
+    ]
+
+
 def test_a_state_with_fixed_words_shows_no_menu_of_digressions_alone_where_the_whole_machine_is_shown() -> None:
     states = {
         "a": {"reply": "Agreed?", "transitions": [{"target_state": "end"}]},

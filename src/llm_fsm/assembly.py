@@ -15,11 +15,21 @@ from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, 
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.flows import Flow, Flows, document_of
+from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS
 from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
 from llm_fsm.patterns import lines as pattern_lines
-from llm_fsm.portrait import WORKS, Endings, endings_of, glimpse, state_line, state_words, states_text
+from llm_fsm.portrait import (
+    WORKS,
+    Endings,
+    divided,
+    endings_of,
+    glimpse,
+    state_line,
+    state_words,
+    states_text,
+)
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
@@ -156,15 +166,19 @@ def _plan(
 
 
 def _all_states(states: Mapping[str, StatePlan]) -> str:
-    """Every state with its words and its own transitions, one a line; then those that all have, once."""
+    """Every state with its words and its own transitions, one a line; then what several or all have, once."""
     lines = []
+    speaking = {plan.id: plan.words.instructions for plan in states.values() if plan.kind not in WORKS}
+    own_words, sharing = divided(speaking)
     everywhere: dict[str, Move] = {}
     for plan in states.values():
         moves = [move for move in plan.moves if move.target != plan.id]
         own = [move for move in moves if move.pointer.startswith("/states/")]
         everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
         items = [transition_item(move, None, is_open=True) for move in own]
-        lines.append(state_line(plan.words, plan.glimpse, items, works=plan.kind in WORKS))
+        words = replace(plan.words, instructions=own_words.get(plan.id, ""))
+        lines.append(state_line(words, plan.glimpse, items, works=plan.kind in WORKS))
+    lines += [escaped({"states": ids, "instructions": text}) for text, ids in sharing.items()]
     if everywhere:
         shared = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
         lines.append(f'{{"everywhere":true,"transitions":[{shared}]}}')

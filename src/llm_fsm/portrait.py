@@ -108,13 +108,12 @@ def states_text(definition: Definition, state_ids: Iterable[str], endings: Endin
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
     works = {state_id: definition.kind_of(state_id) in WORKS for state_id in words}
-    sharing = shared({state_id: found.instructions for state_id, found in words.items() if not works[state_id]})
-    said_below = {state_id: text for text, ids in sharing.items() for state_id in ids}
+    own, sharing = divided({state_id: found.instructions for state_id, found in words.items() if not works[state_id]})
     lines = [
         _state_line(
             definition.states[state_id],
             found,
-            "" if works[state_id] else found.instructions.removesuffix(said_below.get(state_id, "")).rstrip(),
+            own.get(state_id, ""),
             mark=_mark(state_id, endings),
             works=works[state_id],
         )
@@ -122,6 +121,14 @@ def states_text(definition: Definition, state_ids: Iterable[str], endings: Endin
     ]
     lines += [f"{', '.join(ids)}: {_indented(text)}" for text, ids in sharing.items()]
     return "\n".join(line for line in lines if line)
+
+
+def divided(instructions: Mapping[str, str]) -> tuple[dict[str, str], dict[str, tuple[str, ...]]]:
+    """What is left of the instructions of each state without what `shared` finds, and what that is."""
+    sharing = shared(instructions)
+    ends = {state_id: text for text, ids in sharing.items() for state_id in ids}
+    own = {state_id: text.removesuffix(ends.get(state_id, "")).rstrip() for state_id, text in instructions.items()}
+    return own, sharing
 
 
 def shared(instructions: Mapping[str, str]) -> dict[str, tuple[str, ...]]:
