@@ -488,6 +488,7 @@ def test_history_that_is_trimmed_is_summarised_and_shown_before_the_rest() -> No
     )
     assert third.session.window == (("m2", "r2"),)
     assert '"conversation":[["m0","r0"],["m1","r1"]]' in third.requests[1].messages[1].content
+    assert "in the language of what happened" in third.requests[1].messages[0].content
     fourth = host.say(third.session, "m3", reply("talk"))
     assert fourth.prompt.startswith(
         '<history_summary>\n"They \\u003cmet\\u003e"\n</history_summary>\n<conversation_history>'
