@@ -143,6 +143,11 @@ def test_a_state_without_words_has_a_plain_sentence(
         ({"instructions": "Größe"}, True),
         ({"purpose": "Ask which café the user means"}, True),
         ({"purpose": "Nach der Größe fragen", "description": "Is für später"}, False),
+        ({"purpose": "Naam van de klant vragen"}, False),
+        ({"purpose": "Menanyakan nama pelanggan", "description": "Nomor telepon"}, False),
+        ({"purpose": "Chiedere il nome", "reply": "Qual è il nome?"}, False),
+        ({"purpose": "Collect name", "description": "Customer data"}, True),
+        ({"purpose": "Greet", "description": "El Paso office"}, True),
         ({"reply": "Für {% if name is defined and size is defined %}{{ name }}{% endif %}?"}, False),
     ],
 )

@@ -59,6 +59,19 @@ _ENGLISH = frozenset(
     ("the", "and", "of", "to", "your", "you", "with", "what", "which", "for", "how", "is", "are", "user", "their")
 )
 """Some of the commonest words of English."""
+_FOREIGN = frozenset(
+    (
+        *("der", "das", "dem", "des", "und", "ist", "ihre", "ihr", "sie", "ein", "eine", "wie", "nach", "bitte"),
+        *("de", "het", "een", "van", "uw", "wat", "welke", "voor", "naar", "niet", "klant"),
+        *("och", "ditt", "vad", "att", "og", "dit", "det", "hvad", "hvilken", "vilken", "kunden", "navn", "namn"),
+        *("le", "la", "les", "du", "et", "est", "une", "votre", "vous", "quel", "quelle", "pour", "nom"),
+        *("il", "di", "che", "del", "della", "dell", "una", "suo", "sua", "quale", "gli", "nome", "cliente"),
+        *("el", "los", "las", "su", "que", "cual", "para", "nombre", "seu", "qual", "uma", "da"),
+        *("yang", "dan", "anda", "untuk", "apa", "nomor", "nombor", "dengan", "tidak", "kami", "nama", "pelanggan"),
+        *("jest", "jaki", "numer", "klient", "klienta", "nimi", "bir", "ang", "ng", "mga", "ya", "kwa", "jina"),
+    )
+)
+"""Common words, in ASCII letters, of languages that often need no others; none of them is English."""
 
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs", "translate"})
 _WIDE = re.compile(r":[^}]*(?:\d{3}|\{)")
@@ -339,15 +352,15 @@ def is_ended(text: str) -> bool:
 
 
 def is_english(definition: Definition) -> bool:
-    """False where English words would be foreign: more words have letters that English lacks than are its commonest."""
+    """False where English words would be foreign: more words are of other languages, or have letters it lacks, than
+    are its commonest. A single word of another one may be a name.
+    """
     states, schemas = definition.states.values(), definition.key_schemas.values()
     texts = [text for state in states for text in (state.purpose, state.description, state.reply or "")]
     texts += [str(schema.get(name, "")) for schema in schemas for name in ("title", "description")]
-    if all(map(str.isascii, texts)):
-        return True
     words = [word for text in texts for word in _LETTERS.findall(_EXPRESSION.sub(" ", text.lower()))]
-    foreign = sum(not word.isascii() for word in words)
-    return foreign <= sum(word in _ENGLISH for word in words)
+    foreign, told = sum(not word.isascii() for word in words), sum(word in _FOREIGN for word in words)
+    return foreign + (told if told > 1 else 0) <= sum(word in _ENGLISH for word in words)
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
