@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -126,6 +128,19 @@ def test_delete_removes_one_conversation(desk: Desk) -> None:
     assert [
         item["id"] for item in json.loads(desk.run("conversations", "list", "--json").out)["conversations"]
     ] == ["y"]
+
+
+def test_a_damaged_name_of_a_state_or_kind_moves_no_cursor(desk: Desk) -> None:
+    talk(desk, "x", HELLO, BYE, said=b"Ada\n")
+    with closing(sqlite3.connect("home/conversations.db")) as db, db:
+        db.execute("UPDATE conversations SET state = state || char(27) || '[2J'")
+        db.execute("UPDATE records SET record = replace(record, '\"bye\"', '\"bye\\u001b[2J\"')")
+        db.execute("UPDATE records SET record = replace(record, '\"start\"', '\"start\\u001b[2J\"')")
+    listed, shown = desk.run("conversations", "list").out, desk.run("conversations", "show", "x").out
+    assert r"bye\x1b[2J (ended)" in listed
+    assert r"· start\x1b[2J ·" in shown
+    assert r"hello → bye\x1b[2J (model)" in shown
+    assert "\x1b" not in listed + shown
 
 
 def test_delete_asks_nobody_through_a_pipe(desk: Desk) -> None:

@@ -54,6 +54,19 @@ def test_a_definition_goes_out_and_comes_back(desk: Desk, form: str) -> None:
     assert list(document["states"]) == ["hello", "bar", "bye"]
 
 
+@pytest.mark.parametrize("form", ["mermaid", "dot", "xstate", "scxml"])
+def test_what_comes_out_moves_no_cursor_and_hides_nothing(desk: Desk, form: str) -> None:
+    unseen = "say\x9b2J \u202egnp.exe"
+    states = {"a": {"purpose": unseen, "transitions": [{"target_state": "b", "description": unseen}]}, "b": {}}
+    desk.write("odd.json", {"name": "odd", "initial_state": "a", "states": states})
+    out = desk.run("convert", "odd.json", "--to", form, "--report", "none").out
+    assert "\x9b" not in out
+    assert "\u202e" not in out
+    back = json.loads(desk.run("convert", "-", "--report", "none", stdin=out.encode()).out)
+    kept = unseen if form in ("xstate", "scxml") else "say2J gnp.exe"
+    assert back["states"]["a"]["transitions"][0]["description"] == kept
+
+
 def test_the_name_of_the_output_chooses_the_form(desk: Desk) -> None:
     done = desk.run("convert", "lamp.mmd", "-o", "lamp.scxml", "--report", "none")
     assert (done.code, done.out, done.err) == (0, "", "llm-fsm: wrote lamp.scxml\n")

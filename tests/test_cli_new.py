@@ -40,6 +40,13 @@ def test_another_folder_can_be_named(desk: Desk) -> None:
     assert Path("deep/er/bot/bot.json").is_file()
 
 
+def test_the_name_of_a_folder_moves_no_cursor(desk: Desk) -> None:
+    done = desk.run("new", "bot", "--dir", "a\x1b[2J")
+    assert done.code == 0
+    assert "a\\x1b[2J/bot/bot.json\n" in done.out
+    assert "\x1b" not in done.out + done.err
+
+
 def test_nothing_is_overwritten(desk: Desk) -> None:
     desk.run("new", "bot")
     Path("bot/bot.json").write_text("mine", encoding="utf-8")

@@ -10,11 +10,13 @@ from pathlib import Path
 import pytest
 
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR
-from llm_fsm.cli import slash
+from llm_fsm.cli import explained, slash
+from llm_fsm.cli.console import Screen
 from llm_fsm.cli.talk import Talk
 from llm_fsm.definition import Definition
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.testing import ScriptedLLM
+from llm_fsm.why import Explanation
 
 
 @pytest.fixture
@@ -69,6 +71,16 @@ def test_what_commands_say(talk: Talk, line: str, said: str) -> None:
     assert "4711" not in answer.text
     assert "\x1b" not in answer.text
     assert not answer.leave
+
+
+def test_notes_of_a_conversation_move_no_cursor(capsys: pytest.CaptureFixture[str]) -> None:
+    Screen().note("state \x1b[2J\u202e\n  next", to_copy=True)
+    assert capsys.readouterr().err == "state \\x1b[2J\\u202e\n  next\n"
+
+
+def test_why_shows_damaged_names_as_they_are() -> None:
+    explanation = Explanation(turn=1, state="a\x1b[2J", arrived="b", user=None, notes=())
+    assert list(explained.lines(explanation)) == [r"Turn 1: a\x1b[2J → b"]
 
 
 def test_quit_leaves(talk: Talk) -> None:

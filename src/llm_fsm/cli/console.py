@@ -54,8 +54,8 @@ class Screen:
         self._out.print()
 
     def note(self, text: str, *, to_copy: bool = False) -> None:
-        """Show something about the conversation; the caller has made it safe. `to_copy`: lines are not broken."""
-        self._err.print(Text(text, style=NOTE), soft_wrap=to_copy)
+        """Show something about the conversation. `to_copy`: lines are not broken."""
+        self._err.print(Text(printing.words(text), style=NOTE), soft_wrap=to_copy)
 
     def fault(self, text: str) -> None:
         """Show what went wrong."""

@@ -173,7 +173,7 @@ def _table(listed: Sequence[Listed]) -> str:
         (
             printing.one_line(item.conversation_id),
             printing.shortened(item.definition, 30),
-            item.state + (" (ended)" if item.ended else ""),
+            printing.one_line(item.state) + (" (ended)" if item.ended else ""),
             str(item.turns),
             transcript.moment(item.updated),
         )

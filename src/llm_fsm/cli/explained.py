@@ -47,6 +47,10 @@ _WHO = {
 
 def lines(explanation: Explanation) -> Iterator[str]:
     """The whole explanation; every line is safe to print."""
+    return map(printing.one_line, _lines(explanation))
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
     way = explanation.state
     if explanation.arrived != explanation.state:
         way += f" → {explanation.arrived}"
@@ -66,7 +70,7 @@ def shown(value: object) -> str:
 
 
 def _way(went: Went) -> str:
-    name = f"the flow {printing.one_line(went.flow)}" if went.kind == "subflow" else "a digression"
+    name = f"the flow {went.flow}" if went.kind == "subflow" else "a digression"
     if went.how == "begun":
         return f"Into {name}: {went.state} → {went.arrived}"
     how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}.get(went.how, f", {went.how}")
@@ -76,21 +80,21 @@ def _way(went: Went) -> str:
 def _note(noted: Noted) -> Iterator[str]:
     match noted:
         case Replied():
-            who = printing.one_line(noted.model) or "the model"
+            who = noted.model or "the model"
             yield f"{who} said ({noted.asked_for}): {printing.shortened(noted.text, _REPLY_CHARS)}"
         case Went():
             yield _way(noted)
         case Mended():
-            how = f": {printing.one_line(noted.how)}" if noted.how else ""
+            how = f": {noted.how}" if noted.how else ""
             yield f"Repair pattern {noted.pattern}{how}"
         case Changed():
             for key, value in noted.values.items():
-                yield f"  set by {noted.source}: {printing.one_line(key)} = {shown(value)}"
+                yield f"  set by {noted.source}: {key} = {shown(value)}"
             for key in noted.removed:
-                yield f"  removed by {noted.source}: {printing.one_line(key)}"
+                yield f"  removed by {noted.source}: {key}"
         case Refused():
             kept = f" (kept in {noted.kept_in})" if noted.kept_in else ""
-            yield f"  not stored: {printing.one_line(noted.key)}: {printing.one_line(noted.reason)}{kept}"
+            yield f"  not stored: {noted.key}: {noted.reason}{kept}"
         case Stopped():
             yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
         case Decision():
@@ -99,7 +103,7 @@ def _note(noted: Noted) -> Iterator[str]:
 
 def _decision(decision: Decision) -> Iterator[str]:
     answer = _ANSWERS[decision.outcome].format(target=decision.target, reason=decision.reason)
-    yield f"{_WHO.get(decision.by, decision.by)} in {decision.state}: {printing.one_line(answer)}"
+    yield f"{_WHO.get(decision.by, decision.by)} in {decision.state}: {answer}"
     for number, candidate in enumerate(decision.candidates, start=1):
         yield from _candidate(number, candidate)
 
@@ -120,12 +124,12 @@ def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
 
 
 def _check(check: Check) -> str:
-    values = [f"{printing.one_line(name)} = {shown(value)}" for name, value in check.values.items()]
-    values += [f"{printing.one_line(name)} is not known" for name in check.unset]
+    values = [f"{name} = {shown(value)}" for name, value in check.values.items()]
+    values += [f"{name} is not known" for name in check.unset]
     what = printing.shortened(check.description, _VALUE_CHARS) or "condition"
     if check.holds is None:
         return f"? {what}: for the model to judge"
     verdict = "holds" if check.holds else "does not hold"
     if check.error is not None:
-        verdict = f"cannot be evaluated: {printing.one_line(check.error)}"
+        verdict = f"cannot be evaluated: {check.error}"
     return f"{_SIGNS[check.holds]} {what}: {verdict}" + (f" ({', '.join(values)})" if values else "")

@@ -33,7 +33,7 @@ class Screen:
         self._tally = report.Tally()
         self._began = monotonic()
         self._live: Live | None = None
-        self.note(f"{printing.one_line(definition.name)}")
+        self.note(printing.one_line(definition.name))
 
     def take(self, event: ev.Event) -> None:
         """Show an event."""
@@ -41,11 +41,11 @@ class Screen:
         found = report.line_of(event)
         if found is not None:
             style, line = found
-            self._console.print(Text(line, style=STYLES[style]), soft_wrap=True)
+            self._console.print(Text(printing.one_line(line), style=STYLES[style]), soft_wrap=True)
 
     def note(self, text: str) -> None:
-        """Show something about the run; the caller has made it safe."""
-        self._console.print(Text(text, style=STYLES["dim"]), soft_wrap=True)
+        """Show something about the run."""
+        self._console.print(Text(printing.words(text), style=STYLES["dim"]), soft_wrap=True)
 
     def during(self, work: Callable[[], T]) -> T:
         """Do the work with the counts and the elapsed time below it."""
@@ -53,7 +53,8 @@ class Screen:
             return work()
 
     def _status(self) -> Spinner:
-        self._spinner.update(text=Text(f"{self._tally.state} · {self._counts()}", style=STYLES["dim"]))
+        shown = printing.one_line(f"{self._tally.state} · {self._counts()}")
+        self._spinner.update(text=Text(shown, style=STYLES["dim"]))
         return self._spinner
 
     def _counts(self) -> str:

@@ -40,7 +40,7 @@ def new(name: str, folder: str) -> None:
         raise Failure(
             f"{error.filename or target}: cannot be made: {(error.strerror or str(error)).lower()}"
         ) from error
-    printing.out("\n".join(str(target / path) for path in starter.files(name)))
+    printing.out("\n".join(printing.one_line(str(target / path)) for path in starter.files(name)))
     printing.err(printing.words(starter.hints(name, target)))
 
 

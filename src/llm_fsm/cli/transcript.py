@@ -128,13 +128,14 @@ def plain(turn: Mapping[str, Any]) -> str:
     if usage["calls"]:
         tokens = f"{usage['input_tokens']:,} tokens in, {usage['output_tokens']:,} out"
         head += f" · {printing.plural(usage['calls'], 'model call')}, {tokens}"
-    lines = [head]
+    lines = [printing.one_line(head)]
     if "definition" in turn:
-        lines.append(f"  goes on under the definition {turn['definition'][:12]}")
+        lines.append(printing.one_line(f"  goes on under the definition {turn['definition'][:12]}"))
     for who, text in (("user", turn["user"]), ("machine", turn["reply"])):
         if text:
             lines.append(f"  {who}: " + printing.words(text).replace("\n", "\n    "))
-    lines += [f"  {move['from']} → {move['to']} ({move['by']})" for move in turn["moves"]]
+    moves = [f"  {move['from']} → {move['to']} ({move['by']})" for move in turn["moves"]]
+    lines += map(printing.one_line, moves)
     if turn["keys_set"]:
         lines.append("  set: " + printing.one_line(", ".join(turn["keys_set"])))
     return "\n".join(lines)

@@ -14,6 +14,8 @@ MAX_DEPTH = 50
 """How deep states may be nested."""
 _KEY = re.compile(KEY_PATTERN)
 _SPACE = re.compile(r"\s+")
+UNSEEN = re.compile("[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+"""Characters that move a terminal's cursor or hide text; what is written has the escapes of its notation for them."""
 
 
 class ConversionError(ValueError):

@@ -13,7 +13,7 @@ from typing import Any
 from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
-from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, Vertex, conditions_of
+from llm_fsm.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError, Vertex, conditions_of
 from llm_fsm.convert.xstate import event_name
 from llm_fsm.definition import Definition, Transition
 from llm_fsm.draw import infix
@@ -214,7 +214,8 @@ def write(definition: Definition) -> str:
 def _quoted(text: str) -> str:
     """An attribute's value; line breaks are kept, and what XML cannot hold is left out."""
     plain = "".join(char for char in text if char in "\t\n\r" or (char >= " " and char not in "\ufffe\uffff"))
-    return quoteattr(plain, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+    quoted = quoteattr(plain, {"\n": "&#10;", "\r": "&#13;", "\t": "&#9;"})
+    return UNSEEN.sub(lambda found: f"&#{ord(found[0])};", quoted)
 
 
 def _state(definition: Definition, name: str) -> Iterator[str]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_fsm import source
-from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError
+from llm_fsm.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 from llm_fsm.definition import Definition, Transition
 from llm_fsm.places import escape
 
@@ -306,7 +306,8 @@ def write(definition: Definition) -> str:
         machine["always"] = always
     if events := _events([one for one in shared if not one.auto]):
         machine["on"] = {event: [_relative(one) for one in given] for event, given in events.items()}
-    return json.dumps(machine, ensure_ascii=False, indent=2) + "\n"
+    text = json.dumps(machine, ensure_ascii=False, indent=2)
+    return UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text) + "\n"
 
 
 def _relative(transition: dict[str, Any]) -> dict[str, Any]:
