@@ -38,10 +38,61 @@ def server(running):
         running.start()
 
 
-def opened(server):
+def opened(server, port=None):
     module, name = STORES[server.kind]
     place = f"t{uuid.uuid4().hex}"
-    return getattr(import_module(module), name)(server.url, timeout=TIMEOUT, **{PLACES[server.kind]: place})
+    url = server.url.replace(str(server.port), str(port or server.port))
+    return getattr(import_module(module), name)(url, timeout=TIMEOUT, **{PLACES[server.kind]: place})
+
+
+class Cutting:
+    """A way to the server that breaks once, in place of the answer to the nth request in which some bytes stand."""
+
+    def __init__(self, to):
+        self._to = to
+        self._mark, self._left = b"", 0
+        self.cuts = 0
+
+    async def __aenter__(self):
+        self._open, self._tasks = [], []
+        self._server = await asyncio.start_server(self._accept, "127.0.0.1", 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_):
+        self._server.close()
+        for end in self._open:
+            end.close()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*(end.wait_closed() for end in self._open), return_exceptions=True)
+        await self._server.wait_closed()
+
+    def cut(self, mark, nth):
+        self._mark, self._left = mark, nth
+
+    async def _accept(self, reader, writer):
+        from_server, to_server = await asyncio.open_connection("127.0.0.1", self._to)
+        self._open += [writer, to_server]
+        due = asyncio.Event()
+        ways = self._asked(reader, to_server, due), self._answered(from_server, writer, due)
+        self._tasks += map(asyncio.ensure_future, ways)
+
+    async def _asked(self, reader, to_server, due):
+        while data := await reader.read(65_536):
+            if self._mark in data:
+                self._left -= 1
+                if self._left == 0:
+                    due.set()
+            to_server.write(data)
+        to_server.close()
+
+    async def _answered(self, from_server, writer, due):
+        while data := await from_server.read(65_536):
+            if due.is_set():
+                self.cuts += 1
+                break
+            writer.write(data)
+        writer.close()
 
 
 def turn(name, number):
@@ -150,6 +201,23 @@ async def test_a_server_that_crashes_three_times_loses_nothing_that_was_acknowle
         assert len(set(numbers)) == len(numbers)
         assert (await store.load(name)).version == len(records)
     await store.close()
+
+
+@pytest.mark.parametrize("nth", [1, 2])
+async def test_what_was_deleted_is_told_as_deleted_whenever_the_connection_breaks(server, nth):
+    async with Cutting(server.port) as way:
+        store = opened(server, way.port)
+        await store.save(turn("other", 1))
+        assert await store.delete("other")
+        await store.save(turn("a-victim", 1))
+        way.cut(b"a-victim", nth)
+        assert await store.delete("a-victim") is True
+        assert way.cuts == 1
+        assert await store.load("a-victim") is None
+        way.cut(b"nobody", nth)
+        assert await store.delete("nobody") is False
+        assert way.cuts == 2
+        await store.close()
 
 
 async def test_a_server_that_is_not_there_is_named(server):

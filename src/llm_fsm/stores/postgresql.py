@@ -151,7 +151,7 @@ class PostgreSQLStore:
         await self._write(partial(rows.acknowledge, posted=posted))
 
     async def delete(self, conversation_id: str) -> bool:
-        return await self._write(partial(rows.delete, name=conversation_id))
+        return await self._write(partial(rows.delete, name=conversation_id, seen=set()))
 
     async def close(self) -> None:
         """Finish what waits, then close the connections of this event loop. May be called twice."""

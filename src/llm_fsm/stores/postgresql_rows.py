@@ -116,6 +116,9 @@ _FORGET = f"""WITH given AS (SELECT %s::text AS id, %s::int AS holder),
 _JOURNALLED = """SELECT place, text FROM unnest(%s::text[]) WITH ORDINALITY AS asked (id, place)
     JOIN journal ON conversation = id ORDER BY place, step"""
 
+_DELETE = """WITH forgotten AS (DELETE FROM journal WHERE conversation = %s)
+    DELETE FROM conversations WHERE id = %s"""
+
 _LOCK = """INSERT INTO locks AS held (conversation, holder) SELECT id, %s::int FROM unnest(%s::text[]) AS t (id)
     ON CONFLICT (conversation) DO UPDATE SET holder = excluded.holder
     WHERE held.holder = excluded.holder
@@ -332,11 +335,13 @@ async def acknowledge(db: Connection, posted: Posted) -> None:
     await db.execute(told, (posted.conversation_id, posted.sink, posted.number, posted.index))
 
 
-async def delete(db: Connection, name: str) -> bool:
-    await forget_journal(db, name, None)
-    gone = await db.execute("DELETE FROM conversations WHERE id = %s", (name,))
+async def delete(db: Connection, name: str, seen: set[str]) -> bool:
+    """See `Store.delete`. Begun again after a fault, it knows by `seen` what it may have deleted the first time."""
+    if await (await db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))).fetchone() is not None:
+        seen.add(name)
+    await db.execute(_DELETE, (name, name))
     await _drop_unused(db)
-    return gone.rowcount > 0
+    return name in seen
 
 
 async def _drop_unused(db: Connection) -> None:

@@ -195,8 +195,9 @@ class RedisStore:
         await self._do(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
 
     async def delete(self, conversation_id: str) -> bool:
+        before = await self._ask("EXISTS", self._key("c", conversation_id))
         answer = await self._write(scripts.DELETE, conversation_id)
-        return bool(answer.value)
+        return bool(answer.value or (answer.again and before))
 
     async def close(self) -> None:
         """Close the connections of this event loop. May be called twice."""
