@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import json
 import math
+import re
 import time
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from llm_fsm import events as ev
 from llm_fsm.errors import (
+    ConfigurationError,
     ConversationConflict,
     ConversationEnded,
     ConversationNotFound,
@@ -389,6 +391,30 @@ async def test_veto_forbids_a_move() -> None:
     assert (turn.state, turn.text) == ("hello", "Not yet")
 
 
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda b: b.on_state_entry("by"),
+        lambda b: b.on_state_exit("by"),
+        lambda b: b.at("pre_transition").on_target_state("hello", "by"),
+        lambda b: b.at("pre_transition").not_on_target_state("by"),
+        lambda b: b.at("pre_processing").on_state("by"),
+        lambda b: b.at("pre_processing").not_on_state("by"),
+    ],
+)
+def test_a_handler_for_a_state_that_is_not_there_is_refused(build: Any) -> None:
+    handler = build(create_handler("guard")).do(lambda event: None)
+    said = "handler 'guard' names the state 'by', which the definition 'greeter' does not have; did you mean 'bye'?"
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        scripted(handlers=[handler])
+    with pytest.raises(ConfigurationError, match=re.escape(said)):
+        scripted().add_handler(handler)
+    with pytest.raises(ConfigurationError, match="'by'"):
+        scripted().on("pre_transition", state="by")(lambda event: None)
+    with pytest.raises(ConfigurationError, match=re.escape("['bye']")):
+        scripted(handlers=[create_handler("guard").on_state_entry(["bye"]).do(print)])  # type: ignore[arg-type]
+
+
 async def failing(event: Occasion) -> None:
     raise KeyError("boom")
 
@@ -553,7 +579,7 @@ async def test_values_of_handlers_become_json_or_are_recorded_as_their_error() -
         (lambda b: b.on_context_update("other"), []),
         (lambda b: b.at("context_update").when_keys_updated("name", "x"), ["context_update"]),
         (lambda b: b.at("post_processing").when_context_has("name"), ["post_processing"]),
-        (lambda b: b.at("pre_transition").on_state("hello").not_on_target_state("x"), ["pre_transition"]),
+        (lambda b: b.at("pre_transition").on_state("hello").not_on_target_state("hello"), ["pre_transition"]),
         (lambda b: b.at("pre_transition").not_on_state("hello"), []),
         (
             lambda b: b.at("pre_processing", "post_processing").when(lambda event: event.state == "bye"),

@@ -8,7 +8,14 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import AsyncMachine, ConversationEnded, DefinitionError, Machine, create_handler
+from llm_fsm import (
+    AsyncMachine,
+    ConfigurationError,
+    ConversationEnded,
+    DefinitionError,
+    Machine,
+    create_handler,
+)
 from llm_fsm.cli.explained import lines
 from llm_fsm.events import ToolReturned
 from llm_fsm.flow_events import FlowPushed, FlowReturned
@@ -184,6 +191,13 @@ async def test_handlers_see_the_context_of_the_flow_at_work() -> None:
         chat = await machine.start()
         await chat.send("apples")
     assert seen == [("pay", {"total": 5}), ("card", {"sum": 5})]
+
+
+def test_handlers_may_name_states_of_what_is_called_and_old_ones_of_a_map() -> None:
+    handler = create_handler("card").on_state_entry("card", "basket").do(lambda event: None)
+    with pytest.raises(ConfigurationError, match="'basket'"):
+        shop(handlers=[handler])
+    shop(handlers=[handler], on_change={"states": {"basket": "cart"}})
 
 
 async def test_a_conversation_is_pinned_to_all_of_its_definitions() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import warnings
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -14,7 +14,7 @@ from llm_fsm.courier import Courier, outgoing
 from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.execution import execute
 from llm_fsm.functions import Functions
-from llm_fsm.handlers import ErrorMode, Handler
+from llm_fsm.handlers import ErrorMode, Handler, check_states
 from llm_fsm.journal import Journal
 from llm_fsm.llm.base import LLM, Listener
 from llm_fsm.messages import ModelReply
@@ -54,11 +54,15 @@ class Services:
         if self.summarizer is not None and not callable(self.summarizer):
             raise ValueError(f"summarizer= is a function, not {type(self.summarizer).__name__}")
 
-    def add_handler(self, handler: Handler) -> None:
-        """Register a handler; it runs from the next turn on. Raises ValueError for what is none."""
+    def add_handler(self, handler: Handler, states: Collection[str], definition: str) -> None:
+        """Register a handler; it runs from the next turn on. `states`: those that it may name, of a definition.
+
+        Raises ValueError for what is none, ConfigurationError for one of another state.
+        """
         if not isinstance(handler, Handler):
             made = "create_handler(name).at(point).do(function), or with @machine.on(point)"
             raise ValueError(f"a handler is made with {made}; this is a {type(handler).__name__}")  # noqa: TRY004
+        check_states(handler, states, definition)
         self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
         self.points = frozenset(point for item in self.handlers for point in item.points)
 

@@ -19,6 +19,7 @@ from llm_fsm.assembly import compile_flows
 from llm_fsm.edition import Edition, Services
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
 from llm_fsm.flows import read_document
+from llm_fsm.handlers import Handler
 from llm_fsm.migration import Change, carried, check_change, read_change
 from llm_fsm.patterns import no_pieces
 from llm_fsm.program import Program
@@ -59,6 +60,15 @@ class Editions:
         self.policy = policy
         self._services = services
         self._older: OrderedDict[str, Edition] = OrderedDict()
+
+    def add_handler(self, handler: Handler) -> None:
+        """Register a handler; it may name states of the machine's own definition, of those it calls, and mapped ones.
+
+        Raises ConfigurationError for others.
+        """
+        program = self.current.program
+        states = {state: None for one in (program, *program.flows.values()) for state in one.states}
+        self._services.add_handler(handler, states | dict.fromkeys(self.policy.change.states), self.current.name)
 
     async def find(self, session: Session) -> Edition | None:
         """The edition that a conversation is pinned to; None where nobody knows its definition any more."""

@@ -54,7 +54,7 @@ class Engine:
 
     def add_handler(self, handler: Handler) -> None:
         """Register a handler; it runs from the next turn on."""
-        self.services.add_handler(handler)
+        self.editions.add_handler(handler)
 
     async def prepare(self) -> Edition:
         """The machine's own edition, with every tool and function that it names. Raises ConfigurationError."""

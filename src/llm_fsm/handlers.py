@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
@@ -20,7 +20,7 @@ from llm_fsm.coercion import mended
 from llm_fsm.compact import copied
 from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
-from llm_fsm.errors import HandlerError, told
+from llm_fsm.errors import ConfigurationError, HandlerError, told
 from llm_fsm.findings import nearest
 from llm_fsm.threads import is_async, is_cancelled
 from llm_fsm.tool_batch import CallFault, called
@@ -68,6 +68,7 @@ class Handler:
     """A function with the points and conditions under which it runs. Lower priority runs first.
 
     `critical`: its failure stops the turn whatever the error mode. `timeout`: seconds; None: no own limit.
+    `states`: what its conditions take for states, which a machine has to know.
     """
 
     name: str
@@ -77,10 +78,23 @@ class Handler:
     predicates: tuple[Predicate, ...] = ()
     critical: bool = False
     timeout: float | None = None
+    states: tuple[str, ...] = ()
 
     def wants(self, occasion: Occasion) -> bool:
         """True when this handler runs on an occasion at one of its points."""
         return all(predicate(occasion) for predicate in self.predicates)
+
+
+def check_states(handler: Handler, known: Collection[str], definition: str) -> None:
+    """Raise ConfigurationError for a handler that names a state which is not among those known."""
+    for name in handler.states:
+        if not isinstance(name, str) or name not in known:
+            guess = nearest(name, known) if isinstance(name, str) else None
+            hint = f"did you mean {guess!r}?" if guess else f"its states are {', '.join(known)}."
+            raise ConfigurationError(
+                f"handler {handler.name!r} names the state {name!r}, which the definition {definition!r} "
+                f"does not have; {hint} For a state of another definition, there is when(…)"
+            )
 
 
 def point(name: str | Point) -> Point:
@@ -104,6 +118,7 @@ class HandlerBuilder:
     _priority: int = 100
     _critical: bool = False
     _timeout: float | None = None
+    _states: list[str] = field(default_factory=list)
 
     def with_priority(self, priority: int) -> HandlerBuilder:
         """Lower runs first."""
@@ -135,19 +150,19 @@ class HandlerBuilder:
 
     def on_state(self, *states: str) -> HandlerBuilder:
         """Only in these states."""
-        return self.when(lambda occasion: occasion.state in states)
+        return self._named(states, lambda occasion: occasion.state in states)
 
     def not_on_state(self, *states: str) -> HandlerBuilder:
         """Not in these states."""
-        return self.when(lambda occasion: occasion.state not in states)
+        return self._named(states, lambda occasion: occasion.state not in states)
 
     def on_target_state(self, *states: str) -> HandlerBuilder:
         """Only for moves to these states."""
-        return self.when(lambda occasion: occasion.target in states)
+        return self._named(states, lambda occasion: occasion.target in states)
 
     def not_on_target_state(self, *states: str) -> HandlerBuilder:
         """Not for moves to these states."""
-        return self.when(lambda occasion: occasion.target not in states)
+        return self._named(states, lambda occasion: occasion.target not in states)
 
     def when_context_has(self, *keys: str) -> HandlerBuilder:
         """Only when all these keys are set."""
@@ -165,7 +180,7 @@ class HandlerBuilder:
     def on_state_exit(self, *states: str) -> HandlerBuilder:
         """After a move out of one of these states (any, if none is named)."""
         self.at(Point.POST_TRANSITION)
-        return self.when(lambda occasion: occasion.previous_state in states) if states else self
+        return self._named(states, lambda occasion: occasion.previous_state in states) if states else self
 
     def on_context_update(self, *keys: str) -> HandlerBuilder:
         """After an accepted update of one of these keys (any, if none is named)."""
@@ -188,7 +203,12 @@ class HandlerBuilder:
             predicates=tuple(self._predicates),
             critical=self._critical,
             timeout=self._timeout,
+            states=tuple(self._states),
         )
+
+    def _named(self, states: Sequence[str], predicate: Predicate) -> HandlerBuilder:
+        self._states += states
+        return self.when(predicate)
 
 
 def create_handler(name: str) -> HandlerBuilder:

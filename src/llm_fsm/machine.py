@@ -355,7 +355,7 @@ class AsyncMachine:
     # -- the host's own code
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler made with `create_handler`."""
+        """Register a handler made with `create_handler`. Raises ConfigurationError where it names an unknown state."""
         self._engine.add_handler(handler)
 
     def on(

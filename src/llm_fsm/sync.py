@@ -261,7 +261,7 @@ class Machine:
         self.close()
 
     def add_handler(self, handler: Handler) -> None:
-        """Register a handler made with `create_handler`."""
+        """Register a handler made with `create_handler`. Raises ConfigurationError where it names an unknown state."""
         self._machine.add_handler(handler)
 
     def on(self, *points: str | Point, **options: Any) -> Callable[[Function], Function]:
