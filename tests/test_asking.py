@@ -11,10 +11,11 @@ import pytest
 from llm_fsm.asking import ask
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
-from llm_fsm.events import HistoryTrimmed, ReplyRejected, Summarised
+from llm_fsm.events import HistoryTrimmed, LimitReached, ReplyRejected, Summarised
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import ModelReply, ToolCall
+from llm_fsm.testing.conversations import reply
 from llm_fsm.testing.server import serve_scripted
 from llm_requests import request
 
@@ -200,6 +201,26 @@ async def test_a_message_is_answered_without_the_summary_that_a_model_fails_at()
     assert missed == [[], [], ["the model is down"], ["the model is down"]]
     assert any(isinstance(event, HistoryTrimmed) for event in turns[2].events)
     assert model.remaining == 0
+
+
+async def test_a_summary_that_the_model_fails_at_counts_towards_the_limits() -> None:
+    down = ModelError("the model is down")
+    down.attempts, down.seconds = 3, 7.5
+    talk = {
+        "name": "talk",
+        "initial_state": "a",
+        "limits": {"llm_calls": 2},
+        "states": {
+            "a": {"purpose": "p", "summarize": True, "transitions": [{"target_state": "b"}]},
+            "b": {"kind": "task", "instructions": "Do it.", "transitions": [{"target_state": "c"}]},
+            "c": {"purpose": "q", "transitions": [{"target_state": "a"}]},
+        },
+    }
+    model = ScriptedLLM([reply("b", "Well."), down, "done", {"message": "There."}])
+    turn = await (await AsyncMachine.from_dict(talk, model=model).start(greet=False)).send("x")
+    assert (turn.usage.calls, turn.usage.attempts, turn.usage.seconds) == (2, 4, pytest.approx(7.5))
+    assert [event.limit for event in turn.events if isinstance(event, LimitReached)] == ["llm_calls"]
+    assert model.remaining == 2
 
 
 @pytest.mark.parametrize("made", [ValueError("no idea"), {1, object()}])

@@ -145,9 +145,14 @@ class OutOfTime:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Unanswered:
-    """Nobody made the summary that somebody waits for, and the turn goes on without it. `reason`: the error's words."""
+    """Nobody made the summary that somebody waits for, and the turn goes on without it.
+
+    `reason`: the error's words. `attempts`: requests that were made, 0 where nobody was asked; `seconds` that it took.
+    """
 
     reason: str
+    attempts: int = 0
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -17,7 +17,7 @@ from typing import Any
 from llm_fsm import event_json
 from llm_fsm.compact import in_unicode
 from llm_fsm.copies import fields
-from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
+from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult, Unanswered
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store
@@ -196,6 +196,11 @@ def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
     values = {name: value for name, value in entry.items() if name in ModelReply.__dataclass_fields__}
     values["tool_calls"] = tuple(ToolCall(**call) for call in values.get("tool_calls", ()))
     return ModelReply(**values)
+
+
+def entry_unanswered(entry: Entry) -> Unanswered:
+    """That nobody made a summary, of a journal entry, in which an older version kept the reason alone."""
+    return Unanswered(reason=entry["unanswered"], attempts=entry.get("attempts", 1), seconds=entry.get("seconds", 0.0))
 
 
 def result_entry(result: HandlerResult | ToolResult) -> Entry:

@@ -312,6 +312,7 @@ class Progress:
             self.note(ev.LimitReached(limit="seconds", value=self.program.limits.seconds or 0))
             return None
         if isinstance(reply, Unanswered):
+            self.usage += Usage(calls=min(reply.attempts, 1), attempts=reply.attempts, seconds=reply.seconds)
             self.note(ev.ReplyRejected(fault="no-reply", reason=blotted(self.secrets(), reply.reason)))
             return None
         if not isinstance(reply, ModelReply):

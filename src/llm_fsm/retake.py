@@ -188,6 +188,8 @@ class _Source:
         self._events = record.events
         self._replies = [event for event in record.events if isinstance(event, ev.ModelReplied)]
         self._calls = [event for event in record.events if isinstance(event, ev.ToolReturned)]
+        rejected = [event for event in record.events if isinstance(event, ev.ReplyRejected)]
+        self._failed = (1 for event in rejected if event.fault == "no-reply")
         self._last: ev.ModelReplied | None = None
         self._wrote = False
 
@@ -212,7 +214,7 @@ class _Source:
 
     def _reply(self, effect: AskModel) -> ModelReply | Unanswered:
         if effect.asked_for == "summary" and not (self._replies and self._replies[0].asked_for == "summary"):
-            return Unanswered(reason="no summary is on record here")
+            return Unanswered(reason="no summary is on record here", attempts=next(self._failed, 0))
         for number, event in enumerate(self._replies):
             if event.asked_for == effect.asked_for:
                 del self._replies[: number + 1]

@@ -37,6 +37,7 @@ from llm_fsm.journal import (
     entry_executed,
     entry_reply,
     entry_tool,
+    entry_unanswered,
     executed_entry,
     reply_entry,
     result_entry,
@@ -258,15 +259,17 @@ class Running:
         """A summary. Whoever waits for the turn is to have it without one, too; a run is parked."""
 
         async def fetch() -> Mapping[str, Any]:
+            began = time.monotonic()
             try:
                 return reply_entry(await self.asked(effect))
             except ModelError as error:
                 if self._alone:
                     raise
-                return {"unanswered": str(error)}
+                seconds = max(error.seconds, time.monotonic() - began)
+                return {"unanswered": str(error), "attempts": max(error.attempts, 1), "seconds": seconds}
 
         entry = await fetch() if self.journal is None else await self.journal.once("model", fetch)
-        return Unanswered(reason=entry["unanswered"]) if "unanswered" in entry else entry_reply(entry)
+        return entry_unanswered(entry) if "unanswered" in entry else entry_reply(entry)
 
     def asked(
         self, effect: AskModel, listener: Listening | None = None
