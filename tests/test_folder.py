@@ -72,7 +72,13 @@ def test_a_file_whose_name_looks_like_a_pattern_is_that_file(folder: Path) -> No
 
 
 @pytest.mark.parametrize(
-    ("path", "said"), [("bots/.hidden", None), ("empty", "no definition in this folder"), ("x*", "no file")]
+    ("path", "said"),
+    [
+        ("bots/.hidden", None),
+        ("empty", "no definition in this folder"),
+        ("x*", "no file"),
+        ("bots/deep/*test.json", "only conversation tests"),
+    ],
 )
 def test_nothing_is_told(folder: Path, path: str, said: str | None) -> None:
     (folder / "empty").mkdir()

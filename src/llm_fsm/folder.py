@@ -98,9 +98,12 @@ def settings_file(start: str | os.PathLike[str]) -> str | None:
 
 
 def _matching(pattern: str) -> Iterator[str]:
-    names = sorted(glob.glob(pattern, recursive=True))
-    if not pattern.endswith(_TESTS):
-        names = [name for name in names if not name.endswith(_TESTS)]
+    matching = sorted(glob.glob(pattern, recursive=True))
+    names = matching if pattern.endswith(_TESTS) else [name for name in matching if not name.endswith(_TESTS)]
+    if matching and not names:
+        raise NoDefinitionError(
+            f"{pattern}: only conversation tests (*{_TESTS}) match this pattern; `llm-fsm test` plays them"
+        )
     if not names:
         raise NoDefinitionError(f"{pattern}: no file matches this pattern")
     for name in names:
