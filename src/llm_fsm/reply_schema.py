@@ -55,8 +55,14 @@ _DIGITS = re.compile("[0-9]+")
 _OF_TEXT = ("pattern", "minLength", "maxLength")
 _LONG = range(9, 17)
 """How many digits a number in groups has: fewer may be a day, more may be two numbers."""
-_ZEROS = re.compile(r"[+]?[0-9]{1,15}")
-"""A whole number, with zeros or a plus before it, which JSON does not take."""
+_SIGNS = str.maketrans("\uff0e\uff0d\uff0b\u2212", ".-+-")
+"""Full-width signs, and the minus of typography, as JSON writes them."""
+_PLAIN = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]+)?")
+"""A number, also with zeros or a plus before it, which JSON does not take."""
+_THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)?")
+"""A number with the separator that Arabic script has for thousands alone."""
+_DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
+"""A number with the separator that Arabic script has for decimals alone, or with a comma where none has thousands."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """What stands between several things in one text."""
 
@@ -208,14 +214,34 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
+    if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
+        return number
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
-    if schema.get("type") in ("integer", "number") and _ZEROS.fullmatch(text):
-        return int(text)
     try:
         return json.loads(text.lower() if text in ("True", "False") else plain_digits(text))
     except (ValueError, RecursionError):
         return text
+
+
+def _counts(schema: Mapping[str, Any]) -> bool:
+    """True for the schema of a number."""
+    kind = schema.get("type")
+    return bool({"integer", "number"}.intersection([kind] if isinstance(kind, str) else kind or ()))
+
+
+def _number(text: str) -> int | float | None:
+    """The number that a text with plain digits is for certain, in a form that JSON does not have; None: it is none.
+
+    One comma with one digit on each side may part two numbers ("2,3 days"), and before three digits stand thousands.
+    """
+    plain = text.replace("\u066c", "") if _THOUSANDS.fullmatch(text) else text
+    if found := _DECIMAL.fullmatch(plain):
+        whole, part = (found[1], found[2]) if found[1] else (found[3], found[4])
+        return float(f"{whole}.{part}")
+    if plain == text and (_GROUPED.fullmatch(text) or not _PLAIN.fullmatch(text)):
+        return None
+    return float(plain) if "." in plain else int(plain)
 
 
 def _in_format(schema: Mapping[str, Any], text: str) -> str:
