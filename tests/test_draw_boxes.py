@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from collections import Counter
 from typing import Any
 
@@ -121,3 +122,16 @@ def followed(lines: list[list[str]], row: int, column: int) -> list[int]:
             if lines[at][column] == stop:
                 break
     return rows
+
+
+def test_a_machine_of_thousands_of_states_is_drawn_in_seconds() -> None:
+    many = 1_500
+    states = {
+        f"s{n}": {"transitions": [{"target_state": f"s{at % many}"} for at in (n + 1, 7 * n, 11 * n)]}
+        for n in range(many)
+    }
+    picture = extract({"name": "many", "initial_state": "s0", "states": states})
+    began = time.process_time()
+    drawing = boxes(picture)
+    assert time.process_time() - began < 4
+    assert drawing.count("◀") == many

@@ -8,6 +8,7 @@ Rails that do not meet share a column (greedy colouring of intervals).
 from __future__ import annotations
 
 import unicodedata
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -23,6 +24,8 @@ _LINES: Mapping[int, str] = {
     _DOWN | _LEFT: "┐", _UP | _LEFT: "┘", _UP | _DOWN | _LEFT: "┤",
     _UP | _DOWN | _LEFT | _RIGHT: "┼", _DOWN | _LEFT | _RIGHT: "┬", _UP | _LEFT | _RIGHT: "┴",
 }  # fmt: skip
+_NO_RAIL = " " * _RAIL
+_RAIL_ALONE = " " * (_RAIL - 1) + "│"
 _MARKS: Mapping[str | None, str] = {
     None: "", "info": " (i)", "warning": " (!)", "error": " (✖)", "covered": " (✓)", "missed": " (✗)",
 }  # fmt: skip
@@ -154,25 +157,53 @@ def _everywhere(sheet: _Sheet, picture: Picture, width: int) -> None:
 
 def _with_rails(sheet: _Sheet) -> list[str]:
     spans: dict[str, tuple[int, int]] = {}
+    ends: dict[int, str] = {}
     for port in sheet.exits:
         row = sheet.entries[port.target]
         low, high = spans.get(port.target, (row, row))
         spans[port.target] = (min(low, port.row), max(high, port.row))
+        ends[port.row] = ends[row] = port.target
     columns = _columns(spans)
-    grid = [dict[int, int]() for _ in sheet.lines]
-    for target, (low, high) in spans.items():
-        at = columns[target]
-        for row in range(low, high + 1):
-            grid[row][at] = grid[row].get(at, 0) | (_UP if row > low else 0) | (_DOWN if row < high else 0)
-        ends = [sheet.entries[target], *(port.row for port in sheet.exits if port.target == target)]
-        for row in dict.fromkeys(ends):
-            for cell in range(at):
-                grid[row][cell] = grid[row].get(cell, 0) | _LEFT | _RIGHT
-            grid[row][at] = grid[row].get(at, 0) | _LEFT
-    arrows = {sheet.entries[target] for target in spans}
-    return [
-        line + _rail(grid[row], row in arrows) if grid[row] else line for row, line in enumerate(sheet.lines)
-    ]
+    rails = _Rails(max(columns.values(), default=-1) + 1)
+    drawn: list[str] = []
+    for row, line in enumerate(sheet.lines):
+        target = ends.get(row)
+        if target is None:
+            drawn.append(line + rails.passing())
+        else:
+            meeting = rails.meeting(columns[target], row, spans[target])
+            drawn.append(line + ("◀" + meeting[1:] if row == sheet.entries[target] else meeting))
+    return drawn
+
+
+class _Rails:
+    """The rails beside one line after the other: per column a filler and what is drawn there.
+
+    Each column is kept in two forms, which are joined: drawn by itself, and crossed by a move on its way.
+    """
+
+    def __init__(self, columns: int) -> None:
+        self._alone = [_NO_RAIL] * columns
+        self._crossed = ["─" * _RAIL] * columns
+        self._all: str | None = None
+
+    def passing(self) -> str:
+        """A line at which no move leaves or arrives."""
+        if self._all is None:
+            self._all = "".join(self._alone)
+        return self._all
+
+    def meeting(self, at: int, row: int, span: tuple[int, int]) -> str:
+        """A line that joins the rail in the column `at`, which goes from the first to the last line of its span."""
+        low, high = span
+        sign = _LINES[_LEFT | (_UP if row > low else 0) | (_DOWN if row < high else 0)]
+        text = "".join((*self._crossed[:at], "─" * (_RAIL - 1), sign, *self._alone[at + 1 :]))
+        if row in span:
+            goes_on = row < high
+            self._alone[at] = _RAIL_ALONE if goes_on else _NO_RAIL
+            self._crossed[at] = "─" * (_RAIL - 1) + ("┼" if goes_on else "─")
+            self._all = None
+        return text
 
 
 def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
@@ -180,26 +211,19 @@ def _columns(spans: Mapping[str, tuple[int, int]]) -> dict[str, int]:
     used: list[list[tuple[int, int]]] = []
     columns: dict[str, int] = {}
     for target, (low, high) in sorted(spans.items(), key=lambda item: item[1][1] - item[1][0]):
-        column = 0
-        while column < len(used) and any(low <= end and start <= high for start, end in used[column]):
-            column += 1
+        places = ((column, place) for column, taken in enumerate(used) if (place := _gap(taken, low, high)) is not None)
+        column, place = next(places, (len(used), 0))
         if column == len(used):
             used.append([])
-        used[column].append((low, high))
+        used[column].insert(place, (low, high))
         columns[target] = column
     return columns
 
 
-def _rail(row: Mapping[int, int], arrow: bool) -> str:
-    """One line of the rails: per column a filler and a crossing."""
-    text = ""
-    for cell in range(max(row) + 1):
-        lines = row.get(cell, 0)
-        filler = "─" if lines & _LEFT else " "
-        if cell == 0 and arrow and lines & _LEFT:
-            filler = "◀"
-        text += filler * (_RAIL - 1) + _LINES.get(lines, " ")
-    return text
+def _gap(taken: Sequence[tuple[int, int]], low: int, high: int) -> int | None:
+    """Where a span goes among others that stand in order and do not meet; None where it would meet one."""
+    place = bisect_left(taken, (high + 1, 0))
+    return place if place == 0 or taken[place - 1][1] < low else None
 
 
 def cells(text: str) -> int:
