@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.questions import asks, is_nearer, puts, question_in, told_in
+from llm_fsm.questions import asks, is_nearer, puts, question_in, several, told_in
 
 
 @pytest.mark.parametrize(
@@ -98,6 +98,44 @@ def test_a_sentence_begs_for_an_answer_without_a_question_mark(begging: str, oth
     assert puts(begging)
     assert not puts(other)
     assert not asks(begging)  # to which yes and no are no answer
+
+
+@pytest.mark.parametrize(
+    ("text", "begging"),
+    [
+        ("お電話番号をお知らせください。", True),
+        ("サイズを選択してください", True),
+        ("次の中からご選択ください。", True),
+        ("かしこまりました。お名前をご入力くださいませ。", True),
+        ("ご不明な点がございましたら、お知らせください。", False),
+        ("変更はお早めに係員にお知らせください。", False),
+        ("好的，請提供您的電話號碼。", True),
+        ("请选择尺寸", True),
+        ("如有疑问，请告诉我们。", False),
+        ("有问题请告诉我。", False),
+        ("날짜를 입력해주세요", True),
+        ("크기를 선택해 주십시오.", True),
+        ("궁금한 점이 있으시면 알려 주세요.", False),
+        ("언제든지 말씀해 주세요.", False),
+        ("กรุณาระบุหมายเลขโทรศัพท์ค่ะ", True),
+        ("หากมีคำถาม กรุณาแจ้งเราค่ะ", False),
+        ("कृपया अपना फ़ोन नंबर दर्ज करें।", True),
+        ("कृपया ध्यान दें।", False),
+        ("अगर कोई सवाल हो तो कृपया बताएं।", False),
+        ("Vui lòng nhập số điện thoại.", True),
+        ("Xin cho chúng tôi biết tên của bạn.", True),
+        ("Vui lòng cho chúng tôi biết nếu bạn cần gì thêm.", False),
+    ],
+)
+def test_an_offer_to_listen_begs_for_nothing(text: str, begging: bool) -> None:
+    assert puts(text) is begging
+
+
+def test_a_request_beside_a_question_asks_several_things() -> None:
+    assert several("请输入您的姓名。您几位？")
+    assert several("Please tell us your name. Is it for two?")
+    assert several("전화번호를 알려 주세요. 날짜를 입력해 주세요.")
+    assert not several("请输入您的姓名。")
 
 
 @pytest.mark.parametrize(

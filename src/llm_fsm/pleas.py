@@ -19,6 +19,13 @@ _WAITING = re.compile(
     re.IGNORECASE,
 )
 """What is begged for where nothing is asked: "Please give me a moment."."""
+_OFFER = re.compile(
+    r"あれば|あったら|(?:まし|でし)たら|場合[は、]|際[はに]|いつでも|何でも|気軽"
+    r"|(?<![例比])如(?![何下])|若|的[话話]|有[^，,]{0,4}(?:问题|問題|疑[问問]|需要)"
+    r"|[으하시되]면(?=[ ,])|경우|언제든|หาก|ถ้า|กรณี|अगर|यदि|\bnếu\b",
+    re.IGNORECASE,
+)
+"""What makes a sentence an offer to listen, in languages that say so outright: "If anything is missing, tell us"."""
 _FORMS = (
     # English, German, Dutch, Scandinavian
     r"\bplease (?:now |first |also |just |then )?(?:tell|enter|provide|choose|select|describe|type|share|specify|state"
@@ -55,7 +62,9 @@ _FORMS = (
     r"(?:يرجى|الرجاء|من فضلك،?) (?!ال?انتظار|انتظر|ملاحظة|العلم|الانتباه)|\b(?:أخبرني|أخبرنا|اذكر|اكتب|أدخل|اختر)\b",
     r"(?:אנא|בבקשה),? (?:ציין|ציינו|הזן|הזינו|כתוב|כתבו|בחר|בחרו|ספר|ספרו|תאר|תארו|אשר|אשרו|מסור|מסרו)",
     r"(?:बता|लिख|चुन)(?:इए|इये|एं|एँ|ें)|(?:दर्ज|साझा|पुष्टि|स्पष्ट) कर(?:ें|िए)",
-    # Chinese, Korean, Vietnamese, Indonesian, Thai
+    # Japanese, Chinese, Korean, Vietnamese, Indonesian, Thai
+    r"(?<=[をからり、])(?:[おご](?:知らせ|入力|選択|記入|指定|回答|記載)|知らせて|(?:入力|選択|記入|指定|回答|記載)して|仰って"
+    r"|おっしゃって)(?:くだ|下)さい(?:ね|ませ)?[。！]?$",
     r"[请請](?:您|你|先|再|把|將|将){0,2}(?:问|問|告[诉訴]|提供|[输輸]入|填[写寫]|[选選][择擇]?|[说說]明|描述|回答|[确確][认認]"
     r"|[报報]|留下|[说說]|[写寫]|[补補]充)",
     r"(?:알려|말씀해|말해|입력해|선택해|골라|적어|답해|확인해|설명해|불러|제공해) ?(?:주세요|주십시오|주시기|줘)",
@@ -68,7 +77,7 @@ _FORMS = (
 
 def begs(sentence: str) -> bool:
     """True when one sentence begs for an answer."""
-    return _begging().search(sentence) is not None and _WAITING.search(sentence) is None
+    return _begging().search(sentence) is not None and not (_WAITING.search(sentence) or _OFFER.search(sentence))
 
 
 @cache

@@ -121,8 +121,9 @@ def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
 
 
 def several(words: str) -> bool:
-    """True where more than one thing may have been asked."""
-    return len(_ASKED.findall(marked(words))) > 1
+    """True where more than one thing may have been asked, or begged for."""
+    begged = (begs(part) for part in _sentences(words) if not asks(part))
+    return len(_ASKED.findall(marked(words))) + sum(begged) > 1
 
 
 def takes(word: str, words: str) -> bool:
