@@ -285,6 +285,22 @@ async def test_secret_stays_secret_when_the_new_definition_forgets_its_key() -> 
     assert "4711" not in json.dumps([message.content for message in model.requests[0].messages])
 
 
+def _no_silence(bot: dict[str, Any]) -> None:
+    del bot["patterns"]
+
+
+@pytest.mark.parametrize("edit", [_no_silence, _become_wait])
+async def test_nothing_is_due_any_more_where_the_new_definition_does_not_wait_in_silence(edit: Edit) -> None:
+    bot, store = {**copy.deepcopy(BOT), "patterns": ["silence"]}, MemoryStore()
+    for name in ("b", "c"):
+        await begun(store, bot, name)
+    edit(new := copy.deepcopy(bot))
+    second = machine(new, store, clock=lambda: 10e10)
+    assert isinstance(await second.migrate("c"), ev.Migrated)
+    assert [(turn.conversation_id, turn.outcome) for turn in await second.run_due()] == [("b", "closed")]
+    assert list(await examine(store)) == []
+
+
 async def test_what_the_user_did_not_want_to_say_is_not_asked_under_its_new_name() -> None:
     bot, store = copy.deepcopy(BOT), MemoryStore()
     bot["patterns"] = ["skip"]

@@ -215,13 +215,14 @@ class Migrated(Event):
     """The conversation goes on under another definition, of the SHA-256 `definition`.
 
     `states`: old state id to new one; `keys`: old context key to new one, None: dropped; `removed`: keys whose
-    values the new definition refuses.
+    values the new definition refuses; `unwatched`: nothing happens any more if the user says nothing.
     """
 
     definition: str
     states: Mapping[str, str] = field(default_factory=dict)
     keys: Mapping[str, str | None] = field(default_factory=dict)
     removed: tuple[str, ...] = ()
+    unwatched: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

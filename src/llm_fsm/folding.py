@@ -219,6 +219,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
         path=(),  # it names transitions of the definition before
+        silence=None if event.unwatched else session.silence,
     )
 
 

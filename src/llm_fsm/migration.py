@@ -7,7 +7,7 @@ name keeps its name. A value that its new key refuses is dropped, so that it is 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm import events as ev
@@ -85,9 +85,8 @@ def carried(session: Session, old: Program | None, new: Program, change: Change)
     if old is not None:  # what was secret stays so, unless the new definition says what it is
         kept = {key for key in context if key in new.keys.sources}
         removed |= (old.keys.secrets & context.keys()) - kept
-    return ev.Migrated(
-        definition=new.identity, states=change.states, keys=keys, removed=tuple(sorted(removed))
-    )
+    watches = new.states[state].kind == "converse" and ("silence" in new.patterns or "silence" in new.own_patterns)
+    return replace(event, removed=tuple(sorted(removed)), unwatched=session.silence is not None and not watches)
 
 
 def _meeting(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tuple[str, str] | None:
