@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.handlers import Occasion
+from llm_fsm.handlers import Occasion, Veto
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import ModelReply
@@ -206,6 +206,36 @@ async def test_a_summary_that_a_model_failed_at_takes_no_later_one() -> None:
     chat = await machine.start(conversation_id="c", greet=False)
     texts = [(await chat.send("Hm")).text for _ in range(3)]
     assert texts[2] == "Well.\n\nThere."
+    await _same_again(machine)
+
+
+async def test_what_handlers_forbade_and_said_and_tools_did_not_take_is_played_again() -> None:
+    states: dict[str, Any] = {
+        "ask": {"purpose": "p", "tools": ["price"], "transitions": [{"target_state": "tell"}]},
+        "tell": {"purpose": "t", "transitions": [{"target_state": "ask"}]},
+    }
+    tools = {"price": {"registered": "price"}}
+    said: list[Any] = [reply("tell", "There."), reply("ask", "Not yet."), calls(("price", {"thing": "lamp"}))]
+    said += [reply("ask", "Which one?"), ModelError("down"), reply("tell", "There.")]
+    talk = {"name": "talk", "initial_state": "ask", "tools": tools, "states": states}
+    machine = AsyncMachine.from_dict(talk, model=ScriptedLLM(said))
+
+    @machine.tool
+    def price(item: str) -> int:
+        """Say what it costs."""
+        return 7
+
+    @machine.on("pre_transition")
+    def forbid(occasion: Occasion) -> Veto | None:
+        return Veto("too early") if occasion.system["_turn"] == 1 else None
+
+    @machine.on("error")
+    def apologise(occasion: Occasion) -> str:
+        return "One moment."
+
+    chat = await machine.start(conversation_id="c", greet=False)
+    texts = [(await chat.send("Hm")).text for _ in range(4)]
+    assert texts == ["Not yet.", "Which one?", "One moment.", "There."]
     await _same_again(machine)
 
 

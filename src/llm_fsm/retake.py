@@ -39,10 +39,11 @@ from llm_fsm.records import TurnRecord
 from llm_fsm.secrecy import BLOT
 from llm_fsm.session import Session
 from llm_fsm.terms import Terms, planned
+from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
-_POINTS = frozenset({Point.START_CONVERSATION, Point.PRE_PROCESSING})
+_POINTS = frozenset({Point.START_CONVERSATION, Point.PRE_PROCESSING, Point.PRE_TRANSITION})
 _GOES_ON = (ev.AttemptBegun, ev.BotSaid, ev.Ended, ev.Paused, ev.StateEntered, fe.FlowPushed, fe.SilenceWatched)
 """What the record of a start holds one of, unless the run was to go on in a turn of its own."""
 
@@ -98,6 +99,9 @@ async def retake(
         recorded = fold(recorded, record.events)
         if record.kind in ("migrate", "end"):
             now = fold(now, [event for event in record.events if isinstance(event, ev.Ended)])
+            continue
+        if any(isinstance(event, ev.TurnFailed) for event in record.events):  # no reply came, and none is on record
+            now = fold(now, record.events)
             continue
         if record.kind == "undo":
             undone = next(event.record for event in record.events if isinstance(event, ev.TurnUndone))
@@ -190,6 +194,8 @@ class _Source:
         self._calls = [event for event in record.events if isinstance(event, ev.ToolReturned)]
         rejected = [event for event in record.events if isinstance(event, ev.ReplyRejected)]
         self._failed = (1 for event in rejected if event.fault == "no-reply")
+        self._refused = [event for event in record.events if isinstance(event, ev.ToolRefused)]
+        self._vetoes = [event for event in record.events if isinstance(event, ev.MoveRefused) and event.by == "veto"]
         self._last: ev.ModelReplied | None = None
         self._wrote = False
 
@@ -198,7 +204,7 @@ class _Source:
         if isinstance(effect, AskModel):
             return self._reply(effect)
         if isinstance(effect, RunHandlers):
-            return self._handled()
+            return self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else self._handled()
         if isinstance(effect, CallTools):
             return ToolResults(results=tuple(self._called(call.id, call.name, call.arguments) for call in effect.calls))
         if isinstance(effect, CheckKeyResults):
@@ -239,11 +245,29 @@ class _Source:
             changes |= {**event.values, **dict.fromkeys(event.removed)}
         return HandlerResults(results=(HandlerResult(handler="recorded", changes=changes),))
 
+    def _vetoed(self, effect: RunHandlers) -> HandlerResults:
+        """What the handlers that forbid moves said of this one."""
+        for number, event in enumerate(self._vetoes):
+            if event.target == effect.target:
+                del self._vetoes[number]
+                return HandlerResults(results=(HandlerResult(handler="recorded", veto=event.reason),))
+        return HandlerResults()
+
     def _called(self, id: str, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         for event in self._calls:
             if event.name == name and event.arguments == arguments:
                 return ToolResult(id=id, name=name, value=event.result, error=event.error)
+        for refused in self._refused:
+            if refused.name == name and _is_of(refused, arguments):
+                return ToolResult(id=id, name=name, error=refused.reason, refused=True)
         raise NotRecordedError(f"{name} is called as it was not on record: {json.dumps(arguments)[:200]}")
+
+
+def _is_of(refused: ev.ToolRefused, arguments: Mapping[str, Any]) -> bool:
+    try:
+        return read_arguments(refused.arguments) == arguments
+    except ArgumentsFault:  # too long to be whole on record
+        return False
 
 
 def _difference(
