@@ -117,6 +117,17 @@ async def test_a_reply_comes_with_its_figures(capfd):
     assert capfd.readouterr() == ("", "")
 
 
+async def test_key_and_address_stay_with_their_provider_where_a_state_names_another_one(monkeypatch):
+    with serve_scripted(["a", "b"]) as ours, serve_scripted(["c"]) as theirs:
+        monkeypatch.setenv("HOSTED_VLLM_API_BASE", theirs.base_url)
+        llm = LiteLLM("openai/fake", api_key="sk-secret-1", api_base=ours.base_url, pacing=Slept().pacing)
+        names = (None, "openai/other", "hosted_vllm/small")
+        replies = [(await llm.complete(request(model=name))).text for name in names]
+    assert replies == ["a", "b", "c"]
+    assert [seen.headers["authorization"] for seen in ours.requests] == ["Bearer sk-secret-1"] * 2
+    assert "sk-secret-1" not in theirs.requests[0].headers.get("authorization", "")
+
+
 async def test_a_rejected_form_is_stepped_down_and_remembered():
     with serve_scripted(["a", "b"], refuse=("schema",)) as server:
         llm = LiteLLM("openai/fake", api_key="k", api_base=server.base_url, pacing=Slept().pacing)

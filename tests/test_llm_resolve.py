@@ -10,7 +10,7 @@ import pytest
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm import installed
-from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.resolve import resolve, resolve_all
 from llm_fsm.llm.scripted import ScriptedLLM
 
 
@@ -97,6 +97,15 @@ def test_what_cannot_be_resolved_is_one_clear_error(model, environ, says):
 
 def test_a_given_key_is_enough():
     assert type(resolve("openai/gpt-4o", environ={}, api_key="k")).__name__ == "LiteLLM"
+
+
+@pytest.mark.parametrize("first", ["openai/gpt-4o", "gpt-4o", None])
+def test_a_given_key_is_for_fallbacks_of_the_same_provider_alone(first):
+    environ = {"LLM_FSM_MODEL": "openai/gpt-4o"}
+    assert resolve_all([first, "openai/gpt-4o-mini"], environ=environ, api_key="k")
+    with pytest.raises(ConfigurationError, match="no key for model 'anthropic/claude'.*ANTHROPIC_API_KEY"):
+        resolve_all([first, "anthropic/claude"], environ=environ, api_key="k")
+    assert resolve_all([first, "anthropic/claude"], environ={**environ, "ANTHROPIC_API_KEY": "a"}, api_key="k")
 
 
 @pytest.mark.usefixtures("echo_installed")

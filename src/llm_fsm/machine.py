@@ -29,8 +29,7 @@ from llm_fsm.flows import Registered, gather
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.fallbacks import Fallbacks
-from llm_fsm.llm.resolve import resolve as resolve_model
+from llm_fsm.llm.resolve import resolve_all as resolve_models
 from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, heard
@@ -50,16 +49,18 @@ class AsyncMachine:
     """A definition, a model and a store, ready for conversations.
 
     `model`: provider/model, `offline`, `scripted:FILE`, `replay:FILE`, or an object with `complete`; None takes
-    LLM_FSM_MODEL or the definition's own. `base_url`: an OpenAI-compatible server, spoken to directly. `store`:
-    memory, sqlite:///FILE or a store. `fallbacks`: models asked in turn when one fails for good. `timeout`:
-    seconds for a whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether
-    a failing handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks;
-    `mcp`: servers by alias. `summaries` False: no state and no history is summarised. `summarizer`: a function
-    that makes summaries instead of the model, from {"of", "happened", "summary", "background"} a text or
-    {"summary", "todo_list"}. `clock`: seconds since the epoch.
+    LLM_FSM_MODEL or the definition's own. `base_url`: an OpenAI-compatible server, spoken to directly. `api_key`: the
+    key of that server, or of the model's provider, and of no other. `store`: a URL (see `llm_fsm.stores.resolve`) or
+    a store; None is `memory`. `fallbacks`: models asked in turn when one fails for good. `timeout`: seconds for a
+    whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether a failing
+    handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks; `mcp`:
+    servers by alias. `summaries` False: no state and no history is summarised. `summarizer`: a function that makes
+    summaries instead of the model, from {"of", "happened", "summary", "background"} a text or {"summary",
+    "todo_list"}. `clock`: seconds since the epoch.
     `sinks`: functions and addresses that are told of events, at least once and in order; see `llm_fsm.sinks`.
     `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
+    `flows`: definitions by the names that subflows call; `file`: what paths in subflows lead from (see `from_file`).
     `prompt`: "whole" has the model read all states in every turn, in a system message that never changes: for
     models whose provider caches prompts. Raises DefinitionError, ConfigurationError.
     """
@@ -99,7 +100,8 @@ class AsyncMachine:
         self.definition = definition
         called = gather(definition, file=file, registered=flows)
         self.program = compile_flows(called, shipped_prompts(whole=prompt == "whole"), pattern_piece)
-        self.llm = self._models(model, fallbacks, base_url, api_key)
+        models = (model, *checked_list(fallbacks, "fallbacks"))
+        self.llm = resolve_models(models, base_url=base_url, api_key=api_key, environ=os.environ)
         self.store = resolve_store(store)
         self.tools = tools if isinstance(tools, ToolRegistry) else ToolRegistry(checked_list(tools, "tools"))
         self.functions = Functions()
@@ -122,16 +124,6 @@ class AsyncMachine:
         self._engine = Engine(program=self.program, services=services, policy=read_policy(on_change))
         for handler in checked_list(handlers, "handlers"):
             self.add_handler(handler)
-
-    @staticmethod
-    def _models(
-        model: str | LLM | None, fallbacks: Sequence[str | LLM], base_url: str | None, api_key: str | None
-    ) -> LLM:
-        found = [
-            resolve_model(item, base_url=base_url, api_key=api_key, environ=os.environ)
-            for item in (model, *checked_list(fallbacks, "fallbacks"))
-        ]
-        return found[0] if len(found) == 1 else Fallbacks(found)
 
     @classmethod
     def from_file(cls, path: str | Path, **options: Any) -> Self:

@@ -112,8 +112,8 @@ class LiteLLM:
     """A model of a provider; for the protocol see `llm_fsm.llm.base.LLM`.
 
     `model`: "provider/model" or a name that litellm knows. `api_key`: instead of the provider's environment
-    variable. `api_base`: another address of the provider. `timeout`: seconds for one request, else what
-    `retry` says.
+    variable. `api_base`: another address of the provider. Both are for this provider alone: where a request names a
+    model of another one, they stay here. `timeout`: seconds for one request, else what `retry` says.
     """
 
     def __init__(
@@ -144,7 +144,7 @@ class LiteLLM:
         tools = bool(request.tools)
 
         async def ask(mode: Mode) -> ModelReply:
-            fields = {"model": model, **_fields(request, mode, model), **self._options}
+            fields = {"model": model, **_fields(request, mode, model), **self._options_for(model)}
             answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
             return replace(answer, attempts=retries.sent, seconds=retries.seconds)
 
@@ -158,7 +158,7 @@ class LiteLLM:
         tools = bool(request.tools)
 
         async def ask(mode: Mode) -> _Arriving:
-            fields = {"model": model, **_fields(request, mode, model), **self._options, **_STREAM}
+            fields = {"model": model, **_fields(request, mode, model), **self._options_for(model), **_STREAM}
             return await retries.run(lambda seconds: self._open(litellm, fields, mode, tools, seconds))
 
         arriving = await modes.settle(model, request.schema, ask, tools=tools)
@@ -184,10 +184,13 @@ class LiteLLM:
         )
         yield replace(reply, cost=_cost(litellm, model, whole["usage"]) or reply.cost)
 
+    def _options_for(self, model: str) -> Mapping[str, str]:
+        return self._options if provider_of(model) == provider_of(self._model) else {}
+
     async def _ready(self, model: str) -> tuple[Any, ReplyModes]:
         """litellm, and what is known of the model's provider. Raises ModelError."""
-        provider = provider_of(model)
-        if self._key is None and "litellm" not in sys.modules and not has_key(provider, os.environ):
+        provider, options = provider_of(model), self._options_for(model)
+        if "api_key" not in options and "litellm" not in sys.modules and not has_key(provider, os.environ):
             raise ModelError(f"no key for model {model!r}: {missing_key(provider)}", status=401)
         try:
             litellm = await asyncio.to_thread(import_litellm)
@@ -197,7 +200,7 @@ class LiteLLM:
             ) from error
         modes = self._modes.get(provider)
         if modes is None:
-            both = provider in SCHEMA_BESIDE_TOOLS and "api_base" not in self._options
+            both = provider in SCHEMA_BESIDE_TOOLS and "api_base" not in options
             modes = self._modes[provider] = ReplyModes(FIRST_MODES.get(provider, "schema"), both=both)
         return litellm, modes
 

@@ -12,7 +12,7 @@ An adapter's module is imported only when it is chosen: aiohttp and litellm are 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from operator import attrgetter
@@ -20,6 +20,7 @@ from typing import Any
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM
+from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.providers import KEY_VARIABLES, OTHERS, has_key, is_known, missing_key, provider_of
 
 WITH_FILE = {
@@ -68,6 +69,36 @@ def resolve(
     _check_name(name)
     _check_key(name, api_key, environ)
     return _checked(_load(LITELLM)(name, api_key=api_key, **options), name)
+
+
+def resolve_all(
+    models: Sequence[str | LLM | None],
+    *,
+    base_url: str | None = None,
+    api_key: str | None = None,
+    environ: Mapping[str, str],
+) -> LLM:
+    """One adapter for models of which each is asked when those before it fail for good.
+
+    Without an address `api_key` is for models of the provider of the first one that is named, and for no other.
+    """
+    named = [environ.get("LLM_FSM_MODEL", "") if model is None else model for model in models]
+    owner = next((_owner(name) for name in named if isinstance(name, str)), "")
+    if (base_url if base_url is not None else environ.get("LLM_FSM_BASE_URL", "")).strip():
+        keys = [api_key] * len(named)
+    else:
+        keys = [api_key if isinstance(name, str) and _owner(name) == owner else None for name in named]
+    found = [
+        resolve(model, base_url=base_url, api_key=key, environ=environ)
+        for model, key in zip(models, keys, strict=True)
+    ]
+    return found[0] if len(found) == 1 else Fallbacks(found)
+
+
+def _owner(name: str) -> str:
+    """Whose key a model of this name takes."""
+    scheme, separator = _scheme(name.strip())
+    return scheme if separator == ":" else provider_of(name.strip())
 
 
 def _local(name: str) -> LLM | None:
