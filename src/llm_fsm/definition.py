@@ -315,7 +315,7 @@ class Definition(_Model):
         return str(self.key_schemas.get(key, {}).get("x-source", "model"))
 
     def is_secret(self, key: str) -> bool:
-        """True when the key's value must stay out of prompts, fixed replies, logs and exports."""
+        """True when the key's value must stay out of prompts, fixed replies, logs and transcripts."""
         schemas = self.key_schemas
         return any(schemas.get(name, {}).get("x-secret") is True for name in (key, key.split(".", 1)[0]))
 

@@ -11,6 +11,7 @@
     │   ├── ConversationEnded
     │   └── ConversationConflict
     └── StoreError           the operator                     .retryable
+        └── UnreadableError  the operator: what is kept is damaged
 
 Bad arguments (an empty message, an id with control characters) are plain ValueError.
 """
