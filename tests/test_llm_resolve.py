@@ -103,7 +103,7 @@ def test_a_given_key_is_enough():
 def test_a_given_key_is_for_fallbacks_of_the_same_provider_alone(first):
     environ = {"LLM_FSM_MODEL": "openai/gpt-4o"}
     assert resolve_all([first, "openai/gpt-4o-mini"], environ=environ, api_key="k")
-    with pytest.raises(ConfigurationError, match="no key for model 'anthropic/claude'.*ANTHROPIC_API_KEY"):
+    with pytest.raises(ConfigurationError, match=r"no key for model 'anthropic/claude'.*ANTHROPIC_API_KEY"):
         resolve_all([first, "anthropic/claude"], environ=environ, api_key="k")
     assert resolve_all([first, "anthropic/claude"], environ={**environ, "ANTHROPIC_API_KEY": "a"}, api_key="k")
 
