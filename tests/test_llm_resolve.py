@@ -17,8 +17,8 @@ from llm_fsm.llm.scripted import ScriptedLLM
 class Echo:
     """An adapter as another package would bring it."""
 
-    def __init__(self, model: str, *, api_key=None, environ=None, timeout=30.0) -> None:
-        self.model, self.api_key, self.timeout = model, api_key, timeout
+    def __init__(self, model: str, *, api_key=None, environ=None) -> None:
+        self.model, self.api_key = model, api_key
 
     async def complete(self, request):
         raise NotImplementedError
@@ -111,9 +111,9 @@ def test_a_given_key_is_for_fallbacks_of_the_same_provider_alone(first):
 @pytest.mark.usefixtures("echo_installed")
 @pytest.mark.parametrize("model", ["echo:loud", "echo/loud", "echo"])
 def test_another_package_can_bring_an_adapter(model):
-    llm = resolve(model, environ={}, api_key="k", timeout=5.0)
+    llm = resolve(model, environ={}, api_key="k")
     assert isinstance(llm, Echo)
-    assert (llm.model, llm.api_key, llm.timeout) == (model, "k", 5.0)
+    assert (llm.model, llm.api_key) == (model, "k")
 
 
 @pytest.mark.usefixtures("echo_installed")

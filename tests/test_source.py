@@ -160,10 +160,9 @@ def test_what_is_no_json_is_refused_with_its_place(text, line, column, message, 
 
 
 def test_a_text_over_the_limit_is_not_read():
-    for read in (parse, scan):
-        assert read("[1]", limit=3)
-        with pytest.raises(SourceError, match="4 characters, at most 3 are read"):
-            read("[12]", limit=3)
+    assert parse("[1]", limit=3)
+    with pytest.raises(SourceError, match="4 characters, at most 3 are read"):
+        parse("[12]", limit=3)
 
 
 def test_a_long_key_is_not_repeated_for_each_place():

@@ -81,16 +81,16 @@ class McpServers:
         self._specs: dict[str, dict[str, ToolSpec]] = {}
         self._links: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Slot]] = WeakKeyDictionary()
 
-    async def tools(self, alias: str, timeout: float = CONNECT) -> Mapping[str, ToolSpec]:
-        """The tools of a server by name, asked for once. `timeout`: seconds.
+    async def tools(self, alias: str) -> Mapping[str, ToolSpec]:
+        """The tools of a server by name, asked for once.
 
         Raises ConfigurationError for an alias that is not configured, and CallFault when the server cannot be
         reached.
         """
         known = self._specs.get(alias)
         if known is None:
-            link = await self._link(self._server(alias), timeout)
-            known = self._specs[alias] = await link.tools(timeout)
+            link = await self._link(self._server(alias), CONNECT)
+            known = self._specs[alias] = await link.tools(CONNECT)
         return known
 
     async def call(self, alias: str, tool: str, arguments: Mapping[str, Any], limit: float) -> Any:

@@ -17,7 +17,7 @@ from llm_fsm.effects import Point
 from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.patterns import end_of
 from llm_fsm.program import Outlook
-from llm_fsm.progress import Run, Stopped
+from llm_fsm.progress import Run
 from llm_fsm.questions import is_nearer, question_in, told_in
 from llm_fsm.reply import Reply
 from llm_fsm.session import Frame, Session
@@ -103,20 +103,15 @@ class Repairing(Amending):
 
     # -- ends
 
-    def stop(self, outcome: Stopped, message: str, *, pattern: str = "") -> None:
-        """End the conversation with these words."""
-        name = pattern or outcome
-        self.note(fe.Repaired(pattern=name))
-        self.stopped = outcome
-        self.say(name, words=message)
-
     def hand_over(self, message: str) -> Run:
         """End the conversation for a person, or do what the nearest calling definition has a state of its own for."""
         session = self.session
         places = (n for n in session.callers() if "handover" in self.root.of(session.of_caller(n)).own_patterns)
         place = next(places, None)
         if place is None:
-            self.stop("handover", message)
+            self.note(fe.Repaired(pattern="handover"))
+            self.stopped = "handover"
+            self.say("handover", words=message)
             return
         self.note(fe.Repaired(pattern="handover", how="moved"))
         while len(self.session.stack) > place:

@@ -54,7 +54,10 @@ def parse(text: str, *, limit: int | None = None) -> Any:
     Strict JSON goes through the standard library; only what that refuses is read a second time, with
     comments and trailing commas allowed. `limit`: the most characters that the text may have.
     """
-    _check_size(text, limit)
+    if limit is not None and len(text) > limit:
+        raise SourceError(
+            f"the text is too large: {len(text):,} characters, at most {limit:,} are read", 1, 1
+        )
     try:
         value = _DECODER.decode(text.removeprefix("\ufeff"))
     except (ValueError, RecursionError):
@@ -74,20 +77,9 @@ def plainly(text: str) -> Any:
     return None if _too_deep(value) else value
 
 
-def scan(text: str, *, limit: int | None = None) -> Scan:
-    """The value of a JSON text and where everything stands; raises SourceError for what is none.
-
-    `limit`: the most characters that the text may have.
-    """
-    _check_size(text, limit)
+def scan(text: str) -> Scan:
+    """The value of a JSON text and where everything stands; raises SourceError for what is none."""
     return _Scanner(text.removeprefix("\ufeff")).scan()
-
-
-def _check_size(text: str, limit: int | None) -> None:
-    if limit is not None and len(text) > limit:
-        raise SourceError(
-            f"the text is too large: {len(text):,} characters, at most {limit:,} are read", 1, 1
-        )
 
 
 def _too_deep(value: Any) -> bool:

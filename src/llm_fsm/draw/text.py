@@ -18,7 +18,7 @@ def outline(picture: Picture) -> str:
     nodes = {node.id: node for node in picture.nodes}
     lines = [picture.name] if picture.name else []
     for root in order:
-        lines += _branch(root, nodes, below, picture, depth=0)
+        lines += _branch(root, nodes, below, picture)
     lines += _shared(picture)
     return "\n".join(lines) + "\n"
 
@@ -71,7 +71,7 @@ def _tree(picture: Picture) -> tuple[dict[str, list[Edge]], list[str]]:
 
 
 def _branch(
-    root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], picture: Picture, depth: int
+    root: str, nodes: Mapping[str, Node], below: dict[str, list[Edge]], picture: Picture
 ) -> Iterator[str]:
     """One root and what hangs below it: each state is opened where breadth-first search meets it first."""
     opened: dict[str, Edge | None] = {root: None}
@@ -81,7 +81,7 @@ def _branch(
             if out.target not in opened:
                 opened[out.target] = out
                 queue.append(out.target)
-    stack: list[tuple[int, Edge | None]] = [(depth, None)]
+    stack: list[tuple[int, Edge | None]] = [(0, None)]
     while stack:
         level, edge = stack.pop()
         name = root if edge is None else edge.target

@@ -1,8 +1,7 @@
 """Adapters that other packages bring: the entry point group `llm_fsm.llms`.
 
 An entry point's name stands before the first ":" or "/" of the model's name; it refers to a callable
-`(model, *, api_key, environ, timeout) -> LLM`, where `timeout` (seconds for one request) is left out
-unless the caller set it.
+`(model, *, api_key, environ) -> LLM`.
 """
 
 from __future__ import annotations

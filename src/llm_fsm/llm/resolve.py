@@ -39,13 +39,11 @@ def resolve(
     base_url: str | None = None,
     api_key: str | None = None,
     environ: Mapping[str, str],
-    timeout: float | None = None,
 ) -> LLM:
     """The adapter for `model`: a name as above, or an object with `complete`, which is given back.
 
     None stands for `LLM_FSM_MODEL`, a missing `base_url` for `LLM_FSM_BASE_URL`; with either, the key is
-    `api_key` or `LLM_FSM_API_KEY`. `timeout`: seconds for one request; None leaves it to the adapter.
-    Raises ConfigurationError when there is no model, no such adapter, or no key for it.
+    `api_key` or `LLM_FSM_API_KEY`. Raises ConfigurationError when there is no model, no such adapter, or no key for it.
     """
     if not isinstance(model, str | None):
         return _checked(model, "the model")
@@ -58,17 +56,16 @@ def resolve(
     local = _local(name)
     if local is not None:
         return local
-    options: dict[str, Any] = {} if timeout is None else {"timeout": timeout}
     address = (base_url if base_url is not None else environ.get("LLM_FSM_BASE_URL", "")).strip()
     if address:
         key = api_key or environ.get("LLM_FSM_API_KEY") or None
-        return _checked(_load(COMPAT)(name, base_url=address, api_key=key, **options), name)
+        return _checked(_load(COMPAT)(name, base_url=address, api_key=key), name)
     installed = _installed(name)
     if installed is not None:
-        return _checked(installed(name, api_key=api_key, environ=environ, **options), name)
+        return _checked(installed(name, api_key=api_key, environ=environ), name)
     _check_name(name)
     _check_key(name, api_key, environ)
-    return _checked(_load(LITELLM)(name, api_key=api_key, **options), name)
+    return _checked(_load(LITELLM)(name, api_key=api_key), name)
 
 
 def resolve_all(

@@ -23,7 +23,6 @@ from itertools import combinations
 from llm_fsm.findings import Finding
 from llm_fsm.lint.cases import ANY
 from llm_fsm.lint.flow import flow
-from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Reasoning, described, read_names, reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
@@ -64,11 +63,7 @@ def _compared(
     cases = known.with_set(cases, needed)
     witness = None if not cases else known.witness(cases, [here, there], earlier)
     if witness is not None:
-        yield _finding(state, first, second, described(witness, _unset([here, there])), specific=specific)
-
-
-def _unset(guards: list[Guard]) -> list[str]:
-    return read_names(guards)
+        yield _finding(state, first, second, described(witness, read_names([here, there])), specific=specific)
 
 
 def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) -> Finding:
