@@ -13,36 +13,34 @@ a pooler between must pool by session, not by transaction.
 from __future__ import annotations
 
 import asyncio
-import os
 import re
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import Any, TypeVar
 
 from psycopg import ProgrammingError, conninfo
 
-from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores import postgresql_rows as rows
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import check_appended
 from llm_fsm.stores.lanes import Lane, Unreachable
+from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql_arrays import Texts, TextsDumper
 from llm_fsm.stores.postgresql_faults import place_of
 from llm_fsm.stores.postgresql_line import Connection, Line
 from llm_fsm.stores.postgresql_rows import Held, Step
 from llm_fsm.stores.postgresql_schema import holder_of, prepare
-from llm_fsm.stores.remote_writer import RemoteWriter, finished
+from llm_fsm.stores.remote_writer import finished
 from llm_fsm.stores.settings import seconds, taken, with_defaults
-from llm_fsm.stores.turnstile import Turnstile
 
 T = TypeVar("T")
 
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}")
 
 
-class PostgreSQLStore:
+class PostgreSQLStore(PerLoop["_Parts"]):
     """A `Store` in the database of `url`, as libpq takes it. `schema` is the schema of the tables.
 
     Nothing is connected before the first use; then schema and tables are made where missing. `timeout`: seconds
@@ -69,14 +67,7 @@ class PostgreSQLStore:
                 "this is no URL of a PostgreSQL database; for example "
                 "postgresql://user:password@localhost:5432/bots"
             ) from error
-        self._turnstile = Turnstile()
-        self._held: dict[str, int] = {}
-        self._parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, _Parts] = (
-            weakref.WeakKeyDictionary()
-        )
-        self._inherited: list[Any] = []
-        self._process = os.getpid()
-        self._closed = False
+        super().__init__()
         weakref.finalize(self, _drop, self._parts).atexit = False
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
@@ -104,10 +95,6 @@ class PostgreSQLStore:
     async def forget_journal(self, conversation_id: str) -> None:
         holder = self._held.get(conversation_id)
         await self._write(partial(rows.forget_journal, name=conversation_id, holder=holder))
-
-    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        self._check_open()
-        return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
 
     async def list(
         self,
@@ -153,13 +140,6 @@ class PostgreSQLStore:
     async def delete(self, conversation_id: str) -> bool:
         return await self._write(partial(rows.delete, name=conversation_id, seen=set()))
 
-    async def close(self) -> None:
-        """Finish what waits, then close the connections of this event loop. May be called twice."""
-        self._closed = True
-        parts = self._parts.pop(asyncio.get_running_loop(), None)
-        if parts is not None and self._process == os.getpid():
-            await parts.close()
-
     async def _read(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         parts = self._own()
         return await parts.reads.ask(parts.read, work)  # type: ignore[no-any-return]
@@ -168,26 +148,10 @@ class PostgreSQLStore:
         parts = self._own()
         return await finished(parts.writes.ask(parts.write, work))
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreError(f"{self.place}: the store is closed; open a new one")
-
-    def _own(self) -> _Parts:
-        """What belongs to this process and event loop: connections are shared with neither."""
-        self._check_open()
-        if self._process != os.getpid():
-            self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
-            self._parts.clear()
-            self._held.clear()
-            self._turnstile = Turnstile()
-            self._process = os.getpid()
-        loop = asyncio.get_running_loop()
-        parts = self._parts.get(loop)
-        if parts is None:
-            for other in [other for other in self._parts if other.is_closed()]:
-                self._parts.pop(other).drop()
-            parts = self._parts[loop] = _Parts(self._url, self.place, self._schema, self._timeout)
-        return parts
+    def _made(self) -> _Parts:
+        for other in [other for other in self._parts if other.is_closed()]:
+            self._parts.pop(other).drop()
+        return _Parts(self._url, self.place, self._schema, self._timeout)
 
 
 class _Parts:

@@ -12,14 +12,11 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import weakref
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager
 from typing import Any
 from urllib.parse import urlsplit
 
-from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores import redis_scripts as scripts
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import (
@@ -30,17 +27,17 @@ from llm_fsm.stores.conflict import (
     unknown_definition,
     wrong_version,
 )
+from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.redis_faults import sound
 from llm_fsm.stores.redis_link import Answer, Link, pool_of
-from llm_fsm.stores.remote_writer import RemoteWriter, finished
+from llm_fsm.stores.remote_writer import finished
 from llm_fsm.stores.settings import seconds, taken
-from llm_fsm.stores.turnstile import Turnstile
 
 _PAGE = 500
 _LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha")
 
 
-class RedisStore:
+class RedisStore(PerLoop[Link]):
     """A `Store` in the server of `url` (`redis://`, `rediss://` or `unix://`), as redis-py takes it.
 
     `prefix` keeps several stores in one database apart. `timeout`: seconds after which a command that has no answer
@@ -67,12 +64,7 @@ class RedisStore:
             ) from error
         self.place = f"{parts.scheme}://{parts.hostname or ''}{port}{parts.path}"
         self.prefix = f"{{{settings.get('prefix', prefix)}}}:"
-        self._turnstile = Turnstile()
-        self._held: dict[str, str] = {}
-        self._parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Link] = weakref.WeakKeyDictionary()
-        self._inherited: list[Any] = []
-        self._process = os.getpid()
-        self._closed = False
+        super().__init__()
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
         answer = await self._do(scripts.LOAD, conversation_id, request_id or "")
@@ -123,10 +115,6 @@ class RedisStore:
         answer = await self._write(scripts.FORGET, conversation_id, self._held.get(conversation_id, ""))
         if answer.value == "lost":
             raise lock_lost(conversation_id)
-
-    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        self._check_open()
-        return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
 
     async def list(
         self,
@@ -199,13 +187,6 @@ class RedisStore:
         answer = await self._write(scripts.DELETE, conversation_id)
         return bool(answer.value or (answer.again and before))
 
-    async def close(self) -> None:
-        """Close the connections of this event loop. May be called twice."""
-        self._closed = True
-        parts = self._parts.pop(asyncio.get_running_loop(), None)
-        if parts is not None and self._process == os.getpid():
-            await parts.close()
-
     async def _line(self, name: str) -> Listed | None:
         values = await self._ask("HMGET", self._key("c", name), *_LISTED)
         definition, state, ended, version, created, updated, sha = values
@@ -255,24 +236,8 @@ class RedisStore:
         with sound(self.place, UnicodeDecodeError):
             return await parts.call(lambda _: run(args=[self.prefix, *values]))
 
-    def _check_open(self) -> None:
-        if self._closed:
-            raise StoreError(f"{self.place}: the store is closed; open a new one")
-
-    def _own(self) -> Link:
-        """What belongs to this process and event loop: connections are shared with neither."""
-        self._check_open()
-        if self._process != os.getpid():
-            self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
-            self._parts.clear()
-            self._held.clear()
-            self._turnstile = Turnstile()
-            self._process = os.getpid()
-        loop = asyncio.get_running_loop()
-        parts = self._parts.get(loop)
-        if parts is None:
-            parts = self._parts[loop] = Link(self._url, self.place, self.prefix, self.timeout, self.lease)
-        return parts
+    def _made(self) -> Link:
+        return Link(self._url, self.place, self.prefix, self.timeout, self.lease)
 
 
 def _arguments(commit: Commit) -> Sequence[Any]:

@@ -1,0 +1,72 @@
+"""What a store behind a server has of its own in each event loop: connections, shared with no other loop or process."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import weakref
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Generic, Protocol, TypeVar
+
+from llm_fsm.errors import StoreError
+from llm_fsm.stores.remote_writer import Door, RemoteWriter
+from llm_fsm.stores.turnstile import Turnstile
+
+
+class Parts(Door[Any], Protocol):
+    """Connections of one event loop, and the locks that they hold."""
+
+    async def close(self) -> None:
+        """Close them."""
+
+
+P = TypeVar("P", bound=Parts)
+
+
+class PerLoop(Generic[P]):
+    """The part of a store that finds, makes and closes them."""
+
+    place: str
+    """The server, without its password."""
+
+    def __init__(self) -> None:
+        self._turnstile = Turnstile()
+        self._held: dict[str, Any] = {}
+        self._parts: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, P] = weakref.WeakKeyDictionary()
+        self._inherited: list[Any] = []
+        self._process = os.getpid()
+        self._closed = False
+
+    def _made(self) -> P:
+        """What a new event loop gets."""
+        raise NotImplementedError
+
+    def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
+        self._check_open()
+        return RemoteWriter(self._own, self._turnstile, self._held, conversation_id, timeout)
+
+    async def close(self) -> None:
+        """Finish what waits, then close the connections of this event loop. May be called twice."""
+        self._closed = True
+        parts = self._parts.pop(asyncio.get_running_loop(), None)
+        if parts is not None and self._process == os.getpid():
+            await parts.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise StoreError(f"{self.place}: the store is closed; open a new one")
+
+    def _own(self) -> P:
+        """What belongs to this process and event loop."""
+        self._check_open()
+        if self._process != os.getpid():
+            self._inherited.append(dict(self._parts))  # closing them would end the parent's connections
+            self._parts.clear()
+            self._held.clear()
+            self._turnstile = Turnstile()
+            self._process = os.getpid()
+        loop = asyncio.get_running_loop()
+        parts = self._parts.get(loop)
+        if parts is None:
+            parts = self._parts[loop] = self._made()
+        return parts
