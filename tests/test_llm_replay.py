@@ -4,13 +4,14 @@ import json
 
 import pytest
 
+from llm_fsm import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.replay import RecordingLLM, ReplayLLM, read_cassette
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.messages import LLMMessage
-from llm_fsm.testing import calls
+from llm_fsm.testing import calls, reply
 from llm_requests import request, view
 
 pytestmark = pytest.mark.anyio
@@ -58,6 +59,23 @@ async def test_a_line_holds_the_request_and_the_reply_and_no_more(tmp_path):
         "seconds": 0.0,
         "cost": 0.0,
     }
+
+
+async def test_a_conversation_is_played_back_on_another_day(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    document = {
+        "name": "greeter",
+        "initial_state": "hello",
+        "states": {
+            "hello": {"purpose": "What is your name?", "transitions": [{"target_state": "bye"}]},
+            "bye": {"purpose": "Goodbye!"},
+        },
+    }
+    llm = RecordingLLM(ScriptedLLM([reply("hello", "And your name?"), reply("bye", "Goodbye, Ada!")]), path)
+    for model, time in ((llm, 1e9), (f"replay:{path}", 2e9)):
+        async with AsyncMachine.from_dict(document, model=model, clock=lambda time=time: time) as machine:
+            chat = await machine.start(greet=False)
+            assert [(await chat.send(said)).text for said in ("Hi", "Ada")] == ["And your name?", "Goodbye, Ada!"]
 
 
 async def test_the_same_request_gets_its_replies_in_order_and_then_the_last(tmp_path):

@@ -7,15 +7,16 @@ at most the last line:
      "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
                "input_tokens": 812, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
 
-`fingerprint` is the SHA-256 of the request's messages as JSON; `user` is null where nobody had spoken. A reply
-that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such objects is read too. No
-keys, addresses or headers are written; what users said is.
+`fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`; `user` is null where
+nobody had spoken. A reply that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such
+objects is read too. No keys, addresses or headers are written; what users said is.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import aclosing
@@ -30,6 +31,8 @@ from llm_fsm.reading import read_replies
 
 Match: TypeAlias = Literal["exact", "words"]
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
+_NOW = re.compile("^<now>[^<]*</now>\n", re.MULTILINE)
+"""When a message was said, in a prompt; nothing that comes from people, models or tools has a "<" there."""
 _QUOTED = 60
 _LISTED = 5
 
@@ -56,8 +59,11 @@ class Entry:
 
 
 def fingerprint(request: LLMRequest) -> str:
-    """SHA-256 of the request's messages."""
-    text = json.dumps([message.to_dict() for message in request.messages], separators=(",", ":"))
+    """SHA-256 of the request's messages, whenever they were asked."""
+    messages = [
+        {**message.to_dict(), "content": _NOW.sub("", message.content)} for message in request.messages
+    ]
+    text = json.dumps(messages, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()
 
 
