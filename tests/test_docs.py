@@ -219,6 +219,27 @@ def test_every_dependency_has_its_reason() -> None:
     assert shown == set(project()["dependencies"])
 
 
+def importers(package: str) -> set[str]:
+    """The rooms that import a package; a folder of which several modules do counts once."""
+    line = re.compile(rf"^\s*(?:import|from) {package}\b|import_module\(\"{package}\"", re.MULTILINE)
+    places = ROOT / "src" / "llm_fsm"
+    found = [
+        path.relative_to(places).with_suffix("").parts
+        for path in places.rglob("*.py")
+        if line.search(path.read_text(encoding="utf-8"))
+    ]
+    return {parts[0] if parts[0] in ("cli", "cases") else ".".join(parts) for parts in found}
+
+
+def test_the_table_of_dependencies_names_who_imports_them() -> None:
+    header = "| package | floor | what for | imported by | ms |"
+    modules = {"google-re2": "re2"}
+    for name, _, _, rooms, _ in rows("docs/dependencies.md", header):
+        package = modules.get(name, name.replace("-", "_"))
+        found = importers(package) | (importers("pydantic_core") if package == "pydantic" else set())
+        assert set(re.split(", (?:when|with) ", rooms)[0].split(", ")) == found, name
+
+
 def test_every_extra_is_listed_with_its_packages() -> None:
     shown = {
         name: packages.split(", ") for name, packages in rows("docs/dependencies.md", "| extra | packages |")
