@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
@@ -244,6 +245,17 @@ def test_the_map_in_the_documents_is_this_table() -> None:
         shown[name] = tuple(room.strip(" `") for room in rooms.split(","))
     assert shown == dict(LAYERS)
     assert list(shown) == list(LAYERS)
+
+
+def test_the_documents_tell_of_every_room_and_of_no_module_that_is_not_there() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    told = text[text.index("\n## The rooms") : text.index("\n## A turn")]
+    rows = dict(re.findall(r"^\| (`[^|]*) \| (.*) \|$", told, re.MULTILINE))
+    rooms = {room: words for names, words in rows.items() for room in re.findall(r"`(\w+)`", names)}
+    assert rooms.keys() == {room_of(module) for module in NAMED} - {"__main__"}
+    for room in rooms.keys() & {room_of(module) for module in NAMED if "." in module}:
+        named = {f"{room}.{name}" for name in re.findall(r"`(\w+)`", rooms[room])}
+        assert named - {*NAMED, f"{room}.rules"} == set()
 
 
 @pytest.mark.parametrize("module", NAMED)
