@@ -55,7 +55,7 @@ class Wanted:
 @click.command()
 @click.argument("file", required=False)
 @click.option("--fsm", metavar="FILE", help="The same as FILE.")
-@click.option("--model", metavar="M", help="offline, provider/model, or scripted:FILE; else LLM_FSM_MODEL.")
+@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
 @click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
 @db_option
 @click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")

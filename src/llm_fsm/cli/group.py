@@ -110,7 +110,8 @@ class Commands(click.Group):
     cls=Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
-    epilog="Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 130 interrupted.",
+    epilog="Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 5 paused, "
+    "130 interrupted. Those of `test` are its own.",
 )
 @click.version_option(__version__, prog_name=printing.PROGRAM, message="%(prog)s %(version)s")
 @verbose_option

@@ -40,7 +40,7 @@ from llm_fsm.stores.base import Store
     metavar="JSON",
     help="What the work is for: vision_mission, goals, todo_list, custom_fields.",
 )
-@click.option("--model", metavar="M", help="offline, provider/model, or scripted:FILE; else LLM_FSM_MODEL.")
+@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
 @click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
 @db_option
 @click.option("--id", "conversation_id", metavar="ID", help="The id of the new run.")

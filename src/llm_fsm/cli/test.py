@@ -125,7 +125,7 @@ class _Codes:
 )
 @click.option("--simulate", is_flag=True, help="Let the simulated users of the files talk to a live model.")
 @click.option("--user-model", metavar="M", help="The model that plays them; without it the same one.")
-@click.option("--model", metavar="M", help="For --live and --record: provider/model; else LLM_FSM_MODEL.")
+@click.option("--model", metavar="M", help="For --live, --record and --simulate: provider/model; else LLM_FSM_MODEL.")
 @click.option("--generate", is_flag=True, help="Write tests for definitions, or for what files of tests leave out.")
 @click.option(
     "--coverage", metavar="FILE", help="Say what was touched, and write it to a .json file; - writes none."
