@@ -337,11 +337,12 @@ async def acknowledge(db: Connection, posted: Posted) -> None:
 
 async def delete(db: Connection, name: str, seen: set[str]) -> bool:
     """See `Store.delete`. Begun again after a fault, it knows by `seen` what it may have deleted the first time."""
+    again = name in seen
     if await (await db.execute("SELECT 1 FROM conversations WHERE id = %s", (name,))).fetchone() is not None:
         seen.add(name)
-    await db.execute(_DELETE, (name, name))
+    gone = await db.execute(_DELETE, (name, name))
     await _drop_unused(db)
-    return name in seen
+    return gone.rowcount > 0 or again
 
 
 async def _drop_unused(db: Connection) -> None:
