@@ -9,7 +9,7 @@ from typing import Any
 from llm_fsm.llm.offline_values import Schema, key_words, options_of, type_of
 from llm_fsm.llm.offline_vocabulary import stems
 from llm_fsm.messages import Choice
-from llm_fsm.questions import asks
+from llm_fsm.questions import puts
 from llm_fsm.wording import is_ended
 
 NOTICE = "(offline: no language model is used; I follow the definition's own words and simple patterns.)"
@@ -78,7 +78,7 @@ def request(wanted: Mapping[str, Schema]) -> str:
 
 def opening(words: str, wanted: Mapping[str, Schema]) -> str:
     """A state's own words, and a request for what is missing where they ask nothing themselves."""
-    return join(words, "" if asks(words) else request(wanted))
+    return join(words, "" if puts(words) else request(wanted))
 
 
 def noted(update: Mapping[str, Any], schemas: Mapping[str, Schema]) -> str:
