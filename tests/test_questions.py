@@ -65,6 +65,11 @@ def test_thai_asks_by_words_and_greek_by_what_is_a_semicolon_elsewhere(text: str
     [
         ("Now, tell me your number.", "Please wait a moment."),
         ("Please give me your number.", "Please give me a second."),
+        ("I'll just need your number.", "I need a moment."),
+        ("Dann brauche ich noch Ihre Nummer.", "Dafür brauche ich etwas Zeit."),
+        ("Necesito su número de teléfono.", "No necesito nada más."),
+        ("Мне нужен ваш номер.", "Номер не нужен."),
+        ("我需要您的電話號碼。", "不需要預約。"),
         ("Nennen Sie mir bitte Ihre Nummer.", "Bitte beachten Sie die Frist."),
         ("Dann geben Sie bitte Ihre Nummer an.", "Bitte haben Sie einen Augenblick Geduld."),
         ("Geef uw nummer, alstublieft.", "Een ogenblik, alstublieft."),

@@ -62,6 +62,14 @@ _FORMS = (
     r"(?:يرجى|الرجاء|من فضلك،?) (?!ال?انتظار|انتظر|ملاحظة|العلم|الانتباه)|\b(?:أخبرني|أخبرنا|اذكر|اكتب|أدخل|اختر)\b",
     r"(?:אנא|בבקשה),? (?:ציין|ציינו|הזן|הזינו|כתוב|כתבו|בחר|בחרו|ספר|ספרו|תאר|תארו|אשר|אשרו|מסור|מסרו)",
     r"(?:बता|लिख|चुन)(?:इए|इये|एं|एँ|ें)|(?:दर्ज|साझा|पुष्टि|स्पष्ट) कर(?:ें|िए)",
+    # What is needed of whoever is spoken to
+    r"\b(?:i|we)(?:'ll|’ll)?(?: will| just| still| also| now| only){0,2} need your\b",
+    r"\b(?:brauche|benötige)n?(?: ich| wir)?(?: noch| nur| bitte| jetzt){0,2} (?:ihre|deine)(?:n|r|s|m)?\b",
+    r"\bheb(?:ben)?(?: ik| we)?(?: nog| alleen){0,2} (?:uw|je) .{1,40}nodig\b",
+    r"\bnecesit(?:o|amos) (?:su|tu)s?\b|\bprecis(?:o|amos) d[aeo]s? (?:seu|sua)s?\b"
+    r"|\bbisogno del(?:la)? (?:suo|sua|tuo|tua)\b"
+    r"|\bbesoin d[eu] (?:votre|vos|ton|ta)\b|\bpotrzebuję (?:jeszcze )?(?:pana|pani|twoj)|\bнуж(?:ен|на|но|ны) ваш",
+    r"需要[您你]的",
     # Japanese, Chinese, Korean, Vietnamese, Indonesian, Thai
     r"(?<=[をからり、])(?:[おご](?:知らせ|入力|選択|記入|指定|回答|記載)|知らせて|(?:入力|選択|記入|指定|回答|記載)して|仰って"
     r"|おっしゃって)(?:くだ|下)さい(?:ね|ませ)?[。！]?$",
