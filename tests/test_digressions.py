@@ -66,7 +66,7 @@ def test_a_digression_that_leads_nowhere_answers_and_comes_back_in_the_same_turn
 def test_where_the_words_ask_nothing_the_open_question_is_asked_again() -> None:
     assert asked(reply("hours", "From nine to five.")).text == "From nine to five.\n\nWhat is your name?"
     done = say(
-        SHOP, talk(SHOP, "hello", reply("name", "Your name, please.")).session, "?", reply("hours", "Nine.")
+        SHOP, talk(SHOP, "hello", reply("name", "Your name would help.")).session, "?", reply("hours", "Nine.")
     )
     assert done.text == "Nine.\n\nAsk for the name. Still needed: name."
 
