@@ -71,7 +71,7 @@ _FORMS = (
     r"|\bbesoin d[eu] (?:votre|vos|ton|ta)\b|\bpotrzebuję (?:jeszcze )?(?:pana|pani|twoj)|\bнуж(?:ен|на|но|ны) ваш",
     r"需要[您你]的",
     # The thing alone: "Your name, please."
-    r"\b(?:your|ihre?n?|deine?n?|su|tu|votre|vos|ton|ta|suo|sua|tuo|tua|seu|uw|je)\b[^.!]*"
+    r"\b(?:your|ihre?n?|deine?n?|su|tu|votre|vos|ton|ta|suo|sua|tuo|tua|seu|uw|je)\b.{1,60}"
     r" (?:please|bitte|por favor|s['’]il (?:vous|te) pla[iî]t|per favore|alstublieft|alsjeblieft)[.!]?$",
     # Japanese, Chinese, Korean, Vietnamese, Indonesian, Thai
     r"(?<=[をからり、])(?:[おご](?:知らせ|入力|選択|記入|指定|回答|記載)|知らせて|(?:入力|選択|記入|指定|回答|記載)して|仰って"
