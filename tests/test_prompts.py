@@ -193,6 +193,11 @@ def test_a_key_that_the_description_names_is_not_named_again() -> None:
     assert states_shown({"a": asked, "b": {}}) == "a: Where to? Collects to_city.\nb (final)"
 
 
+def test_a_line_has_the_full_stops_of_its_script() -> None:
+    asked = {"purpose": "お名前を聞く", "required_context_keys": ["name"], "transitions": [{"target_state": "b"}]}
+    assert states_shown({"a": asked, "b": {"purpose": "ลาก่อน"}}) == "a: お名前を聞く。 Collects name.\nb (final): ลาก่อน"
+
+
 def test_no_full_stop_follows_a_sentence_that_is_quoted() -> None:
     asked = {"instructions": 'Ask: "Shall I?"', "transitions": [{"target_state": "b"}]}
     shown = states_shown({"a": asked, "b": {"purpose": "「さようなら。」"}})

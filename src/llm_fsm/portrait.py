@@ -13,7 +13,7 @@ from llm_fsm.definition import Definition, State
 from llm_fsm.graph import reachable
 from llm_fsm.markup import clean, escaped
 from llm_fsm.tokens import estimate
-from llm_fsm.wording import is_ended
+from llm_fsm.wording import ended, is_ended
 
 _GLIMPSE_CHARS = 160
 _LONG_WORD = 30
@@ -202,19 +202,14 @@ def _state_line(state: State, words: StateWords, instructions: str, *, mark: str
         purpose,
         "" if _names_all(f"{words.description} {words.purpose}", keys) else f"Collects {', '.join(keys)}.",
     )
-    said = " ".join(_ended(part) for part in parts if part)
+    said = " ".join(ended(part.rstrip()) for part in parts if part)
     if instructions:
         gap = "\n" if "\n" in instructions and _LISTED.match(instructions) else " "
-        said = gap.join(filter(None, (said, _ended(instructions))))
+        said = gap.join(filter(None, (said, ended(instructions.rstrip()))))
     said = _indented(said)
     if added or works:
         said = f"{said} Added after your message: {escaped(added) if added else _OUTCOME}".lstrip()
     return f"{words.id}{mark}: {said}" if said else words.id + mark if mark else ""
-
-
-def _ended(text: str) -> str:
-    said = text.rstrip()
-    return said if is_ended(said) else f"{said}."
 
 
 def _indented(text: str) -> str:
@@ -293,4 +288,4 @@ def in_words(shown: Mapping[str, Any]) -> str | Mapping[str, Any]:
         shown.get("instructions"),
     )
     said = [part for part in parts if part]
-    return " ".join(map(_ended, said))
+    return " ".join(ended(part.rstrip()) for part in said)

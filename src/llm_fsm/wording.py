@@ -341,9 +341,12 @@ def compile_reply(source: str) -> FixedReply:
 def sentence(text: str) -> str:
     """A text with the full stop of its script, where it lacks an end."""
     stripped = " ".join(text.split())
-    if not stripped or is_ended(stripped):
-        return stripped
-    return stripped + next((stop for letters, stop in _STOPS if letters.search(stripped)), ".")
+    return ended(stripped) if stripped else ""
+
+
+def ended(text: str) -> str:
+    """A text as it is, with the full stop of its script where it lacks an end."""
+    return text if is_ended(text) else text + next((stop for letters, stop in _STOPS if letters.search(text)), ".")
 
 
 def is_ended(text: str) -> bool:
