@@ -12,8 +12,18 @@ from collections.abc import Iterable
 from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.pleas import begs
 
-YES = frozenset(("yes", "y", "true", "ja", "oui", "sí", "si", "sim", "да", "はい", "是", "نعم", "כן"))
-NO = frozenset(("no", "n", "false", "nein", "non", "não", "нет", "いいえ", "否", "لا", "לא"))
+YES = frozenset(
+    (
+        *("yes", "y", "true", "ja", "oui", "sí", "sì", "si", "sim", "да", "ναι", "evet"),
+        *("はい", "네", "예", "是", "نعم", "כן", "हाँ", "हां"),
+    )
+)
+NO = frozenset(
+    (
+        *("no", "n", "false", "nein", "nee", "nej", "nei", "non", "não", "nao", "нет", "όχι", "οχι", "hayır"),
+        *("いいえ", "아니요", "아니오", "否", "لا", "לא", "नहीं"),
+    )
+)
 QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 """Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
 _ASKED = re.compile(
@@ -32,7 +42,8 @@ _UNSPACED = "。！\uff1f"
 _SENTENCE_END = re.compile(rf"(?<=[.!…{_UNSPACED}{QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
 _LEANING = 30
 """Characters below which a question may need the sentence before it."""
-_WORD = re.compile(r"[\w'’]+")
+_WORD = re.compile(r"[\w'’\u0900-\u0963\u0966-\u0dff]+")
+"""Also with the vowel signs of Indian scripts, which `re` takes for no part of a word."""
 _TURNED = frozenset(
     (
         *("not", "cannot", "never", "without", "or", "neither", "nor", "mind"),
@@ -40,13 +51,18 @@ _TURNED = frozenset(
         *("pas", "ne", "sans", "ou", "jamais", "aucun", "aucune"),
         *("sin", "nunca", "ningún", "não", "nao", "sem", "non", "senza", "oppure"),
         *("niet", "geen", "zonder", "inte", "ikke", "ingen", "eller", "utan", "uden", "uten"),
-        *("bez", "lub", "albo", "nebo", "не", "без", "или", "ни", "değil", "veya", "yoksa"),
+        *("bez", "lub", "albo", "nebo", "не", "без", "или", "ни", "değil", "veya", "yoksa", "yok"),
+        *("δεν", "δε", "μην", "μη", "χωρίς", "ή", "안"),
         *("أو", "أم", "أما", "ألا", "بدون", "دون", "غير", "או", "אין", "בלי", "नहीं", "या"),
     )
 )
 """Words that turn a question round, or make it a choice: yes may then be meant either way, or say nothing."""
-_TURNED_PARTS = re.compile("n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|ません|ない|それとも|不|没|沒|还是|還是|或")
-_SPANISH_OR = re.compile(r"¿[^?]*\bo\b")
+_TURNED_PARTS = re.compile(
+    r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|ません|ない|それとも|不|没|沒|还是|還是|或|않|없|못|아니|또는|혹은"
+    r"|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor"
+)
+_OR = re.compile(r"¿[^?]*\bo\b|\bya da\b")
+"""Words for "or" that mean something else in other languages, or elsewhere."""
 _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNORECASE)
 """Letters of languages in which "no" says yes (Polish, Czech, Slovak), or hardly anything, and of some others."""
 
@@ -131,7 +147,7 @@ def takes(word: str, words: str) -> bool:
     if word == "no" and no_agrees(words):
         return False
     asked = next(filter(asks, reversed(_sentences(words))), words)
-    return not _is_turned(_WORD.findall(_SPANISH_OR.sub("or", asked.casefold())))
+    return not _is_turned(_WORD.findall(_OR.sub("or", asked.casefold())))
 
 
 def no_agrees(text: str) -> bool:
@@ -147,7 +163,7 @@ def _is_turned(words: list[str]) -> bool:
             end = place + 2 + (after[0] not in NO)
             words = words[:place] + words[end:]
             break
-    asked = sum(word.endswith("か") for word in words)  # in Japanese with "or", which it needs no word for
+    asked = sum(word.endswith(("か", "요", "까")) for word in words)  # with "or", which these need no word for
     return asked > 1 or any(word in _TURNED or word in NO or _TURNED_PARTS.search(word) for word in words)
 
 
