@@ -213,6 +213,7 @@ def test_instructions_that_states_share_are_said_once() -> None:
 _OFFICE = "If the user asks about parking or prices, say that the office will answer by mail."
 
 
+_HINDI = "यदि ग्राहक शुल्क के बारे में पूछे, तो कहें कि कार्यालय डाक से उत्तर देगा।"
 _TIMES = "予約について聞かれたら、" * 6 + "答える。"
 
 
@@ -224,6 +225,7 @@ _TIMES = "予約について聞かれたら、" * 6 + "答える。"
         (f"Be kind. {_OFFICE} Then go on.", f"Be brief. {_OFFICE} Then go on.", f"\na, b: {_OFFICE} Then go on."),
         (_OFFICE, f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
         (f"親切に。{_TIMES}", f"短く。{_TIMES}", f"\na, b: {_TIMES}"),
+        (f"विनम्र रहें। {_HINDI}", f"संक्षेप में कहें। {_HINDI}", f"\na, b: {_HINDI}"),
         (["Say 10-15", "", _OFFICE], f"- Be brief\n\n{_OFFICE}", f"\na, b: {_OFFICE}"),
         (f'Ask "How many?"\n{_OFFICE}', f"Be brief. {_OFFICE}", f"\na, b: {_OFFICE}"),
     ],

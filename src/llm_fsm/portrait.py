@@ -25,7 +25,7 @@ _BACK = "what was asked"
 """What the answer of a digression comes back to, whatever state that is."""
 WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
-_BREAK = re.compile(r"(?<=[.!?…])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
+_BREAK = re.compile(r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
 """Between two sentences or lines, but for a line that announces the next one."""
 _ITEM = re.compile(r"[-*+•–·・(（]|\d|\w{1,3}[.)、]")
 """What a line of a list begins with, or a remark on what stands before it."""

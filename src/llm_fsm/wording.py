@@ -39,7 +39,7 @@ MAX_CHARS = 100_000
 MAX_STEPS = 10_000
 _STEPS = " steps"
 """Where a rendering counts its steps, among the keys of its context: no name of an expression has a blank."""
-ENDS = f".!…:。！：।۔{QUESTION_MARKS}"
+ENDS = f".!…:。！：।۔։።{QUESTION_MARKS}"
 """What a sentence ends in, of any script."""
 _QUOTES = "\"'”’»」』"
 """What may stand after the end of a sentence that is quoted."""
