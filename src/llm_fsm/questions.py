@@ -39,7 +39,10 @@ _GREEK_ASKS = re.compile(r"([\u0370-\u03ff\u1f00-\u1fff]{2}[^;\n]{0,40});(?!\w)"
 """How keyboards, and Unicode's normal forms, write the question mark of Greek, which has another semicolon."""
 _UNSPACED = "。！\uff1f"
 """What ends a sentence in scripts that put no space after it."""
-_SENTENCE_END = re.compile(rf"(?<=[.!…।۔։።{_UNSPACED}{QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+")
+_SENTENCE_END = re.compile(
+    rf"(?<=[.!…।۔։።{_UNSPACED}{QUESTION_MARKS}])\s+|(?<=[{_UNSPACED}])(?=\w)|\n+|(?:(?<=ค่ะ)|(?<=นะคะ)|(?<=ครับ))\s+"
+)
+"""Also what a Thai sentence ends in that is polite and does not ask, as Thai has no full stop."""
 _LEANING = 30
 """Characters below which a question may need the sentence before it."""
 _WORD = re.compile(r"[\w'’\u0900-\u0963\u0966-\u0dff]+")
