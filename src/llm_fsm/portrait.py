@@ -27,8 +27,10 @@ WORKS = ("task", "subflow")
 """Kinds of states whose instructions are for their work and not for words."""
 _BREAK = re.compile(r"(?<=[.!?…।۔؟])[ \t]+(?=\S)|(?<=[。！？])(?=\S)|(?<=[^\s:;,])\s*\n\s*(?=\S)")
 """Between two sentences or lines, but for a line that announces the next one."""
-_ITEM = re.compile(r"[-*+•–·・(（]|\d|\w{1,3}[.)、]")
-"""What a line of a list begins with, or a remark on what stands before it."""
+_ITEM = re.compile(r"(?!\*\*)[-*+•–·・(（]|\d|\w{1,3}[.)、]")
+"""What a line of a list begins with, or a remark on what stands before it; two stars begin bold words."""
+_HEADING = re.compile(r"#{1,6} |(\*\*|__)[^*_]+\1$")
+"""What a heading begins with, or is: what follows needs it."""
 _LISTED = re.compile(r"[-*+•–·・]|\d{1,2}[.)、]|#{1,6} ")
 """What a list, or a heading, begins with for certain."""
 _SHORT = re.compile(r"(?<!\w)\w{1,3}\.$")
@@ -160,7 +162,7 @@ def _ends(text: str) -> Iterator[str]:
         line = before.rpartition("\n")[2].lstrip()
         if "\n" in gap:
             wrapped = gap.count("\n") == 1 and not is_ended(line)
-            within = wrapped or not gap.endswith("\n")  # the latter: indented
+            within = wrapped or not gap.endswith("\n") or bool(_HEADING.match(line))  # the second one: indented
         else:
             within = bool(_ITEM.match(line) or _SHORT.search(line))
         cut = any(sum(map(end.count, marks)) % 2 for marks in _PAIRS)
