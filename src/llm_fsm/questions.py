@@ -89,7 +89,7 @@ def question_in(text: str) -> str:
     """The sentences that ask or beg in the last paragraph that has any; "" where none does, or the text was cut off.
 
     A question that is shorter than the sentence before it in its paragraph leans on that one: "… a deposit. Is that
-    all right?"
+    all right?" What begs says what for.
     """
     if text.endswith(TRUNCATED):
         return ""
@@ -99,7 +99,8 @@ def question_in(text: str) -> str:
 def _asking(paragraph: str) -> str:
     parts = _sentences(paragraph)
     asking = [number for number, part in enumerate(parts) if puts(part)]
-    if asking and asking[0] > 0 and len(parts[asking[0]]) < min(_LEANING, len(parts[asking[0] - 1])):
+    first = parts[asking[0]] if asking and asking[0] > 0 else ""
+    if asks(first) and len(first) < min(_LEANING, len(parts[asking[0] - 1])):
         asking.insert(0, asking[0] - 1)
     return _joined(parts[number] for number in asking)
 
