@@ -30,6 +30,7 @@ from llm_fsm.questions import asks, is_nearer, puts, question_in, several, told_
         ("Call us; we are here. α > 5; β.", ""),
         ("All right. Please tell us your name.", "Please tell us your name."),
         ("謝謝您的耐心等候。請輸入六位數驗證碼。", "請輸入六位數驗證碼。"),
+        ("That makes 50 euros. Please confirm.", "That makes 50 euros. Please confirm."),
         ("Claims are settled within thirty days. Now tell me your age.", "Now tell me your age."),
     ],
 )  # fmt: skip

@@ -45,6 +45,8 @@ _SENTENCE_END = re.compile(
 """Also what a Thai sentence ends in that is polite and does not ask, as Thai has no full stop."""
 _LEANING = 30
 """Characters below which a question may need the sentence before it."""
+_BARE = 16
+"""Those of a plea, which mostly says what it is for: "Please confirm." does not."""
 _WORD = re.compile(r"[\w'’\u0900-\u0963\u0966-\u0dff]+")
 """Also with the vowel signs of Indian scripts, which `re` takes for no part of a word."""
 _TURNED = frozenset(
@@ -89,7 +91,7 @@ def question_in(text: str) -> str:
     """The sentences that ask or beg in the last paragraph that has any; "" where none does, or the text was cut off.
 
     A question that is shorter than the sentence before it in its paragraph leans on that one: "… a deposit. Is that
-    all right?" What begs says what for.
+    all right?"
     """
     if text.endswith(TRUNCATED):
         return ""
@@ -99,9 +101,10 @@ def question_in(text: str) -> str:
 def _asking(paragraph: str) -> str:
     parts = _sentences(paragraph)
     asking = [number for number, part in enumerate(parts) if puts(part)]
-    first = parts[asking[0]] if asking and asking[0] > 0 else ""
-    if asks(first) and len(first) < min(_LEANING, len(parts[asking[0] - 1])):
-        asking.insert(0, asking[0] - 1)
+    if asking and asking[0] > 0:
+        first, before = parts[asking[0]], parts[asking[0] - 1]
+        if len(first) < min(_LEANING if asks(first) else _BARE, len(before)):
+            asking.insert(0, asking[0] - 1)
     return _joined(parts[number] for number in asking)
 
 
