@@ -119,7 +119,7 @@ def _edited(path: tuple[Any, ...], value: Any) -> dict[str, Any]:
                 turn=0,
                 what="replies",
                 was="as recorded",
-                now='context key \'pin\': "4711" is not of type "integer"',
+                now='context key \'pin\': "4711" is not a whole number',
             ),
         ),
         (

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from llm_fsm import events as ev
@@ -10,30 +12,53 @@ from machines import machine, reply, talk
 
 
 @pytest.mark.parametrize(
-    ("format_", "fitting", "unfit"),
+    ("format_", "said", "fitting", "unfit"),
     [
         (
             "time",
+            "a time such as 09:30",
             ["20:00", "09:30:15", "23:59:60", "07:00:00.5", "20:00Z", "20:00:00Z", "20:00:00+09:00"],
             ["", "24:00", "9:30", "20:60", "8 pm", "20:00 ", "20:00+9", "20", "2026-12-04T20:00"],
         ),
         (
             "date-time",
+            "a date with its time such as 2026-12-31T09:30",
             ["2026-12-04T20:00", "2026-12-04 20:00:00", "2026-12-04t20:00:00z", "2026-12-04T20:00:00+09:00"],
             ["", "2026-12-04", "2026-13-04T20:00", "2026-02-29T20:00", "20261204T20:00", "2026-12-04_20:00", "20:00"],
         ),
-        ("date", ["2026-12-04", "2028-02-29"], ["2026-12-4", "2026-02-29", "2026-12-04T20:00"]),
-        ("email", ["ada@example.com"], ["ada@", "ada"]),
+        (
+            "date",
+            "a date such as 2026-12-31",
+            ["2026-12-04", "2028-02-29"],
+            ["2026-12-4", "2026-02-29", "2026-12-04T20:00"],
+        ),
+        ("email", "an e-mail address", ["ada@example.com"], ["ada@", "ada"]),
     ],
 )
 def test_formats_are_checked_and_times_need_neither_seconds_nor_offset(
-    format_: str, fitting: list[str], unfit: list[str]
+    format_: str, said: str, fitting: list[str], unfit: list[str]
 ) -> None:
     shape = compile_shape({"type": "string", "format": format_})
     assert {value: shape.fault(value) for value in fitting} == dict.fromkeys(fitting)
-    assert {value: shape.fault(value) for value in unfit} == {
-        value: f'"{value}" is not a "{format_}"' for value in unfit
-    }
+    assert {value: shape.fault(value) for value in unfit} == {value: f'"{value}" is not {said}' for value in unfit}
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "said"),
+    [
+        ({"type": "integer"}, "three", '"three" is not a whole number'),
+        ({"type": ["number", "null"]}, "x", '"x" is not a number'),
+        ({"type": ["integer", "boolean"]}, "x", '"x" is not true or false or a whole number'),
+        ({"type": "null"}, "x", '"x" is not of type "null"'),
+        ({"type": "integer"}, 'is not of type "x"', '"is not of type \\"x\\"" is not a whole number'),
+        ({"items": {"type": "string"}}, [1], "at /0: 1 is not a text"),
+        ({"format": "uri"}, "x", '"x" is not an address such as https://example.org/'),
+        ({"format": "uuid"}, "x", '"x" is not a "uuid"'),
+        ({"anyOf": [{"type": "integer"}, {"enum": ["x"]}]}, "y", '"y" is none of what may be given'),
+    ],
+)
+def test_types_and_formats_are_told_in_plain_words(schema: dict[str, Any], value: Any, said: str) -> None:
+    assert compile_shape(schema).fault(value) == said
 
 
 def test_a_time_as_people_say_it_is_kept_in_one_call() -> None:

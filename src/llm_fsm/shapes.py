@@ -24,6 +24,24 @@ _DAY_CHARS = 10
 _TIME = re.compile(
     r"(?:[01][0-9]|2[0-3]):[0-5][0-9](?::(?:[0-5][0-9]|60)(?:\.[0-9]+)?)?(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?"
 )
+_TYPED = re.compile(r'is not of types? ((?:"\w+"(?:, )?)+)$')
+_TYPES: Mapping[str, str] = {
+    "integer": "a whole number",
+    "number": "a number",
+    "string": "a text",
+    "boolean": "true or false",
+    "array": "a list",
+    "object": "an object",
+}
+_FORMED = re.compile(r'is not a "([a-z-]+)"$')
+_FORMED_AS: Mapping[str, str] = {
+    "date": "a date such as 2026-12-31",
+    "time": "a time such as 09:30",
+    "date-time": "a date with its time such as 2026-12-31T09:30",
+    "email": "an e-mail address",
+    "uri": "an address such as https://example.org/",
+}
+_NONE_OF = re.compile("is not valid under any of the schemas listed in the '(?:any|one)Of' keyword$")
 _CODED = re.compile("%([0-7][0-9A-Fa-f])")
 
 TOO_MUCH_WORK = f'following each "$ref" gives more than {_MOST_WORK:,} schemas, or more than {_DEEPEST} levels of them'
@@ -50,7 +68,8 @@ class Shape(NamedTuple):
         try:
             for error in self.validator.iter_errors(value):
                 where = "".join(f"/{step}" for step in error.instance_path)
-                return f"at {where}: {_short(error.message)}" if where else _short(error.message)
+                reason = _plain(_short(error.message))
+                return f"at {where}: {reason}" if where else reason
         except UnicodeEncodeError:
             return "it contains half of a surrogate pair, which is not a character"
         except ValueError as error:
@@ -68,6 +87,16 @@ def _short(message: str) -> str:
     """A message without the middle of the value that it begins with, where that is long."""
     left_out = len(message) - 2 * _HALF
     return f"{message[:_HALF]}… [{left_out} characters missing] …{message[-_HALF:]}" if left_out > _HALF else message
+
+
+def _plain(message: str) -> str:
+    """A message in words that a user reads, too, where it names types and formats by their names in schemas."""
+    if typed := _TYPED.search(message):
+        kinds = [_TYPES[kind] for kind in typed[1].replace('"', "").split(", ") if kind in _TYPES]
+        return f"{message[: typed.start()]}is not {' or '.join(kinds)}" if kinds else message
+    if (formed := _FORMED.search(message)) and formed[1] in _FORMED_AS:
+        return f"{message[: formed.start()]}is not {_FORMED_AS[formed[1]]}"
+    return _NONE_OF.sub("is none of what may be given", message)
 
 
 def _refuse(uri: str) -> Any:

@@ -28,7 +28,7 @@ from llm_fsm.tool_results import shortened
 from llm_fsm.wording import own_question, sentence
 
 CANNOT_GO_ON = "Sorry, I cannot continue with this."
-_UNREADABLE = (" does not match ", " is not of type ")
+_UNREADABLE = (" does not match ", " is not a text", " is not a list", " is not an object")
 """What reasons say that nobody reads: regular expressions, types of JSON."""
 UPDATE = "context_update"
 """What a fault of a whole update is noted under: the model is told, and no user."""
