@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import subprocess
 import warnings
 from contextlib import asynccontextmanager, suppress
@@ -12,6 +13,7 @@ import pytest
 
 import services
 from llm_fsm.errors import ConfigurationError, StoreError
+from llm_fsm.stores import redis_scripts as scripts
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.redis import RedisStore
 from llm_fsm.testing.stores import store_suite
@@ -179,6 +181,31 @@ async def test_what_is_wrong_is_said_with_a_way_out(options, message, retryable)
 
         assert message in await message_of(fill(), retryable)
         await store.close()
+
+
+COMMANDS = re.compile(r"redis\.call\('([A-Z]+)'")
+
+
+def test_whoever_may_not_write_is_found_out_with_every_command_of_the_scripts():
+    others = "".join(text for name, text in vars(scripts).items() if name.isupper() and name != "TRY")
+    assert set(COMMANDS.findall(others)) == set(re.findall(r"\('([A-Z]+)'", scripts.TRY))
+
+
+async def test_nothing_is_half_written_by_a_user_who_may_not_use_one_command():
+    if (reason := services.missing("redis")) is not None:
+        pytest.skip(reason)
+    with services.own_server("redis") as server:
+        whole = replace(turn(1), due=((1.5, "expire"),), definition_sha="sha", definition_text="{}")
+        for command in ("del", "hset", "hsetnx", "rpush", "sadd", "zadd", "exists"):
+            cli(server.url, "ACL", "SETUSER", "bot", "reset", "on", "nopass", "~*", "+@all", f"-{command}")
+            store = RedisStore(server.url.replace("//", "//bot:any@"))
+            assert "the server does not let this user do that" in await message_of(store.save(whole))
+            assert cli(server.url, "KEYS", "*") == ""
+            cli(server.url, "ACL", "SETUSER", "bot", f"+{command}")
+            await store.save(whole)
+            assert await store.delete("c")
+            assert cli(server.url, "KEYS", "*") == ""
+            await store.close()
 
 
 @asynccontextmanager

@@ -228,7 +228,11 @@ class RedisStore(PerLoop[Link]):
             ).value
 
     async def _write(self, script: str, *values: Any) -> Answer:
-        return await finished(asyncio.ensure_future(self._do(script, *values)))
+        async def work() -> Answer:
+            await self._own().may_write()
+            return await self._do(script, *values)
+
+        return await finished(asyncio.ensure_future(work()))
 
     async def _do(self, script: str, *values: Any) -> Answer:
         parts = self._own()

@@ -43,7 +43,7 @@ class Link:
         self._names = map(f"{uuid.uuid4().hex}:{{}}".format, itertools.count(1))
         self._locked: dict[str, int] = {}
         self._doubtful: set[tuple[str, str]] = set()
-        self._looked = False
+        self._looked = self._tried = False
         self._renewing: asyncio.Task[None] | None = None
 
     async def call(self, work: Callable[[Redis], Awaitable[Any]]) -> Answer:
@@ -76,6 +76,13 @@ class Link:
             raise silent(self.place, self._timeout) from error
         except (faults.RedisError, OSError) as error:
             raise fault(self.place, error) from error
+
+    async def may_write(self) -> None:
+        """Find out, before the first write, whether the server lets this user do all of them. Raises StoreError."""
+        if not self._tried:
+            run = self.client.register_script(scripts.TRY)
+            await self.call(lambda _: run(args=[self.prefix]))
+            self._tried = True
 
     async def take(self, name: str) -> str | None:
         """The holder under which the lock was taken; None where somebody else has it."""

@@ -157,3 +157,37 @@ redis.call('ZREM', P .. 'out', id)
 return found
 """
 )
+
+TRY = """
+local key = ARGV[1] .. 'try:'
+local fault
+local function try(...)
+  local said = redis.pcall(...)
+  if not fault and type(said) == 'table' and said.err then fault = said end
+end
+for _, kind in ipairs({'text', 'hash', 'list', 'set', 'sorted'}) do try('DEL', key .. kind) end
+if fault then return fault end
+try('SET', key .. 'text', 1, 'PX', 1)
+try('GET', key .. 'text')
+try('EXISTS', key .. 'text')
+try('HSET', key .. 'hash', 'a', 1)
+try('HSETNX', key .. 'hash', 'b', 1)
+try('HGET', key .. 'hash', 'a')
+try('HMGET', key .. 'hash', 'a')
+try('HEXISTS', key .. 'hash', 'a')
+try('HDEL', key .. 'hash', 'a')
+try('RPUSH', key .. 'list', 1)
+try('LINDEX', key .. 'list', 0)
+try('LRANGE', key .. 'list', 0, -1)
+try('SADD', key .. 'set', 1)
+try('SREM', key .. 'set', 1)
+try('ZADD', key .. 'sorted', 0, 1)
+try('ZREM', key .. 'sorted', 1)
+for _, kind in ipairs({'text', 'hash', 'list', 'set', 'sorted'}) do redis.call('DEL', key .. kind) end
+return fault or 1
+"""
+"""Every command of the others, on keys of no conversation.
+
+The server undoes nothing of a script in whose middle it forbids a command: whoever may not use one is to learn it
+before a turn is half written.
+"""
