@@ -409,6 +409,96 @@ async def test_replies_are_given_back_to_questions_of_a_queue_that_tasks_share_a
     assert sorted(asked) == list("abccd")
 
 
+class Paying:
+    """A model that pays, once, what a question begins with; greetings are answered at once, and what waits late."""
+
+    def __init__(self) -> None:
+        self.delay = 60.0
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        text = str(request.messages[1].content)
+        if text.startswith("wait"):
+            await asyncio.sleep(self.delay)
+        if len(request.messages) > 2 or not text[0].isdigit():
+            return ModelReply(text=f"got {request.messages[-1].content}")
+        call = ToolCall(id="p", name="pay", arguments=f'{{"amount": {text[0]}}}')
+        return ModelReply(text="", tool_calls=(call,))
+
+
+class Till:
+    """A machine whose function asks several questions at once, with a clock in those that lead to payments."""
+
+    def __init__(self, *, lost: int = 0, ask: bool = False) -> None:
+        self.paid: list[tuple[int, str]] = []
+        self.clock = 0
+        self.model = Paying()
+
+        async def pay(amount: int, info: CallInfo) -> str:
+            """Pay."""
+            self.paid.append((amount, info.key))
+            if len(self.paid) == lost:
+                await asyncio.sleep(60)
+            return f"receipt {len(self.paid)}"
+
+        async def all_at_once(ctx: Any) -> Any:
+            async def one(number: int, amount: int) -> str:
+                await ctx.llm.run_with_tools("s", f"hello {number}")
+                self.clock += 1
+                return str(await ctx.llm.run_with_tools("s", f"{amount} at {self.clock}"))
+
+            found = await asyncio.gather(one(1, 1), one(2, 1), one(3, 2), ctx.llm.run_with_tools("s", "wait"))
+            return [*found[:3], *([ctx.ask("All right?")] if ask else [])]
+
+        tools = {"pay": {"registered": "pay", "at_most_once": True}}
+        state = {"execute": "all_at_once", "tools": ["pay"]}
+        more: dict[str, Any] = {"tools": tools, "limits": {"llm_calls": 50}, "tools_of_host": [pay]}
+        self.machine = made(state, model=self.model, functions=[all_at_once], **more)
+
+    async def crash(self) -> None:
+        """Run until all but one question is answered."""
+        run = asyncio.create_task(self.machine.run(conversation_id="r"))
+        await asyncio.sleep(0.3)
+        run.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await run
+        self.model.delay = 0.0
+
+    @property
+    def amounts(self) -> list[int]:
+        return [amount for amount, _ in self.paid]
+
+
+RECEIPTS = [f'got "receipt {number}"' for number in (1, 2, 3)]
+
+
+async def test_a_call_that_must_not_run_twice_is_known_again_when_its_question_has_other_words_after_a_crash() -> None:
+    till = Till()
+    await till.crash()
+    turn = await till.machine.run(conversation_id="r")
+    assert (turn.output, till.amounts, till.clock) == (RECEIPTS, [1, 1, 2], 6)
+
+
+async def test_and_so_it_is_after_an_answer() -> None:
+    till = Till(ask=True)
+    till.model.delay = 0.0
+    assert (await till.machine.run(conversation_id="r")).outcome == "paused"
+    turn = await till.machine.answer("r", "yes")
+    assert (turn.output, till.amounts, till.clock) == ([*RECEIPTS, "yes"], [1, 1, 2], 6)
+
+
+@pytest.mark.parametrize("repeat", [True, False])
+async def test_a_lost_call_whose_question_has_other_words_asks_a_person_and_keeps_its_key(*, repeat: bool) -> None:
+    till = Till(lost=1)
+    await till.crash()
+    turn = await till.machine.run(conversation_id="r")
+    assert turn.paused is not None
+    assert (turn.paused.kind, till.amounts) == ("unknown_outcome", [1, 1, 2])
+    turn = await till.machine.answer("r", {"repeat": True} if repeat else {"result": "receipt 1"})
+    assert sorted(turn.output) == sorted([*RECEIPTS[1:], 'got "receipt 4"' if repeat else RECEIPTS[0]])
+    assert till.amounts == [1, 1, 2, *([1] if repeat else [])]
+    assert len({key for _, key in till.paid}) == 3
+
+
 async def test_a_question_that_its_function_does_not_wait_for_ends_with_it() -> None:
     async def hasty(ctx: Any) -> str:
         asked = asyncio.create_task(ctx.llm.run_with_tools("s", "act"))

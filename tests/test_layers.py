@@ -35,6 +35,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "folder",
         "inbox",
         "journal",
+        "once",
         "points",
         "recent",
         "recovery",

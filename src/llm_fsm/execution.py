@@ -22,8 +22,8 @@ from llm_fsm.effects import (
     Execute,
     Executed,
     OutOfTime,
+    PlannedCall,
     Result,
-    ToolResult,
     ToolResults,
 )
 from llm_fsm.errors import LLMFSMError, told
@@ -31,6 +31,7 @@ from llm_fsm.folding import fold
 from llm_fsm.functions import thread_of
 from llm_fsm.journal import entry_reply, reply_entry
 from llm_fsm.messages import LLMMessage, ModelReply, Usage
+from llm_fsm.once import Once
 from llm_fsm.program import Program
 from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
@@ -38,10 +39,12 @@ from llm_fsm.running import Host, Running
 from llm_fsm.threads import is_async, is_cancelled
 from llm_fsm.tool_batch import GRACE, called, readable
 from llm_fsm.tool_results import result_value
-from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench
+from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench, merged
 
 _BEGUN = "begun"
 """Where a log has the first question of each task, as a hash."""
+_ONCE = "once"
+"""Where it has the calls that must not run twice."""
 _WORDS = "words"
 """Where a log and a journal have what was asked, as a hash, beside a reply to it."""
 
@@ -59,9 +62,11 @@ class _Questions:
         self.running = running
         self.session = effect.session
         kept = {} if running.journal is None else running.journal.under(f"{effect.key}/")
-        self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before(kept)}
+        self.once = Once(effect.log.get(_ONCE, {}))
+        self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before(kept), _ONCE: self.once.log}
         replies = [item for item in {**effect.log, **kept}.items() if item[0].endswith(".0") and _WORDS in item[1]]
         self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # of questions, by their names
+        self.on_record = frozenset(self.words)
         self._taken: set[str] = set()
         self._new: set[int] = set()  # the tasks that begin with words that had no reply before
         self.happened: list[ev.Event] = []
@@ -234,6 +239,7 @@ class _Drive:
         self.course = course
         self.number = number
         self.rounds = rounds
+        self.fresh = number not in questions.on_record
         self.asked = 0
         self.step = 0
 
@@ -287,12 +293,19 @@ class _Drive:
             return reply, False
         if not isinstance(effect, CallTools):
             raise TypeError(f"a question cannot ask for {type(effect).__name__}")
-        if key in questions.log:
-            return ToolResults(results=tuple(ToolResult(**item) for item in questions.log[key])), True
-        questions.stop_at_limit(effect)
-        found = await questions.running.tools(effect)
-        questions.log[key] = [asdict(item) for item in found.results]
-        return found, False
+        logged, once = questions.log.get(key, ()), questions.once
+        results = once.known(effect.calls, logged, fresh=self.fresh)
+        due = [call for call in effect.calls if call.id not in results]
+        if due:
+            questions.stop_at_limit(effect)
+            results |= await once.made(due, self._claimed, partial(questions.running.tools, effect))
+        found = tuple(results[call.id] for call in effect.calls)
+        questions.log[key] = [asdict(item) for item in found]
+        return ToolResults(results=found), bool(logged) and not due
+
+    def _claimed(self, call: PlannedCall) -> PlannedCall:
+        journal = self.questions.running.journal
+        return call if journal is None else journal.claimed(call, fresh=self.fresh)
 
     async def _model(self, effect: AskModel, key: str) -> ModelReply | OutOfTime:
         questions, running = self.questions, self.questions.running
@@ -331,7 +344,8 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
         bench.home = asyncio.current_task()
         return await function(bench)
 
-    left = _left(program, effect)
+    most = program.limits.seconds
+    left = None if most is None else max(0.0, most - effect.used.get("seconds", 0.0))
     limit = running.time_left(left)
     output: Any = None
     own: _Own | None = None
@@ -359,12 +373,6 @@ async def execute(host: Host, program: Program, effect: Execute, running: Runnin
     return replace(done, limit="seconds") if over and done.paused is None else done
 
 
-def _left(program: Program, effect: Execute) -> float | None:
-    """Seconds left of the run's limit; None: it has none."""
-    most = program.limits.seconds
-    return None if most is None else max(0.0, most - effect.used.get("seconds", 0.0))
-
-
 def _executed(
     questions: _Questions, bench: Workbench, output: Any, error: str | None, seconds: float, *, own: _Own | None
 ) -> Executed:
@@ -385,16 +393,6 @@ def _executed(
         output=output,
         error=error,
         context=bench.changes,
-        shared=_merged(before.shared, shared, before.shared),
-        memory=_merged(before.memory, memory, questions.session.memory),
+        shared=merged(before.shared, shared, before.shared),
+        memory=merged(before.memory, memory, questions.session.memory),
     )
-
-
-def _merged(
-    before: Mapping[str, Any], own: Mapping[str, Any], now: Mapping[str, Any]
-) -> Mapping[str, Any] | None:
-    """What is there now with a function's own changes over it; None where it made none."""
-    if own == before:
-        return None
-    kept = {key: value for key, value in now.items() if key in own or key not in before}
-    return {**kept, **{key: value for key, value in own.items() if before.get(key) != value}}

@@ -12,14 +12,16 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from llm_fsm import event_json
 from llm_fsm.compact import in_unicode
 from llm_fsm.copies import fields
-from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult, Unanswered
+from llm_fsm.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.messages import ModelReply, ToolCall, Usage
+from llm_fsm.once import likeness
 from llm_fsm.stores.base import Store
 
 Entry = Mapping[str, Any]
@@ -38,7 +40,9 @@ class Journal:
         self._known: list[Entry] = []
         self._used: list[Entry] = []
         self._keyed: dict[str, Entry] = {}
-        self._begun: set[str] = set()
+        self._begun: dict[str, str] = {}
+        """Key of a call that must not run twice, and was begun before this turn was taken up, to `likeness`."""
+        self._claimed: dict[str, str] = {}
         self._failed: dict[str, HandlerError] = {}
         self._waiting: list[Entry] = []
         self._flushing = asyncio.Lock()
@@ -60,7 +64,7 @@ class Journal:
                 if entry["kind"] == _KEYED:
                     self._keyed[entry["key"]] = entry["entry"]
                 elif entry["kind"] == BEGUN:
-                    self._begun.add(entry["key"])
+                    self._begun[entry["key"]] = entry.get("call", "")
                 elif entry["kind"] != FAILED:
                     self._known.append(entry)
             return float(entries[0]["time"])
@@ -114,12 +118,33 @@ class Journal:
             raise
         return entry
 
+    def claimed(self, call: PlannedCall, *, fresh: bool = False) -> PlannedCall:
+        """A call that must not run twice, under the key that it has here.
+
+        That is its own, or, where what led to it is `fresh`, that of one like it on record: whoever comes back for
+        that one is to make another call. See `once`.
+        """
+        if call.at_most_once and call.key not in self._claimed:
+            taken, like = {*self._claimed.values()}, likeness(call)
+            alike = (known for known, kind in self._begun.items() if fresh and kind == like and known not in taken)
+            key = call.key if call.key in self._begun and call.key not in taken else next(alike, call.key)
+            while key in taken:
+                key += "+"
+            self._claimed[call.key] = key
+        return replace(call, key=self._claimed[call.key]) if call.at_most_once else call
+
     async def keyed(
-        self, key: str, perform: Callable[[], Awaitable[Entry]], *, begun: Callable[[], Entry] | None = None
+        self,
+        key: str,
+        perform: Callable[[], Awaitable[Entry]],
+        *,
+        begun: Callable[[], Entry] | None = None,
+        call: str = "",
     ) -> Entry:
         """The result under a key: as written down, or performed now.
 
-        `begun`: the result of a step that must not be repeated, where it was begun and nobody knows its end.
+        `begun`: the result of a step that must not be repeated, where it was begun and nobody knows its end. `call`:
+        its likeness.
         """
         if key in self._keyed:
             return self._keyed[key]
@@ -127,7 +152,7 @@ class Journal:
             return begun()
         await self._flush()
         if begun is not None:
-            await self._write({"kind": BEGUN, "key": key})
+            await self._write({"kind": BEGUN, "key": key, "call": call})
         entry = await perform()
         await self._write({"kind": _KEYED, "key": key, "entry": entry})
         return entry
@@ -147,7 +172,7 @@ class Journal:
         await self._store.forget_journal(self._id)
         self._waiting = [
             *self._used,
-            *({"kind": BEGUN, "key": key} for key in self._begun),
+            *({"kind": BEGUN, "key": key, "call": call} for key, call in self._begun.items()),
             *({"kind": _KEYED, "key": key, "entry": entry} for key, entry in self._keyed.items()),
         ]
         await self._flush()

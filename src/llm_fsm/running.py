@@ -45,6 +45,7 @@ from llm_fsm.journal import (
 )
 from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.observers import Observer, is_observed, publish
+from llm_fsm.once import likeness
 from llm_fsm.progress import TICK
 from llm_fsm.records import Kind, TurnRecord, dump, dump_session
 from llm_fsm.session import Session, loose_parts
@@ -293,8 +294,8 @@ class Running:
             return OutOfTime(seconds=waited)
         return replace(reply, seconds=max(reply.seconds, time.monotonic() - began))
 
-    async def tools(self, effect: CallTools) -> ToolResults:
-        """A batch of calls; those that a journal knows are not made again."""
+    async def tools(self, effect: CallTools, calls: tuple[PlannedCall, ...] | None = None) -> ToolResults:
+        """A batch of calls, or these of it; those that a journal knows are not made again."""
 
         async def around(call: PlannedCall, perform: Perform) -> ToolResult:
             if self.journal is None:
@@ -307,10 +308,12 @@ class Running:
                 return result_entry(ToolResult(id=call.id, name=call.name, unknown=True))
 
             begun = lost if call.at_most_once else None
-            return entry_tool(await self.journal.keyed(call.key, fetch, begun=begun))
+            like = likeness(call) if call.at_most_once else ""
+            found = entry_tool(await self.journal.keyed(call.key, fetch, begun=begun, call=like))
+            return found if found.id == call.id else replace(found, id=call.id)
 
         return await self.host.toolbox.run(
-            effect.calls,
+            effect.calls if calls is None else calls,
             effect.state,
             conversation_id=self.id,
             timeout=self.time_left(effect.left),

@@ -233,3 +233,13 @@ class Workbench:
         """Remember why the function must stop, even if it catches the exception."""
         self.broke = self.broke or reason
         return self.broke
+
+
+def merged(
+    before: Mapping[str, Any], own: Mapping[str, Any], now: Mapping[str, Any]
+) -> Mapping[str, Any] | None:
+    """What is there now with a function's own changes over it; None where it made none."""
+    if own == before:
+        return None
+    kept = {key: value for key, value in now.items() if key in own or key not in before}
+    return {**kept, **{key: value for key, value in own.items() if before.get(key) != value}}
