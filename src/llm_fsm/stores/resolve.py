@@ -10,7 +10,7 @@
 | `bots.db`, `bots.sqlite`, `bots.sqlite3` | SQLite, as a file name |
 | `file:///var/lib/bots`, `file://./bots`, `file://~/bots` | files in a folder: absolute, relative, in the home folder |
 | `redis://host:6379/0`, `rediss://…` | Redis; `?prefix=NAME` for keys other than `llm-fsm` |
-| `postgresql://user:password@host/database`, `postgres://…` | PostgreSQL; `?schema=NAME` for another schema than `llm_fsm` |
+| `postgresql://user:password@host/database`, `postgres://…` | PostgreSQL; `?schema=NAME`, else `llm_fsm` |
 | `mongodb://host/database`, `mongodb+srv://…` | MongoDB |
 | any other `scheme://…` | what the entry point `scheme` of the group `llm_fsm.stores` makes of the URL |
 
