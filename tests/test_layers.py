@@ -141,6 +141,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "forms",
         "inlining",
         "markup",
+        "meanings",
         "memory",
         "messages",
         "names",

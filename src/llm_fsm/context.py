@@ -25,9 +25,9 @@ from llm_fsm.copies import made
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.inlining import simplified
+from llm_fsm.meanings import from_strict, meanings, pairs
 from llm_fsm.names import KEY_PATTERN
 from llm_fsm.parts import Path, completed, paths, reserved, trespass, with_part
-from llm_fsm.reply_schema import from_strict, meanings, pairs
 from llm_fsm.secrecy import BLOT, texts_in
 from llm_fsm.shapes import Shape, compile_shape
 

@@ -12,9 +12,9 @@ from typing import Any
 
 from llm_fsm.context import EXTRA, Keys, missing
 from llm_fsm.graph import reachable
+from llm_fsm.meanings import pairs
 from llm_fsm.outputs import mapped
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.reply_schema import pairs
 from llm_fsm.session import Session
 from llm_fsm.transition import Move, verdict
 

@@ -18,8 +18,8 @@ from typing import Any, NamedTuple
 from llm_fsm.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.copies import row
 from llm_fsm.errors import ReplyError
+from llm_fsm.meanings import pairs
 from llm_fsm.numerals import quoted
-from llm_fsm.reply_schema import pairs
 from llm_fsm.thoughts import after_thoughts, unthought
 
 MAX_CHARS = 1_000_000

@@ -10,15 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
-from unicodedata import normalize
 
-from llm_fsm.coercion import plain_digits
 from llm_fsm.compact import in_unicode
 from llm_fsm.messages import ReplySchema
-from llm_fsm.shapes import compile_shape
 
 _SCALARS = ("string", "integer", "number", "boolean")
 _PAIRS = {
@@ -28,43 +25,8 @@ _PAIRS = {
     "additionalProperties": False,
 }
 _ANY = {"type": ["string", "number", "boolean", "null"]}
-_MAX_DEPTH = 5
-_TYPES: Mapping[str, type | tuple[type, ...]] = {
-    "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict
-}  # fmt: skip
-_YES_NO = {"yes": True, "no": False}
-_BETWEEN = re.compile(r"[\s_-]+")
-_GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
-"""A number that is a thousand times as large where a point stands between thousands."""
-_DAY = re.compile(
-    r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*([0-9]{1,2})\s*[.\u65e5\uc77c]?"
-)
-"""A day that begins with its year, which nobody reads in two ways."""
-_EARLY = re.compile(r"[0-9]:[0-5][0-9](?::[0-5][0-9])?")
-"""A time before ten o'clock, without the zero."""
-_ACCENTS = re.compile("[\u0300-\u036f]")
-"""Marks of Latin, Greek and Cyrillic letters; those of other scripts make other sounds."""
-_BARRED = str.maketrans("\u0111\u0142\u00f8\u0131", "dloi")
-"""Latin letters that Unicode takes for one with no mark: those of Vietnamese, Polish, Danish and Turkish."""
-_GROUP = "[0-9]{1,6}"
-_GROUPS = re.compile(
-    rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
-)
-"""A number as people write long ones, in groups; two numbers one after the other have larger groups."""
-_DIGITS = re.compile("[0-9]+")
-_OF_TEXT = ("pattern", "minLength", "maxLength")
-_LONG = range(9, 17)
-"""How many digits a number in groups has: fewer may be a day, more may be two numbers."""
-_SIGNS = str.maketrans("\uff0e\uff0d\uff0b\u2212", ".-+-")
-"""Full-width signs, and the minus of typography, as JSON writes them."""
-_PLAIN = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]+)?")
-"""A number, also with zeros or a plus before it, which JSON does not take."""
-_THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)?")
-"""A number with the separator that Arabic script has for thousands alone."""
-_DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
-"""A number with the separator that Arabic script has for decimals alone, or with a comma where none has thousands."""
-_SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
-"""What stands between several things in one text."""
+MAX_DEPTH = 5
+"""Levels of a value that the strict form shows."""
 
 
 def _nullable(schema: dict[str, Any]) -> dict[str, Any]:
@@ -84,7 +46,7 @@ def strict(schema: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
     if isinstance(enum, list) and enum and all(isinstance(item, str | int | float | bool) for item in enum):
         types = sorted({_type_of(item) for item in enum})
         return _nullable({"type": types[0], "enum": list(enum)}) if len(types) == 1 else dict(_ANY)
-    if len(kinds) != 1 or depth >= _MAX_DEPTH:
+    if len(kinds) != 1 or depth >= MAX_DEPTH:
         scalars = [item for item in kinds if item in _SCALARS]
         return {"type": [*scalars, "null"]} if scalars and len(scalars) == len(kinds) else dict(_ANY)
     if kinds[0] in _SCALARS:
@@ -119,171 +81,6 @@ def _strict_object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
         "required": list(properties),
         "additionalProperties": False,
     }
-
-
-def pairs(value: object) -> dict[str, Any] | None:
-    """The object that a list of {"key", "value"} stands for; None when it is not such a list."""
-    if isinstance(value, list) and all(isinstance(item, dict) and isinstance(item.get("key"), str) for item in value):
-        return {item["key"]: item.get("value") for item in value}
-    return None
-
-
-def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
-    """A value as the key's own schema means it: pairs become objects, and nulls for "not given" go.
-
-    Strict modes send an open object as pairs and every property of a closed one, null where it is optional.
-    """
-    if depth >= _MAX_DEPTH:
-        return value
-    properties = schema.get("properties")
-    if isinstance(value, dict) and isinstance(properties, Mapping):
-        return {
-            name: from_strict(_sub(properties, name), item, depth + 1)
-            for name, item in value.items()
-            if item is not None or _takes_null(_sub(properties, name))
-        }
-    if isinstance(value, list) and schema.get("type") == "object":
-        found = pairs(value)
-        return value if found is None else found
-    items = schema.get("items")
-    if isinstance(value, list) and isinstance(items, Mapping):
-        return [from_strict(items, item, depth + 1) for item in value]
-    return value
-
-
-def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[Any]:
-    """What a value that its schema refuses may say instead, the likeliest first; `old` is the value before.
-
-    Parts of an object stand beside the parts that it has already. Whether something fits is for the schema to tell.
-    """
-    yield _meant(schema, value)
-    if isinstance(value, str):
-        yield _said(schema, value)
-    if isinstance(value, dict) and isinstance(old, Mapping):
-        yield _meant(schema, {**old, **value})
-    if (plain := _in_plain_digits(value)) != value:
-        yield from meanings(schema, plain, old)
-
-
-def _in_plain_digits(value: Any, depth: int = 0) -> Any:
-    """A value with the digits of every script as ASCII, but for words among the parts of a larger one."""
-    if isinstance(value, str):
-        return value if depth and any(map(str.isalpha, value)) else plain_digits(value)
-    if depth >= _MAX_DEPTH or not isinstance(value, dict | list):
-        return value
-    if isinstance(value, dict):
-        return {name: _in_plain_digits(item, depth + 1) for name, item in value.items()}
-    return [_in_plain_digits(item, depth + 1) for item in value]
-
-
-def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
-    """A value in the form that its schema asks for, so far as it says that in another one."""
-    if depth >= _MAX_DEPTH:
-        return value
-    if _has_form(schema, value):
-        properties, items = schema.get("properties"), schema.get("items")
-        if isinstance(value, dict) and isinstance(properties, Mapping):
-            return {name: _meant(_sub(properties, name), item, depth + 1) for name, item in value.items()}
-        if isinstance(value, list) and isinstance(items, Mapping):
-            return [_meant(items, item, depth + 1) for item in value]
-        return _in_format(schema, value) if isinstance(value, str) else value
-    kind = schema.get("type")
-    found = _said(schema, value) if isinstance(value, str) else value
-    if kind == "array" and not isinstance(found, list) and not (isinstance(found, str) and _SEVERAL.search(found)):
-        return _meant(schema, [found], depth + 1)
-    return found
-
-
-def _has_form(schema: Mapping[str, Any], value: object) -> bool:
-    """True when a value is of the type that a schema names, and one of its enum."""
-    kind, enum = schema.get("type"), schema.get("enum")
-    if isinstance(enum, list) and value not in enum:
-        return False
-    if not isinstance(kind, str) or kind not in _TYPES:
-        return not isinstance(value, str) or kind is None
-    return isinstance(value, _TYPES[kind]) and (isinstance(value, bool) is (kind == "boolean"))
-
-
-def _said(schema: Mapping[str, Any], text: str) -> Any:
-    """What a text says as a word of an enum in other letters, as yes or no, or as JSON."""
-    text, enum = text.strip(), schema.get("enum")
-    words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
-    same = [word for word in words if _letters(word) == _letters(text)]
-    same = same or [word for word in words if _bare(word) == _bare(text)]
-    if same:
-        return same[0] if len(same) == 1 else text
-    if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
-        return _YES_NO[text.casefold()]
-    if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
-        return number
-    if _GROUPED.fullmatch(plain_digits(text)):
-        return text
-    try:
-        return json.loads(text.lower() if text in ("True", "False") else plain_digits(text))
-    except (ValueError, RecursionError):
-        return text
-
-
-def _counts(schema: Mapping[str, Any]) -> bool:
-    """True for the schema of a number."""
-    kind = schema.get("type")
-    return bool({"integer", "number"}.intersection([kind] if isinstance(kind, str) else kind or ()))
-
-
-def _number(text: str) -> int | float | None:
-    """The number that a text with plain digits is for certain, in a form that JSON does not have; None: it is none.
-
-    One comma with one digit on each side may part two numbers ("2,3 days"), and before three digits stand thousands.
-    """
-    plain = text.replace("\u066c", "") if _THOUSANDS.fullmatch(text) else text
-    if found := _DECIMAL.fullmatch(plain):
-        whole, part = (found[1], found[2]) if found[1] else (found[3], found[4])
-        return float(f"{whole}.{part}")
-    if plain == text and (_GROUPED.fullmatch(text) or not _PLAIN.fullmatch(text)):
-        return None
-    return float(plain) if "." in plain else int(plain)
-
-
-def _in_format(schema: Mapping[str, Any], text: str) -> str:
-    """A day or a time as ISO 8601 writes it, where the schema may ask for one and a text says it for certain.
-
-    A number in groups is one without spaces and the like, where a pattern may want it so, unless each group could be
-    a number of its own: "10000-20000" may be two.
-    """
-    plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
-    if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
-        return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
-    if (form == "time" or patterned) and _EARLY.fullmatch(plain):
-        return f"0{plain}"
-    digits = "".join(filter(str.isdigit, plain))
-    if patterned and len(digits) in _LONG and _GROUPS.fullmatch(plain) and not _takes_all(schema, plain):
-        return f"+{digits}" if plain[0] == "+" else digits
-    return text
-
-
-def _takes_all(schema: Mapping[str, Any], groups: str) -> bool:
-    """True when each group of digits fits by itself."""
-    shape = compile_shape({name: schema[name] for name in _OF_TEXT if name in schema})
-    return all(shape.fault(group) is None for group in _DIGITS.findall(groups))
-
-
-def _letters(text: str) -> str:
-    return _BETWEEN.sub(" ", normalize("NFKC", text).casefold())
-
-
-def _bare(text: str) -> str:
-    """The letters of a text without accents, which names of choices often lack."""
-    return _ACCENTS.sub("", normalize("NFD", _letters(text))).translate(_BARRED)
-
-
-def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
-    found = properties.get(name)
-    return found if isinstance(found, Mapping) else {}
-
-
-def _takes_null(schema: Mapping[str, Any]) -> bool:
-    kind = schema.get("type")
-    return kind == "null" or (isinstance(kind, list) and "null" in kind)
 
 
 def reply_schema(

@@ -1,0 +1,155 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_fsm.meanings import from_strict, meanings, pairs
+from llm_fsm.shapes import compile_shape
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "meant"),
+    [
+        ({"type": "object"}, [{"key": "a", "value": "1"}], {"a": "1"}),
+        ({"type": "object"}, {"a": 1}, {"a": 1}),
+        ({"type": "object"}, [1], [1]),
+        (
+            {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": ["string", "null"]}}},
+            {"a": None, "b": None},
+            {"b": None},
+        ),
+        (
+            {"type": "array", "items": {"type": "object", "properties": {"a": {"type": "string"}}}},
+            [{"a": None}, {"a": "x"}],
+            [{}, {"a": "x"}],
+        ),
+        ({"type": "string"}, "x", "x"),
+    ],
+)
+def test_strict_forms_are_read_back(schema: dict[str, Any], sent: Any, meant: Any) -> None:
+    assert from_strict(schema, sent) == meant
+
+
+ORDER = {
+    "type": "object",
+    "properties": {"what": {"type": "string"}, "count": {"type": "integer"}, "size": {"enum": ["x_large", "small"]}},
+    "required": ["what", "count"],
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "meant"),
+    [
+        ({"type": "integer"}, "3", 3),
+        ({"type": "number"}, " 2.5 ", 2.5),
+        ({"type": "number"}, "2300", 2300),
+        ({"type": "number"}, "0.125", 0.125),
+        ({"type": "number"}, "2.300", None),
+        ({"type": "number"}, "-12.500", None),
+        ({"type": ["integer", "null"]}, "3", 3),
+        ({"type": "boolean"}, "True", True),
+        ({"type": "boolean"}, "Yes", True),
+        ({"type": "boolean"}, "no", False),
+        ({"type": "boolean"}, "maybe", None),
+        ({"type": "array"}, '["a", 1]', ["a", 1]),
+        ({"type": "array", "items": {"type": "string"}}, "nuts", ["nuts"]),
+        ({"type": "array", "items": {"type": "string"}, "minItems": 1}, "nuts, fish", None),
+        ({"type": "array", "items": {"enum": ["food", "price"]}}, "Food", ["food"]),
+        ({"type": "array", "items": {"enum": ["food", "price"]}}, ["Food", "price"], ["food", "price"]),
+        ({"type": "array", "items": {"enum": ["food", "price"]}}, ["food", "toilets"], None),
+        ({"type": "array", "items": ORDER}, [{"what": "5", "count": "2"}], [{"what": "5", "count": 2}]),
+        ({"type": "array", "items": ORDER}, {"what": "tea", "count": 2}, [{"what": "tea", "count": 2}]),
+        (ORDER, {"what": "shirt", "count": 1, "size": "X Large"}, {"what": "shirt", "count": 1, "size": "x_large"}),
+        (ORDER, {"what": "shirt"}, None),
+        ({"enum": ["single", "double"]}, "Double ", "double"),
+        ({"enum": ["too_big", "too_small"]}, "Too big", "too_big"),
+        ({"enum": ["a", "A"]}, "a ", "a"),
+        ({"enum": ["pho_thong", "thuong_gia"]}, "Phổ thông", "pho_thong"),
+        ({"enum": ["doi_ve", "huy"]}, "đổi vé", "doi_ve"),
+        ({"enum": ["zlozenie", "zwrot"]}, "Złożenie", "zlozenie"),
+        ({"enum": ["iade", "kargo"]}, "ıade", "iade"),
+        ({"enum": ["si", "no"]}, "Sí", "si"),
+        ({"enum": ["sí", "si"]}, "sì", None),
+        ({"enum": ["か", "き"]}, "が", None),
+        ({"enum": ["a b", "a_b"]}, "a-b", None),
+        ({"type": "integer"}, "٧", 7),
+        ({"type": "number"}, "２．5", 2.5),
+        ({"type": "number"}, "２．５００", None),
+        ({"type": "number"}, "٢٫٥", 2.5),
+        ({"type": "number"}, "٢٫٥٠٠", 2.5),
+        ({"type": ["number", "null"]}, "١٬٢٣٤٫٥", 1234.5),
+        ({"type": "integer"}, "١٬٢٣٤", 1234),
+        ({"type": "integer"}, "١٬٢٣", None),
+        ({"type": "integer"}, "٢٫٥", None),
+        ({"type": "integer"}, "−５", -5),
+        ({"type": "number"}, "0,5", 0.5),
+        ({"type": "number"}, "-0,125", -0.125),
+        ({"type": "number"}, "2,3", None),
+        ({"type": "number"}, "12,50", None),
+        ({"type": "number"}, "1,500", None),
+        ({"type": "array", "items": {"type": "number"}}, "2,3", None),
+        ({"type": "number"}, "٢.٣٠٠", None),
+        ({"type": "string", "pattern": "^05[0-9]{3}$"}, "٠٥٠١٢", "05012"),
+        ({"type": "string", "format": "date"}, "２０２６-１１-１９", "2026-11-19"),
+        ({"format": "date"}, "2026/12/6", "2026-12-06"),
+        ({"type": "string", "format": "date"}, " 2026. 1. 30. ", "2026-01-30"),
+        ({"type": "string", "format": "date"}, "2026年１２月６日", "2026-12-06"),
+        ({"type": "string", "format": "date"}, "2026년 12월 6일", "2026-12-06"),
+        ({"type": "array", "items": {"type": "string", "format": "date"}}, ["2026-12-6"], ["2026-12-06"]),
+        ({"type": "string", "format": "date"}, "2026/13/6", None),
+        ({"type": "string", "format": "date"}, "6/12/2026", None),
+        ({"type": "string", "maxLength": 8}, "2026/12/06", None),
+        ({"type": "string", "format": "time"}, "9:30", "09:30"),
+        ({"type": "string", "format": "time"}, "9:30 pm", None),
+        ({"type": "string", "maxLength": 3}, "9:30", None),
+        ({"type": "string", "pattern": "^[0-2][0-9]:[0-5][0-9]$"}, "9:30", "09:30"),
+        ({"type": "string", "pattern": "^[0-2][0-9]:[0-5][0-9]$"}, "29:30:", None),
+        ({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, "2026/1/6", "2026-01-06"),
+        ({"type": "string", "pattern": "^0[0-9]{9}$"}, "0903 111 222", "0903111222"),
+        ({"type": "string", "pattern": "^0[0-9]{9}$"}, "(090) 311-1222 ", "0903111222"),
+        ({"type": "string", "pattern": "^0[0-9]{9}$"}, "0903.111.222", "0903111222"),
+        ({"type": "string", "pattern": "^0[0-9]{9}$"}, "٠٩٠٣ ١١١ ٢٢٢", "0903111222"),
+        ({"type": "string", "pattern": r"^\+[0-9]{10,14}$"}, "+84 903 111 222", "+84903111222"),
+        ({"type": "string", "pattern": "^[0-9]{16}$"}, "4111 1111 1111 1111", "4111111111111111"),
+        ({"type": "string", "pattern": "^[0-9]{8}$"}, "24-11-2026", None),
+        ({"type": "string", "pattern": "^[0-9]{6,20}$"}, "0903111222 0903111223", None),
+        ({"type": "string", "pattern": "^[0-9]{6,20}$"}, "0903 111 222 0903 111 223", None),
+        ({"type": "string", "pattern": r"^\+?[0-9]+$"}, "+84 (0)903 111 222", None),
+        ({"type": "string", "pattern": "^[0-9]+$"}, "12.3456789", None),
+        ({"type": "string", "pattern": "^[0-9]+$"}, "10000-20000", None),
+        ({"type": "string", "pattern": "^[0-9]{5,16}$"}, "10023 10024 10025", None),
+        ({"type": "string", "pattern": "^[0-9]+$"}, "192.168.100.200", None),
+        ({"type": "string", "pattern": "^[0-9]+$", "minLength": 9}, "0903 111 222", "0903111222"),
+        ({"type": "string", "pattern": "^[0-9]{6,12}$"}, "0903 111222", "0903111222"),
+        ({"type": "string", "pattern": "^[0-9]+$"}, "0903 111 222 or 0903 111 223", None),
+        ({"type": "string", "maxLength": 10}, "0903 111 222", None),
+        ({"items": {"type": "string", "pattern": "^[0-9]{9}$"}}, ["012 345 678"], ["012345678"]),
+        ({"enum": ["VPN", "mail"]}, "ＶＰＮ", "VPN"),
+        ({"enum": ["온돌", "스위트"]}, "\u110b\u1169\u11ab\u1103\u1169\u11af", "온돌"),
+        ({"type": "string", "minLength": 2}, "१२", "१२"),
+        ({"properties": {"a": {"pattern": "^[0-9]$"}, "b": {}}}, {"a": "٧", "b": "حي ٢"}, {"a": "7", "b": "حي ٢"}),
+        ({"type": "array", "items": {"type": "integer"}}, ["٧", 8], [7, 8]),
+        (ORDER, {"what": "قميص ٢", "count": "٢"}, {"what": "قميص ٢", "count": 2}),
+        ({"type": "integer"}, "three", None),
+        ({"type": "string"}, 12, None),
+        ({"type": "integer"}, True, None),
+    ],
+)
+def test_what_a_refused_value_says_in_another_form(schema: dict[str, Any], sent: Any, meant: Any) -> None:
+    shape = compile_shape(schema, None)
+    found = next((value for value in meanings(schema, sent, None) if shape.fault(value) is None), None)
+    assert found == meant
+    assert type(found) is type(meant)
+
+
+def test_parts_of_an_object_stand_beside_those_that_it_has() -> None:
+    had = {"what": "shirt", "count": 1, "size": "small"}
+    assert {**had, "count": 2} in list(meanings(ORDER, {"count": "2"}, had))
+    assert list(meanings(ORDER, {"count": "2"}, None)) == [{"count": 2}]
+
+
+def test_pairs_are_lists_of_key_and_value_only() -> None:
+    assert pairs([{"key": "a", "value": 1}, {"key": "b"}]) == {"a": 1, "b": None}
+    assert pairs([{"value": 1}]) is None
+    assert pairs("x") is None
