@@ -1,57 +1,19 @@
-"""The context: JSON values of Python values, and what an update may write."""
+"""The context: what an update may write."""
 
 from __future__ import annotations
 
-import dataclasses
-import datetime as dt
-import decimal
-import enum
 import json
-import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import BaseModel
 
-from llm_fsm.context import ValueFault, accept_host, accept_reply, has, to_json_value
+from llm_fsm.context import accept_host, accept_reply, has
 from llm_fsm.events import ContextRefused, ContextSet
 from llm_fsm.records import dump_session, parse_session
 from machines import GREETER, machine, program, reply, say, start, talk
 
 BLNS = json.loads((Path(__file__).parent / "data" / "blns" / "blns.json").read_text(encoding="utf-8"))
-
-
-class Size(enum.Enum):
-    SMALL = "s"
-
-
-class Model(BaseModel):
-    day: dt.date
-
-
-@dataclasses.dataclass
-class Point:
-    x: int
-
-
-@pytest.mark.parametrize(
-    ("value", "plain"),
-    [
-        (dt.date(2026, 1, 2), "2026-01-02"),
-        (dt.datetime(2026, 1, 2, 3, 4, tzinfo=dt.UTC), "2026-01-02T03:04:00+00:00"),
-        (dt.timedelta(seconds=90), 90.0),
-        (decimal.Decimal("1.5"), 1.5),
-        (uuid.UUID(int=1), "00000000-0000-0000-0000-000000000001"),
-        (Size.SMALL, "s"),
-        ({"b", "a"}, ["a", "b"]),
-        ((1, [True, None]), [1, [True, None]]),
-        (Point(1), {"x": 1}),
-        (Model(day=dt.date(2026, 1, 2)), {"day": "2026-01-02"}),
-    ],
-)
-def test_python_values_become_json(value: object, plain: Any) -> None:
-    assert to_json_value(value) == plain
 
 
 CONTACT: dict[str, Any] = {
@@ -125,23 +87,6 @@ def test_parts_of_parts_stay_and_may_be_sent_by_name(updates: list[Any], visit: 
     for update in updates:
         session = say(made, session, "m", reply("ask", **update)).session
     assert session.context["visit"] == visit
-
-
-@pytest.mark.parametrize(
-    "value",
-    [float("nan"), float("inf"), decimal.Decimal("sNaN"), 2**64, object(), {1: 2}, b"x", [[[]] * 2, lambda: 0]],
-)
-def test_values_without_a_json_form_say_why(value: object) -> None:
-    with pytest.raises(ValueFault):
-        to_json_value(value)
-
-
-def test_deep_values_are_refused() -> None:
-    deep: list[Any] = []
-    for _ in range(40):
-        deep = [deep]
-    with pytest.raises(ValueFault, match="deeper than 32"):
-        to_json_value(deep)
 
 
 def test_a_reply_writes_no_part_of_an_object_that_is_a_key_of_the_program() -> None:

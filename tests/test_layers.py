@@ -140,6 +140,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "folding",
         "forms",
         "inlining",
+        "json_values",
         "markup",
         "meanings",
         "memory",

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from llm_fsm.coercion import mended
-from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.errors import ConversationConflict, ConversationEnded
+from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.messages import Paused
 from llm_fsm.program import Program
 from llm_fsm.progress import MAX_MESSAGE_CHARS

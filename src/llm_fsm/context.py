@@ -8,23 +8,18 @@ begin with `_` are dropped. A value that its schema refuses is not stored, and t
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, is_dataclass
-from datetime import date, datetime, time, timedelta
-from decimal import Decimal
-from enum import Enum
+from dataclasses import dataclass
 from typing import Any
-from uuid import UUID
 
-from llm_fsm.coercion import mended
 from llm_fsm.conditions import look_up
 from llm_fsm.copies import made
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.inlining import simplified
+from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.meanings import from_strict, meanings, pairs
 from llm_fsm.names import KEY_PATTERN
 from llm_fsm.parts import Path, completed, paths, reserved, trespass, with_part
@@ -37,66 +32,12 @@ KEY = re.compile(KEY_PATTERN)
 MAX_EXTRA_KEYS = 50
 MAX_KEYS = 1000
 MAX_VALUE_CHARS = 16_384
-MAX_DEPTH = 32
-_MAX_INT = 2**63
 _MISSING = object()
 
 
 def has(data: Mapping[str, Any], name: str) -> bool:
     """True when a key is set and not null."""
     return look_up(data, name) is not None
-
-
-class ValueFault(ValueError):
-    """A value cannot be part of a context; the message says why."""
-
-
-def to_json_value(value: object, depth: int = 0) -> Any:
-    """A Python value as JSON: dates as ISO 8601, sets as lists, decimals as numbers, …
-
-    Raises ValueFault for what has no JSON form, is not finite, too large or too deep.
-    """
-    if value is None or isinstance(value, bool):
-        return value
-    if isinstance(value, Enum):
-        return to_json_value(value.value, depth)
-    if isinstance(value, str):
-        return mended(value)
-    if isinstance(value, int):
-        if abs(value) > _MAX_INT:
-            raise ValueFault("whole numbers must fit in 64 bits")
-        return int(value)
-    if isinstance(value, float | Decimal):
-        number = math.nan if isinstance(value, Decimal) and value.is_snan() else float(value)
-        if not math.isfinite(number):
-            raise ValueFault("numbers must be finite, and whole ones fit in 64 bits")
-        return number
-    if depth >= MAX_DEPTH:
-        raise ValueFault(f"it is nested deeper than {MAX_DEPTH} levels")
-    return _to_json_structure(value, depth)
-
-
-def _to_json_structure(value: object, depth: int) -> Any:
-    if isinstance(value, Mapping):
-        if not all(isinstance(key, str) for key in value):
-            raise ValueFault("the keys of an object must be text")
-        return {mended(key): to_json_value(item, depth + 1) for key, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [to_json_value(item, depth + 1) for item in value]
-    if isinstance(value, set | frozenset):
-        return sorted((to_json_value(item, depth + 1) for item in value), key=repr)
-    if isinstance(value, datetime | date | time):
-        return value.isoformat()
-    if isinstance(value, timedelta):
-        return value.total_seconds()
-    if isinstance(value, UUID):
-        return str(value)
-    if is_dataclass(value) and not isinstance(value, type):
-        return to_json_value(asdict(value), depth)
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return to_json_value(dump(mode="json"), depth)
-    raise ValueFault(f"a {type(value).__name__} has no JSON form; give text, a number, a list or an object")
 
 
 def _bounded(value: object) -> Any:

@@ -14,7 +14,6 @@ from typing import Any, Self
 
 from llm_fsm.admission import checked_id, checked_list
 from llm_fsm.assembly import compile_flows
-from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.courier import Courier
 from llm_fsm.course import Opening
@@ -28,6 +27,7 @@ from llm_fsm.events import Migrated, Started
 from llm_fsm.flows import Registered, gather
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
+from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve_all as resolve_models
 from llm_fsm.loader import load, load_dict

@@ -11,8 +11,9 @@ from contextlib import suppress
 from typing import Any
 
 from llm_fsm.conditions import look_up
-from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys, ValueFault, to_json_value
+from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys
 from llm_fsm.events import ContextRefused, ContextSet, Event
+from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.secrecy import BLOT, texts_in
 
 

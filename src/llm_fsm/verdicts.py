@@ -11,9 +11,9 @@ from typing import Any
 
 from llm_fsm.coercion import mended
 from llm_fsm.conditions import test
-from llm_fsm.context import ValueFault, to_json_value
 from llm_fsm.errors import ReplyError
 from llm_fsm.excerpt import cut
+from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.program import Check
 from llm_fsm.reply import document
 
