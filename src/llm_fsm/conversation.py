@@ -223,7 +223,8 @@ class AsyncConversation:
 
         Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
         StoreError; after any of them nothing has changed and the same message may be sent again. But for the
-        HandlerError of a handler at END_CONVERSATION: it comes when the turn is kept, and the conversation over.
+        HandlerError of a handler at END_CONVERSATION: it comes when the turn is kept, and the conversation over. And
+        where a store's server is gone for good, nobody knows: with its `request_id` a message is taken once.
         """
         outcome = await self._send(text, request_id, None)
         if outcome.again:
