@@ -56,12 +56,14 @@ def played(document: Any, folder: Path) -> FileResult:
     return run_job(Job(file=str(path)))
 
 
-def saved(document: dict[str, Any], replies: list[Any], *said: str | None) -> dict[str, Any]:
+def saved(
+    document: dict[str, Any], replies: list[Any], *said: str | None, tools: list[Any] | None = None
+) -> dict[str, Any]:
     """The test of a conversation; None in `said` takes the last turn back."""
 
     async def hold() -> dict[str, Any]:
         async with AsyncMachine.from_dict(
-            document, model=ScriptedLLM(replies), store="memory", tools=[find] if document is DESK else ()
+            document, model=ScriptedLLM(replies), store="memory", tools=tools or ([find] if document is DESK else ())
         ) as machine:
             chat = await machine.start(context={"name": "Ada"}, greet=False)
             for text in said:
@@ -147,6 +149,17 @@ def test_calls_of_tools_become_fixtures(tmp_path: Path) -> None:
     assert document["cases"][0]["tools"] == {
         "find": [{"result": "number 7"}, {"error": "ValueError: too many"}]
     }
+    assert played(document, tmp_path).passed
+
+
+def test_calls_that_a_tool_did_not_take_and_those_of_the_memory_are_played_again(tmp_path: Path) -> None:
+    states = {**DESK["states"], "ask": {**DESK["states"]["ask"], "memory": True}}
+    wrong = calls(("find", {"no": 7}), ("find", "{"), ("lose", {}), ("set_memory", {"bucket_index": 1, "content": "x"}))
+    end = {"transition": {"target_state": "done", "context_update": {}}, "message": ""}
+    document = saved({**DESK, "states": states}, [wrong, calls(("find", {"id": 7})), end], "find it", tools=[find])
+    tools = document["cases"][0]["tools"]
+    refused, found = tools["find"]
+    assert (list(tools), list(refused), found) == (["find"], ["error"], {"result": "number 7"})
     assert played(document, tmp_path).passed
 
 

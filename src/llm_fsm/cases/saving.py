@@ -10,9 +10,11 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm.cases.confided import confided
 from llm_fsm.folding import fold
+from llm_fsm.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
 from llm_fsm.session import Session
+from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 
 _CLOCKS = ('"now"', "_timestamp")
 _PARTS = frozenset({"transition", "message", "reasoning"})
@@ -88,14 +90,15 @@ class _Saver:
 
     def step(self, record: TurnRecord) -> dict[str, Any]:
         """The replies of a turn, and what it came to."""
-        before = self.session
-        self.session = fold(before, record.events)
+        before = session = self.session
+        for event in record.events:
+            said = _said(self.program, session, event)
+            if said is not None:
+                self.tools.setdefault(said[0], []).append(said[1])
+            session = fold(session, (event,))
+        self.session = session
         contexts = (before.context, self.session.context, self.session.root_context())
         self.secrets |= confided(self.program, contexts, record.events) - {""}
-        for event in record.events:
-            if isinstance(event, ev.ToolReturned):
-                said = {"result": event.result} if event.error is None else {"error": event.error}
-                self.tools.setdefault(event.name, []).append(said)
         replies = [_reply(event) for event in record.events if isinstance(event, ev.ModelReplied)]
         changed = {
             key: value
@@ -109,6 +112,29 @@ class _Saver:
         expect |= {"paused": True} if self.session.pause is not None else {}
         given = {"reply": replies[0]} if len(replies) == 1 else {"replies": replies} if replies else {}
         return {**given, "expect": expect}
+
+
+def _said(program: Program, session: Session, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
+    """The name of a tool of the definition, and what it said to a call; None for all other events."""
+    if isinstance(event, ev.ToolReturned) and (event.key or event.name not in MEMORY_TOOLS):
+        return event.name, {"result": event.result} if event.error is None else {"error": event.error}
+    if isinstance(event, ev.ToolRefused) and _has_refused(program.of(session), session.state, event):
+        return event.name, {"error": event.reason}
+    return None
+
+
+def _has_refused(program: Program, state: str, call: ev.ToolRefused) -> bool:
+    """True where it was the tool that took no such arguments, which a test knows nothing of."""
+    tool = program.definition.tools.get(call.name)
+    if tool is None or tool.approval or call.name not in program.states[state].state.tools:
+        return False
+    if tool.scope is not None and state not in tool.scope:
+        return False
+    try:
+        read_arguments(call.arguments)
+    except ArgumentsFault:
+        return False
+    return True
 
 
 def _reply(event: ev.ModelReplied) -> Any:
