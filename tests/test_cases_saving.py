@@ -194,6 +194,17 @@ def test_the_shortest_values_that_were_refused_are_no_secrets(tmp_path: Path) ->
     assert document["cases"][0]["steps"][0]["expect"] == {"state": "notify", "text": "I know.", "ended": True}
 
 
+def test_names_of_the_definition_stay_where_a_secret_is_a_part_of_them(tmp_path: Path) -> None:
+    states = {"ask2": {"purpose": "x", "transitions": [{"target_state": "end42"}]}, "end42": {"reply": "Thanks."}}
+    schema = {"type": "object", "properties": {"name": {}, "age": {"type": "integer", "x-secret": True}}}
+    told = {"transition": {"target_state": "end42", "context_update": {"age": 42}}, "message": ""}
+    document = {**DESK, "initial_state": "ask2", "tools": {}, "states": states, "context_schema": schema}
+    found = saved(document, [told], "I am 42")
+    [step] = found["cases"][0]["steps"]
+    assert (step["say"], step["reply"]) == ("I am 00", {"to": "end42", "set": {"age": 11}})
+    assert played(found, tmp_path).passed
+
+
 def test_time_that_matters_passes(tmp_path: Path) -> None:
     timed = {
         **DESK,

@@ -34,9 +34,16 @@ def document_of(
         raise ValueError("nothing has happened yet")
     saver = _Saver(program)
     case = saver.case(kept)
-    hidden = _hidden({"definition": definition, "cases": [{"name": name, **case}]}, saver.secrets)
-    assert isinstance(hidden, dict)
-    return hidden
+    hidden = _hidden({"name": name, **case}, saver.secrets, _names(program))
+    return {"definition": definition, "cases": [hidden]}
+
+
+def _names(program: Program) -> frozenset[str]:
+    """The names of states, patterns and tools, which stand in the definition for everybody to read."""
+    found: set[str] = set()
+    for one in (program, *program.flows.values()):
+        found.update(one.states, one.patterns, one.definition.tools)
+    return frozenset(found)
 
 
 class _Saver:
@@ -180,16 +187,18 @@ def _arguments(text: str) -> Any:
     return found if isinstance(found, dict) else text
 
 
-def _hidden(value: Any, secrets: set[str]) -> Any:
-    """The value with other characters of the same kind in place of secrets."""
+def _hidden(value: Any, secrets: set[str], names: frozenset[str]) -> Any:
+    """The value with other characters of the same kind in place of secrets. `names` stay, though they hold some."""
     if isinstance(value, str):
+        if value in names and value not in secrets:
+            return value
         for secret in sorted(secrets, key=len, reverse=True):
             value = value.replace(secret, re.sub(r"[^\W\d_]", "x", re.sub(r"\d", "0", secret)))
         return value
     if isinstance(value, Mapping):
-        return {key: _hidden(item, secrets) for key, item in value.items()}
+        return {key: _hidden(item, secrets, names) for key, item in value.items()}
     if isinstance(value, list):
-        return [_hidden(item, secrets) for item in value]
+        return [_hidden(item, secrets, names) for item in value]
     if str(value) in secrets and isinstance(value, int) and not isinstance(value, bool):
         return int("1" * len(str(abs(value))))
     if str(value) in secrets and isinstance(value, float):
