@@ -179,3 +179,20 @@ def test_an_empty_value_for_what_is_known_was_not_mentioned(context: dict[str, A
     [event] = accept_reply(ADDRESS, context, {"day": ""})
     assert isinstance(event, ContextRefused)
     assert event.told is told
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "reason"),
+    [
+        ({"type": "integer", "maximum": 5}, "9", "9 is greater than the maximum of 5"),
+        ({"type": "integer", "maximum": 5}, "nine", '"nine" is not of type "integer"'),
+        ({"type": "array", "items": {"enum": ["rye"]}}, "oats", 'at /0: "oats" is not one of "rye"'),
+        ({"type": ["integer", "null"]}, "null", '"null" is not of type "integer"'),
+    ],
+)
+def test_a_refusal_tells_why_what_was_meant_does_not_fit(schema: dict[str, Any], sent: str, reason: str) -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"n": schema}})
+    turn = say(made, start(made).session, "m", reply("ask", n=sent))
+    assert turn.of(ContextRefused) == [ContextRefused(key="n", reason=reason, source="model", told=True)]
+    assert "n" not in turn.session.context

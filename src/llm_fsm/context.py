@@ -165,8 +165,8 @@ class _Update:
             self.refuse(key, str(fault), told=True)
             return
         reason = self.keys.fault(key, plain)
-        if reason is not None and (meant := self.meant(key, plain)) is not None:
-            reason, plain = None, meant
+        if reason is not None:
+            plain, reason = self.meant(key, plain, reason)
         if reason is not None:
             self.refuse(key, reason, told=key not in self.context or plain not in ("", [], {}))  # else: not mentioned
         elif (taken := trespass(self.keys.reserved, key, plain)) is not None:
@@ -183,13 +183,17 @@ class _Update:
             return value
         return whole if self.keys.fault(key, whole) is None else value
 
-    def meant(self, key: str, value: object) -> Any:
-        """What a refused value says in the form that its schema asks for; None where it says nothing that fits."""
+    def meant(self, key: str, value: object, reason: str) -> tuple[Any, str | None]:
+        """What a refused value says in the form that its schema asks for; else itself, and why not even that fits."""
+        faults = []
         for found in meanings(self.keys.schema(key), value, self.context.get(key)):
             with suppress(ValueFault):
-                if self.keys.fault(key, plain := _bounded(found)) is None:
-                    return plain
-        return None
+                if (plain := _bounded(found)) is None:
+                    continue
+                if (fault := self.keys.fault(key, plain)) is None:
+                    return plain, None
+                faults.append(fault)
+        return value, next(iter(faults), reason)
 
     def keep_aside(self, key: str, value: object, *, named: bool) -> None:
         """Put a value under `_extra`; `named` when the reply itself put it there."""
