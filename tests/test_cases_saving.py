@@ -136,6 +136,13 @@ def test_replies_that_were_refused_or_were_none_are_part_of_it(tmp_path: Path) -
     assert played(document, tmp_path).passed
 
 
+def test_a_lone_reply_that_moves_nowhere_is_part_of_it(tmp_path: Path) -> None:
+    lost = {"transition": {"target_state": "nowhere", "context_update": {}}, "message": "x"}
+    document = saved({**DESK, "limits": {"llm_calls": 1}}, [lost], "one", tools=[find])
+    assert document["cases"][0]["steps"][0]["reply"] == {"raw": lost}
+    assert played(document, tmp_path).passed
+
+
 def test_what_was_taken_back_is_not_part_of_it(tmp_path: Path) -> None:
     stay = {"transition": {"target_state": "ask", "context_update": {}}, "message": "Hm"}
     document = saved(DESK, [stay, stay, stay], "one", "two", None, "three")

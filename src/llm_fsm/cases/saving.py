@@ -34,7 +34,7 @@ def document_of(
         raise ValueError("nothing has happened yet")
     saver = _Saver(program)
     case = saver.case(kept)
-    hidden = _hidden({"name": name, **case}, saver.secrets, _names(program))
+    hidden = _hidden({"name": name, **case}, saver.secrets, saver.names)
     return {"definition": definition, "cases": [hidden]}
 
 
@@ -52,6 +52,7 @@ class _Saver:
     def __init__(self, program: Program) -> None:
         self.program = program
         self.session = Session(conversation_id="")
+        self.names = _names(program)
         self.secrets: set[str] = set()
         self.tools: dict[str, list[dict[str, Any]]] = {}
         self.clock = 0.0
@@ -106,7 +107,7 @@ class _Saver:
         self.session = session
         contexts = (before.context, self.session.context, self.session.root_context())
         self.secrets |= confided(self.program, contexts, record.events) - {""}
-        replies = [_reply(event) for event in record.events if isinstance(event, ev.ModelReplied)]
+        replies = [_reply(event, self.names) for event in record.events if isinstance(event, ev.ModelReplied)]
         changed = {
             key: value
             for key, value in self.session.root_context().items()
@@ -144,8 +145,11 @@ def _has_refused(program: Program, state: str, call: ev.ToolRefused) -> bool:
     return True
 
 
-def _reply(event: ev.ModelReplied) -> Any:
-    """A reply as a test writes it: in the short form where that says all of it, else as it stands."""
+def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
+    """A reply as a test writes it: in the short form where that says all of it, else as it stands.
+
+    So does one that moves to none of the `names`, which a test would take for a slip of the pen.
+    """
     if event.calls:
         calls = [{"name": call["name"], "arguments": _arguments(call["arguments"])} for call in event.calls]
         return {"calls": calls, **({"message": event.text} if event.text else {})}
@@ -168,13 +172,13 @@ def _reply(event: ev.ModelReplied) -> Any:
     short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
     short |= {"clear": update.get("_clear")} if "_clear" in update else {}
     short |= {key: document[key] for key in ("message", "reasoning") if key in document}
-    plain = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)
+    texts = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)
     lists = all(
         isinstance(short.get(key, kind()), kind) for key, kind in (("clear", list), ("reasoning", str))
     )
     return (
         {key: value for key, value in short.items() if value or key == "to"}
-        if plain and lists
+        if texts and lists and short["to"] in names
         else {"raw": document}
     )
 
