@@ -239,6 +239,42 @@ async def test_what_handlers_forbade_and_said_and_tools_did_not_take_is_played_a
     await _same_again(machine)
 
 
+async def test_what_a_handler_wrote_in_a_turn_without_a_message_is_played_again() -> None:
+    wait = {"kind": "wait", "wait_for": "w", "transitions": [{"target_state": "done"}]}
+    sign = {"name": "sign", "initial_state": "wait", "states": {"wait": wait, "done": {"reply": "Thanks, {{ by }}."}}}
+    machine = AsyncMachine.from_dict(sign, model=ScriptedLLM([]))
+
+    @machine.on("pre_transition")
+    def by(occasion: Occasion) -> dict[str, str]:
+        return {"by": "Ada"}
+
+    chat = await machine.start(conversation_id="c")
+    assert (await chat.answer(True)).text == "Thanks, Ada."
+    await _same_again(machine)
+
+
+async def test_nobody_is_asked_again_about_a_call_that_the_tool_would_not_have_taken() -> None:
+    states: dict[str, Any] = {"ask": {"purpose": "p", "tools": ["price"], "transitions": [{"target_state": "tell"}]}}
+    states["tell"] = {"purpose": "t", "transitions": [{"target_state": "ask"}]}
+    tools = {"price": {"registered": "price", "approval": True}}
+    said: list[Any] = [calls(("price", {"thing": "lamp"})), reply("ask", "Which one?"), calls(("price", {"item": "a"}))]
+    said += [reply("ask", "Another one?"), calls(("price", {"item": "a"})), reply("tell", "There.")]
+    talk = {"name": "talk", "initial_state": "ask", "tools": tools, "states": states}
+    machine = AsyncMachine.from_dict(talk, model=ScriptedLLM(said))
+
+    @machine.tool
+    def price(item: str) -> int:
+        """Say what it costs."""
+        return 7
+
+    chat = await machine.start(conversation_id="c", greet=False)
+    assert (await chat.send("Hm")).text == "Which one?"
+    for approved, text in ((False, "Another one?"), (True, "There.")):
+        await chat.send("That one")
+        assert (await chat.answer({"approved": approved})).text == text
+    await _same_again(machine)
+
+
 WORK: dict[str, Any] = {
     "name": "work",
     "initial_state": "count",

@@ -8,8 +8,10 @@ repeats itself. Nothing is stored and nothing outside is called.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from llm_fsm import events as ev
@@ -90,7 +92,8 @@ async def retake(
 
     Raises ModelError of that model.
     """
-    means = Means(points=_POINTS, kit=kit, summaries=True)
+    refused = _not_taken(records)
+    means = Means(points=_POINTS, kit=_picky(kit, refused) if refused else kit, summaries=True)
     recorded = now = Session(conversation_id=conversation_id)
     before: dict[int, tuple[Session, Session]] = {}
     played = 0
@@ -204,7 +207,8 @@ class _Source:
         if isinstance(effect, AskModel):
             return self._reply(effect)
         if isinstance(effect, RunHandlers):
-            return self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else self._handled()
+            vetoes = self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
+            return HandlerResults(results=(*self._handled(), *vetoes))
         if isinstance(effect, CallTools):
             return ToolResults(results=tuple(self._called(call.id, call.name, call.arguments) for call in effect.calls))
         if isinstance(effect, CheckKeyResults):
@@ -234,40 +238,60 @@ class _Source:
         calls = tuple(ToolCall(**call) for call in event.calls)
         return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
 
-    def _handled(self) -> HandlerResults:
+    def _handled(self) -> tuple[HandlerResult, ...]:
         """What handlers wrote in this turn, at once."""
         written = [event for event in self._events if isinstance(event, ev.ContextSet) and event.source == "host"]
         if self._wrote or not written:
-            return HandlerResults()
+            return ()
         self._wrote = True
         changes: dict[str, Any] = {}
         for event in written:
             changes |= {**event.values, **dict.fromkeys(event.removed)}
-        return HandlerResults(results=(HandlerResult(handler="recorded", changes=changes),))
+        return (HandlerResult(handler="recorded", changes=changes),)
 
-    def _vetoed(self, effect: RunHandlers) -> HandlerResults:
+    def _vetoed(self, effect: RunHandlers) -> tuple[HandlerResult, ...]:
         """What the handlers that forbid moves said of this one."""
         for number, event in enumerate(self._vetoes):
             if event.target == effect.target:
                 del self._vetoes[number]
-                return HandlerResults(results=(HandlerResult(handler="recorded", veto=event.reason),))
-        return HandlerResults()
+                return (HandlerResult(handler="recorded", veto=event.reason),)
+        return ()
 
     def _called(self, id: str, name: str, arguments: Mapping[str, Any]) -> ToolResult:
         for event in self._calls:
             if event.name == name and event.arguments == arguments:
                 return ToolResult(id=id, name=name, value=event.result, error=event.error)
-        for refused in self._refused:
-            if refused.name == name and _is_of(refused, arguments):
-                return ToolResult(id=id, name=name, error=refused.reason, refused=True)
+        reason = _refusal(self._refused, name, arguments)
+        if reason is not None:
+            return ToolResult(id=id, name=name, error=reason, refused=True)
         raise NotRecordedError(f"{name} is called as it was not on record: {json.dumps(arguments)[:200]}")
 
 
-def _is_of(refused: ev.ToolRefused, arguments: Mapping[str, Any]) -> bool:
-    try:
-        return read_arguments(refused.arguments) == arguments
-    except ArgumentsFault:  # too long to be whole on record
-        return False
+def _refusal(refused: Iterable[ev.ToolRefused], name: str, arguments: Mapping[str, Any]) -> str | None:
+    """Why one of these refusals is that of a call; None where none of them is."""
+    for event in refused:
+        with suppress(ArgumentsFault):  # too long to be whole on record
+            if event.name == name and read_arguments(event.arguments) == arguments:
+                return event.reason
+    return None
+
+
+def _picky(kit: Kit, refused: Sequence[ev.ToolRefused]) -> Kit:
+    """The kit with tools that take no arguments which they did not take then: nobody is asked about such a call."""
+    terms = {name: replace(term, fits=partial(_refusal, refused, name)) for name, term in kit.terms.items()}
+    return replace(kit, terms=terms, flows={name: _picky(one, refused) for name, one in kit.flows.items()})
+
+
+def _not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
+    """The calls that were refused, but for those about which a person was asked."""
+    events = [event for record in records for event in record.events]
+    asked = [event.call for event in events if isinstance(event, ev.Paused) and event.call is not None]
+    return [
+        event
+        for event in events
+        if isinstance(event, ev.ToolRefused)
+        and not any(_refusal((event,), call.get("name", ""), call.get("arguments", {})) for call in asked)
+    ]
 
 
 def _difference(
