@@ -138,6 +138,19 @@ def test_what_is_damaged_ends_no_command_with_an_internal_error(desk: Desk) -> N
     assert desk.run("conversations", "delete", "a", "--yes").code == 0
 
 
+def test_an_id_that_was_damaged_in_the_store_keeps_no_other_conversation_back(desk: Desk) -> None:
+    for name in "ab":
+        talk(desk, name, HELLO)
+    (place,) = Path().rglob("conversations.db")
+    with closing(sqlite3.connect(place)) as db:
+        db.executescript("PRAGMA foreign_keys = 0; UPDATE conversations SET id = char(27) || 'a' WHERE id = 'a'")
+    done = desk.run("conversations", "export")
+    assert (done.code, [json.loads(line)["conversation"] for line in done.out.splitlines()]) == (4, ["b"])
+    assert "llm-fsm: error: \\x1ba: its id was damaged in the store" in done.err
+    done = desk.run("conversations", "migrate", "greeter.json")
+    assert (done.code, "internal error" in done.err) == (4, False)
+
+
 def test_the_doctor_says_what_is_wrong_with_the_store_itself(desk: Desk) -> None:
     talk(desk, "a", HELLO)
     place = Path("bots.db").resolve()

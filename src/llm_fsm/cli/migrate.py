@@ -12,7 +12,7 @@ import click
 
 from llm_fsm.cli import choice, exits, host, printing
 from llm_fsm.cli.exits import Failure
-from llm_fsm.cli.options import db_option, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.options import db_option, listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
 from llm_fsm.events import Migrated
@@ -87,7 +87,7 @@ async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tu
         while page := await store.list(after, _PAGE, definition=machine.definition.name, ended=False):
             for item in page:
                 try:
-                    change = await machine.migrate(item.conversation_id, dry_run=not applies)
+                    change = await machine.migrate(listed_id(item.conversation_id), dry_run=not applies)
                 except ConversationNotFound:
                     continue
                 except UnreadableError as error:  # the others can be carried over all the same

@@ -13,7 +13,7 @@ import click
 from llm_fsm.admission import checked_id
 from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
-from llm_fsm.errors import ConfigurationError
+from llm_fsm.errors import ConfigurationError, UnreadableError
 from llm_fsm.stores.base import Store
 from llm_fsm.stores.resolve import default_path, resolve
 
@@ -122,3 +122,11 @@ def known_id(given: str) -> str:
         return checked_id(given, "conversation id")
     except ValueError as error:
         raise unknown(given) from error
+
+
+def listed_id(name: str) -> str:
+    """The id of a conversation as its store lists it. Raises UnreadableError for one that no store keeps."""
+    try:
+        return checked_id(name, "conversation id")
+    except ValueError as error:
+        raise UnreadableError(f"its id was damaged in the store: {error}") from error

@@ -12,7 +12,7 @@ import click
 
 from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
-from llm_fsm.cli.options import db_option, known_id, open_existing, open_store
+from llm_fsm.cli.options import db_option, known_id, listed_id, open_existing, open_store
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.doctor import Complaint, examine
 from llm_fsm.errors import ConversationNotFound, UnreadableError
@@ -93,7 +93,8 @@ def doctor(db: str | None) -> None:
         whose = complaint.conversation_id or "the store"
         printing.out(f"{printing.one_line(whose)}: {printing.one_line(complaint.what)}")
     if found:
-        raise Failure(f"{len(found)} complaints; `conversations export` what can still be read", STORE)
+        wrong = printing.plural(len(found), "complaint")
+        raise Failure(f"{wrong}; `conversations export` what can still be read", STORE)
     printing.note("nothing is wrong")
 
 
@@ -104,7 +105,7 @@ async def _export(store: Store, names: Sequence[str]) -> int:
         async with aclosing(_wanted(store, names)) as wanted:
             async for name in wanted:
                 try:
-                    printing.out(await export(store, name))
+                    printing.out(await export(store, listed_id(name)))
                 except ConversationNotFound:  # unless it was named, somebody deleted it since it was listed
                     if names:
                         raise
