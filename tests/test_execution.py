@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -484,6 +485,50 @@ async def test_and_so_it_is_after_an_answer() -> None:
     assert (await till.machine.run(conversation_id="r")).outcome == "paused"
     turn = await till.machine.answer("r", "yes")
     assert (turn.output, till.amounts, till.clock) == ([*RECEIPTS, "yes"], [1, 1, 2], 6)
+
+
+def paying_by_the_day(days: Any, paid: list[int]) -> Any:
+    """A machine that pays 1 in a question of the day, and 1 after two answers."""
+
+    async def pay(amount: int) -> str:
+        """Pay."""
+        paid.append(amount)
+        return f"receipt {len(paid)}"
+
+    async def daily(ctx: Any) -> Any:
+        async def one(number: int, text: str) -> str:
+            await ctx.llm.run_with_tools("s", f"hello {number}")
+            return str(await ctx.llm.run_with_tools("s", text))
+
+        found = await asyncio.gather(one(1, f"1 on day {days.today}"), ctx.llm.run_with_tools("s", "hello 2"))
+        ctx.ask("Is it another day?")
+        await ctx.llm.run_with_tools("s", "wait")
+        ctx.ask("And another?")
+        return [found[0], *await asyncio.gather(one(3, "1 for the last time"))]
+
+    tools = {"pay": {"registered": "pay", "at_most_once": True}}
+    state = {"execute": "daily", "tools": ["pay"]}
+    limits = {"llm_calls": 50}
+    return made(state, model=days.model, functions=[daily], tools=tools, limits=limits, tools_of_host=[pay])
+
+
+@pytest.mark.parametrize("crash", [True, False])
+async def test_a_call_known_again_after_an_answer_stays_so_after_a_crash_and_another_answer(*, crash: bool) -> None:
+    days, paid = SimpleNamespace(today=1, model=Paying()), list[int]()
+    machine = paying_by_the_day(days, paid)
+    await machine.run(conversation_id="r")
+    days.today = 2
+    if crash:
+        answered = asyncio.create_task(machine.answer("r", "yes", request_id="q"))
+        await asyncio.sleep(0.3)
+        answered.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await answered
+    days.model.delay = 0.0
+    await machine.answer("r", "yes", request_id="q")
+    assert paid == [1]
+    turn = await machine.answer("r", "yes")
+    assert (turn.output, paid) == ([f'got "receipt {number}"' for number in (1, 2)], [1, 1])
 
 
 @pytest.mark.parametrize("repeat", [True, False])

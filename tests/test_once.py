@@ -59,6 +59,22 @@ def test_whoever_comes_back_for_a_result_that_was_given_away_makes_another_call(
     assert made(once, planned("a"), "2") == "a+"
 
 
+def test_a_result_that_was_given_away_is_not_given_again_after_another_answer() -> None:
+    once = Once(before((planned("a"), "1")))
+    assert once.known([planned("x")], (), fresh=True) == {"p": of("1")}
+    later = Once(once.log)
+    assert later.known([planned("x")], [once.log["x"][1]], fresh=False) == {"p": of("1")}
+    assert later.known([planned("y")], (), fresh=True) == {}
+    assert later.known([planned("a")], [once.log["x"][1]], fresh=False) == {}
+    assert made(later, planned("a"), "2") == "a+"
+
+
+def test_a_call_that_was_begun_in_this_turn_is_itself_and_no_other() -> None:
+    once = Once(before((planned("a"), "1")), begun={"x"})
+    assert once.known([planned("x")], (), fresh=True) == {}
+    assert once.known([planned("y")], (), fresh=True) == {"p": of("1")}
+
+
 def test_a_call_that_a_person_repeats_is_made_under_the_key_that_it_had() -> None:
     log = before((planned("a"), "1"), (planned("b"), "2"))
     once = Once(log)

@@ -62,11 +62,11 @@ class _Questions:
         self.running = running
         self.session = effect.session
         kept = {} if running.journal is None else running.journal.under(f"{effect.key}/")
-        self.once = Once(effect.log.get(_ONCE, {}))
+        self.once = Once(effect.log.get(_ONCE, {}), () if running.journal is None else running.journal.begun)
         self.log: dict[str, Any] = {**effect.log, _BEGUN: self._begun_before(kept), _ONCE: self.once.log}
         replies = [item for item in {**effect.log, **kept}.items() if item[0].endswith(".0") and _WORDS in item[1]]
         self.words = {key[:-2]: entry[_WORDS] for key, entry in replies}  # of questions, by their names
-        self.on_record = frozenset(self.words)
+        self.answered = frozenset(key[:-2] for key in effect.log if key.endswith(".0"))  # before a pause
         self._taken: set[str] = set()
         self._new: set[int] = set()  # the tasks that begin with words that had no reply before
         self.happened: list[ev.Event] = []
@@ -239,7 +239,7 @@ class _Drive:
         self.course = course
         self.number = number
         self.rounds = rounds
-        self.fresh = number not in questions.on_record
+        self.fresh = number not in questions.answered
         self.asked = 0
         self.step = 0
 

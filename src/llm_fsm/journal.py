@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -41,7 +41,7 @@ class Journal:
         self._used: list[Entry] = []
         self._keyed: dict[str, Entry] = {}
         self._begun: dict[str, str] = {}
-        """Key of a call that must not run twice, and was begun before this turn was taken up, to `likeness`."""
+        """Key of a call to its `likeness`, see `begun`."""
         self._claimed: dict[str, str] = {}
         self._failed: dict[str, HandlerError] = {}
         self._waiting: list[Entry] = []
@@ -117,6 +117,11 @@ class Journal:
             self._failed[key] = error
             raise
         return entry
+
+    @property
+    def begun(self) -> Collection[str]:
+        """The keys of calls that must not run twice, and were begun before this turn was taken up."""
+        return self._begun.keys()
 
     def claimed(self, call: PlannedCall, *, fresh: bool = False) -> PlannedCall:
         """A call that must not run twice, under the key that it has here.

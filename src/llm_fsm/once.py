@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
@@ -28,13 +28,15 @@ class Once:
     """Those of a function's log, from before a person's answer, as far as nobody has come back for them.
 
     `log`: the key of each call to its likeness, its result and the key that it was made under, as the function's log
-    keeps them.
+    keeps them; to nothing where the result went to another call. `begun`: the keys of calls that were begun in this
+    turn, before a crash.
     """
 
-    def __init__(self, log: Mapping[str, Any]) -> None:
+    def __init__(self, log: Mapping[str, Any], begun: Collection[str] = ()) -> None:
         self.log = dict(log)
-        self._left = dict(log)
-        self._given: set[str] = set()
+        self._left = {key: entry for key, entry in log.items() if entry}
+        self._given = {key for key, entry in log.items() if not entry}
+        self._begun = begun
         self._made: dict[str, str] = {}
 
     def known(
@@ -42,8 +44,9 @@ class Once:
     ) -> dict[str, ToolResult]:
         """The results by the calls' ids that need no call. `logged`: what is on record of these calls themselves.
 
-        `fresh`: their question is not on record. A call whose result went to another one like it, which came first,
-        is to be made now in its stead. One that comes a second time is made, as a person wants it repeated.
+        `fresh`: their question is not on record from before the answer. A call whose result went to another one like
+        it, which came first, is to be made now in its stead. One that comes a second time is made, as a person wants it
+        repeated.
         """
         found = {item["id"]: ToolResult(**item) for item in logged}
         for call in calls:
@@ -54,7 +57,7 @@ class Once:
                 self._made[call.key] = f"{call.key}+"
             elif call.key in self._left:
                 self._made[call.key] = self._left.pop(call.key)[2]
-            elif fresh and call.id not in found and (result := self._alike(call)) is not None:
+            elif fresh and call.id not in found and call.key not in self._begun and (result := self._alike(call)):
                 found[call.id] = result
         return found
 
@@ -79,5 +82,6 @@ class Once:
         if known is None:
             return None
         self._given.add(known)
+        self.log[call.key], self.log[known] = self.log[known], []
         _, result, self._made[call.key] = self._left.pop(known)
         return replace(ToolResult(**result), id=call.id)
