@@ -14,7 +14,7 @@ import pytest
 import services
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores import redis_scripts as scripts
-from llm_fsm.stores.base import Commit
+from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.redis import RedisStore
 from llm_fsm.testing.stores import store_suite
 
@@ -206,6 +206,20 @@ async def test_nothing_is_half_written_by_a_user_who_may_not_use_one_command():
             assert await store.delete("c")
             assert cli(server.url, "KEYS", "*") == ""
             await store.close()
+
+
+async def test_a_user_who_may_not_write_loses_nothing_that_sinks_have_still_to_be_told():
+    if (reason := services.missing("redis")) is not None:
+        pytest.skip(reason)
+    with services.own_server("redis") as server:
+        cli(server.url, "ACL", "SETUSER", "bot", "on", "nopass", "~*", "+@all", "-rpush")
+        store, bot = RedisStore(server.url), RedisStore(server.url.replace("//", "//bot:any@"))
+        await store.save(replace(turn(1), outbox=tuple(Outgoing(sink="s", key=key, text="{}") for key in "ab")))
+        rows = await store.outbox("s")
+        assert "the server does not let this user do that" in await message_of(bot.acknowledge(rows[0]))
+        assert await store.outbox("s") == rows
+        await store.close()
+        await bot.close()
 
 
 @asynccontextmanager

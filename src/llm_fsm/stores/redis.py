@@ -180,7 +180,7 @@ class RedisStore(PerLoop[Link]):
         return tuple(found[: max(limit, 0)])
 
     async def acknowledge(self, posted: Posted) -> None:
-        await self._do(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
+        await self._write(scripts.ACKNOWLEDGE, posted.conversation_id, posted.sink, posted.number, posted.index)
 
     async def delete(self, conversation_id: str) -> bool:
         before = await self._ask("EXISTS", self._key("c", conversation_id))
