@@ -20,7 +20,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.litellm import LiteLLM
 from llm_fsm.llm.providers import marked, takes_marks
 from llm_fsm.llm.retry import Pacing, RetryPolicy
-from llm_fsm.messages import LLMMessage, ToolCall
+from llm_fsm.messages import LLMMessage, ModelReply, ToolCall
 from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, request
@@ -126,6 +126,27 @@ async def test_key_and_address_stay_with_their_provider_where_a_state_names_anot
     assert replies == ["a", "b", "c"]
     assert [seen.headers["authorization"] for seen in ours.requests] == ["Bearer sk-secret-1"] * 2
     assert "sk-secret-1" not in theirs.requests[0].headers.get("authorization", "")
+
+
+@pytest.mark.parametrize(
+    ("model", "named", "takes"),
+    [
+        ("command-r-08-2024", "command-r-08-2024", True),
+        ("command-r-08-2024", "jamba-1.5-large", False),
+        ("gpt-4o", "openai/gpt-4o-mini", True),
+    ],
+)
+async def test_a_key_is_for_no_other_model_of_which_only_litellm_knows_the_provider(monkeypatch, model, named, takes):
+    sent = []
+
+    async def send(self, litellm, fields, *_):
+        sent.append(fields.get("api_key"))
+        return ModelReply(text="a")
+
+    monkeypatch.setattr(LiteLLM, "_send", send)
+    monkeypatch.setenv("OPENAI_API_KEY", "o")
+    await LiteLLM(model, api_key="k").complete(request(model=named))
+    assert sent == ["k" if takes else None]
 
 
 async def test_a_rejected_form_is_stepped_down_and_remembered():

@@ -99,10 +99,11 @@ def test_a_given_key_is_enough():
     assert type(resolve("openai/gpt-4o", environ={}, api_key="k")).__name__ == "LiteLLM"
 
 
-@pytest.mark.parametrize("first", ["openai/gpt-4o", "gpt-4o", None])
+@pytest.mark.parametrize("first", ["openai/gpt-4o", "gpt-4o", "ft:gpt-4o-mini:org::id", None])
 def test_a_given_key_is_for_fallbacks_of_the_same_provider_alone(first):
     environ = {"LLM_FSM_MODEL": "openai/gpt-4o"}
-    assert resolve_all([first, "openai/gpt-4o-mini"], environ=environ, api_key="k")
+    for second in ("openai/gpt-4o-mini", "ft:gpt-4o-mini:org::id"):
+        assert resolve_all([first, second], environ=environ, api_key="k")
     with pytest.raises(ConfigurationError, match=r"no key for model 'anthropic/claude'.*ANTHROPIC_API_KEY"):
         resolve_all([first, "anthropic/claude"], environ=environ, api_key="k")
     assert resolve_all([first, "anthropic/claude"], environ={**environ, "ANTHROPIC_API_KEY": "a"}, api_key="k")

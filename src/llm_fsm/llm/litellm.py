@@ -31,6 +31,7 @@ from llm_fsm.llm.providers import (
     has_key,
     marked,
     missing_key,
+    owner_of,
     provider_of,
     takes_marks,
 )
@@ -185,7 +186,7 @@ class LiteLLM:
         yield replace(reply, cost=_cost(litellm, model, whole["usage"]) or reply.cost)
 
     def _options_for(self, model: str) -> Mapping[str, str]:
-        return self._options if provider_of(model) == provider_of(self._model) else {}
+        return self._options if owner_of(model) == owner_of(self._model) else {}
 
     async def _ready(self, model: str) -> tuple[Any, ReplyModes]:
         """litellm, and what is known of the model's provider. Raises ModelError."""

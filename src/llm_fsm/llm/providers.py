@@ -61,6 +61,11 @@ def provider_of(model: str) -> str:
     return next((provider for pattern, provider in _FAMILIES if re.match(pattern, model)), "")
 
 
+def owner_of(model: str) -> str:
+    """Whose key a model of this name takes: its provider's; where only litellm can tell that, its own alone."""
+    return provider_of(model) or model
+
+
 def is_known(provider: str) -> bool:
     """Whether `provider` names one of the providers listed here."""
     return provider in KEY_VARIABLES or provider in OTHERS

@@ -21,7 +21,7 @@ from typing import Any
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.fallbacks import Fallbacks
-from llm_fsm.llm.providers import KEY_VARIABLES, OTHERS, has_key, is_known, missing_key, provider_of
+from llm_fsm.llm.providers import KEY_VARIABLES, OTHERS, has_key, is_known, missing_key, owner_of, provider_of
 
 WITH_FILE = {
     "scripted": "llm_fsm.llm.scripted:ScriptedLLM.from_file",
@@ -95,7 +95,7 @@ def resolve_all(
 def _owner(name: str) -> str:
     """Whose key a model of this name takes."""
     scheme, separator = _scheme(name.strip())
-    return scheme if separator == ":" else provider_of(name.strip())
+    return scheme if separator == ":" and not provider_of(f"{scheme}:") else owner_of(name.strip())
 
 
 def _local(name: str) -> LLM | None:
