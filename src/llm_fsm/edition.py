@@ -57,7 +57,7 @@ class Services:
     def add_handler(self, handler: Handler, states: Collection[str], definition: str) -> None:
         """Register a handler; it runs from the next turn on. `states`: those that it may name, of a definition.
 
-        Raises ValueError for what is none, ConfigurationError for one of another state.
+        Raises ValueError for what is none, ConfigurationError for one that misspells a state.
         """
         if not isinstance(handler, Handler):
             made = "create_handler(name).at(point).do(function), or with @machine.on(point)"

@@ -64,7 +64,7 @@ class Editions:
     def add_handler(self, handler: Handler) -> None:
         """Register a handler; it may name states of the machine's own definition, of those it calls, and mapped ones.
 
-        Raises ConfigurationError for others.
+        Raises ConfigurationError for one that is misspelt.
         """
         program = self.current.program
         states = {state: None for one in (program, *program.flows.values()) for state in one.states}

@@ -11,6 +11,7 @@ import asyncio
 import hashlib
 import json
 import math
+import warnings
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -86,15 +87,20 @@ class Handler:
 
 
 def check_states(handler: Handler, known: Collection[str], definition: str) -> None:
-    """Raise ConfigurationError for a handler that names a state which is not among those known."""
+    """Raise ConfigurationError for a handler that names a state which seems to be a misspelt one of those known.
+
+    Of a state that is like none of them it warns: older conversations, or another machine, may have it.
+    """
     for name in handler.states:
-        if not isinstance(name, str) or name not in known:
-            guess = nearest(name, known) if isinstance(name, str) else None
-            hint = f"did you mean {guess!r}?" if guess else f"its states are {', '.join(known)}."
-            raise ConfigurationError(
-                f"handler {handler.name!r} names the state {name!r}, which the definition {definition!r} "
-                f"does not have; {hint} For a state of another definition, there is when(…)"
-            )
+        if isinstance(name, str) and name in known:
+            continue
+        says = f"handler {handler.name!r} names the state {name!r}, which the definition {definition!r} does not have"
+        guess = nearest(name, known) if isinstance(name, str) else None
+        if guess is None and isinstance(name, str):
+            warnings.warn(says, RuntimeWarning, stacklevel=2)
+        else:
+            hint = f"did you mean {guess!r}?" if guess else "names are texts."
+            raise ConfigurationError(f"{says}; {hint} For a state of another definition, there is when(…)")
 
 
 def point(name: str | Point) -> Point:
