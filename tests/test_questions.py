@@ -138,10 +138,41 @@ def test_a_sentence_begs_for_an_answer_without_a_question_mark(begging: str, oth
         ("Vui lòng nhập số điện thoại.", True),
         ("Xin cho chúng tôi biết tên của bạn.", True),
         ("Vui lòng cho chúng tôi biết nếu bạn cần gì thêm.", False),
+        ("ご不明な点があれば教えてください。", False),
+        ("If you have any other questions, please let me know.", False),
+        ("If everything is correct, please confirm.", True),
+        ("Bitte sagen Sie Bescheid, wenn Sie Hilfe brauchen.", False),
+        ("Dites-nous si vous avez des questions.", False),
+        ("S'il vous plaît, décrivez votre problème.", True),
+        ("Por favor, díganos si necesita algo más.", False),
+        ("Conte conosco para o que precisar.", False),
+        ("Mi dica se ha altre domande.", False),
+        ("Descriva come si presenta il problema.", True),
+        ("Berätta om problemet.", True),
+        ("Если у вас есть вопросы, напишите нам.", False),
+        ("Dacă aveți întrebări, scrieți-ne.", False),
+        ("Bir sorunuz olursa lütfen bize yazın.", False),
+        ("اكتب لنا إذا احتجت إلى شيء.", False),
     ],
 )
 def test_an_offer_to_listen_begs_for_nothing(text: str, begging: bool) -> None:
     assert puts(text) is begging
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        *("Take your time, please.", "Please check your inbox; take your time, please.", "Give us a call any time."),
+        *("Bitte die Gebühren bar bezahlen.", "Bitte nehmen Sie teil.", "Wir brauchen Ihre Nummer nicht."),
+        *("Je vous demande un peu de patience, s'il vous plaît.", "Je n'ai pas besoin de votre numéro."),
+        *("No necesito su número.", "Não preciso do seu número.", "Non ho bisogno del suo numero."),
+        *("Nie potrzebuję pana numeru.", "Нам не нужен ваш номер.", "我们不需要您的号码。", "请写信给我们。"),
+        *("En kerro numeroasi kenellekään.", "يرجى الحضور قبل الموعد.", "Silakan masuk lewat pintu depan."),
+        *("ระบบช่วยแจ้งเตือนให้ค่ะ", "Dafür brauche ich Ihre Geduld."),
+    ],
+)
+def test_advice_and_what_is_not_needed_beg_for_nothing(told: str) -> None:
+    assert not puts(told)
 
 
 def test_a_request_beside_a_question_asks_several_things() -> None:

@@ -26,10 +26,8 @@ NO = frozenset(
 )
 QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 """Of Latin, full-width, Arabic, Greek, Armenian and Ethiopic script."""
-_ASKED = re.compile(
-    f"[{QUESTION_MARKS}]+|(?:か|(?:教え|聞かせ|答え|選び|選ん)[てで]?(?:くだ|下)さい)(?=。|$)", re.MULTILINE
-)
-"""A question mark, or how a Japanese sentence ends that asks, or begs for an answer as most of them do."""
+_ASKED = re.compile(f"[{QUESTION_MARKS}]+|か(?=。|$)", re.MULTILINE)
+"""A question mark, or how a Japanese sentence ends that asks."""
 _THAI_ASKS = re.compile(
     r"(?:คะ(?<!นะคะ)|กี่(?<!ไม่กี่)\S{1,20}|ไหม|มั้ย|หรือไม่|หรือเปล่า|หรือยัง|อะไร|ไหน|เท่าไหร่|เท่าไร|เมื่อไหร่|เมื่อไร|อย่างไร|ใคร)"
     r"(?:ดี|บ้าง)?(?:ครับ)?(?=\s|$)"
@@ -66,7 +64,7 @@ _TURNED_PARTS = re.compile(
     r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|ません|ない|それとも|不|没|沒|还是|還是|或|않|없|못|아니|또는|혹은"
     r"|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor"
 )
-_OR = re.compile(r"¿[^?]*\bo\b|\bya da\b")
+_OR = re.compile(r"¿[^¿?]*\bo\b|\bya da\b")
 """Words for "or" that mean something else in other languages, or elsewhere."""
 _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNORECASE)
 """Letters of languages in which "no" says yes (Polish, Czech, Slovak), or hardly anything, and of some others."""
@@ -180,5 +178,5 @@ def times_listed(label: str, words: str) -> int:
         return 0
     mark = re.escape(label)
     return len(
-        re.findall(rf"(?<!\w){mark}(?:[.):]\s|\]|\s*=|\s+[-–—]\s|\ufe0f?\u20e3)|^\s*{mark}\s", words, re.MULTILINE)
+        re.findall(rf"(?<!\w){mark}(?:[.):]\s|\]|\s*=|\s+[-–—]\s|\ufe0f?\u20e3)|^[^\S\n]*{mark}\s", words, re.MULTILINE)
     )

@@ -157,7 +157,7 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
     whole = [r"[\s_]+".join(map(re.escape, _spaced(label))) + r"(?!\w)" for label in labels]
     shown = [re.compile(rf"(?<!\w){words}", re.IGNORECASE) for words in whole]
     listed = [
-        re.compile(rf"(?:(?<!\w){n}[.):]|^\s*{n})\s+{words}", re.IGNORECASE | re.MULTILINE)
+        re.compile(rf"(?:(?<!\w){n}[.):]|^[^\S\n]*{n})\s+{words}", re.IGNORECASE | re.MULTILINE)
         for n, words in enumerate(whole, 1)
     ]
 
