@@ -24,14 +24,14 @@ _OFFER = re.compile(
     r"あれば|あったら|(?:まし|でし)たら|場合[は、]|際[はに]|いつでも|何でも|気軽"
     r"|(?<![例比])如(?![何下])|若|的[话話]|有[^，,]{0,4}(?:问题|問題|疑[问問]|需要)"
     r"|[으하시되]면(?=[ ,])|경우|언제든|หาก|ถ้า|กรณี|अगर|यदि|\bnếu\b|\b(?:eğer|olursa|varsa)\b"
-    r"|(?:^(?:bei|om|ha)|\b(?:if|should|wenn|falls|sollten?|als|mocht|hvis|si|se|s['’]il(?! \w+ pla[iî]t)|caso|dacă|jeśli|jeżeli|w razie"
-    r"|pokud|kdyby|ak|если|якщо|αν|εάν|jos|إذا|אם))\b.{0,60}\b(?:questions?|anything|something|else|help|problems?"
-    r"|needs?|fragen?|hilfe|etwas"
-    r"|brauchen|vra(?:ag|gen)|hulp|iets|nodig|frågor|undrar|hjälp|sp[øo]r(?:gs|s)mål|hj[æe]lp|noget"
-    r"|noe|besoin|aide|chose|preguntas?|dudas?|dúvidas?|perguntas?|domand[ae]|dubbi|ayuda|ajuda|aiuto|necesit\w*|precis\w*|bisogno"
-    r"|algo|altro|întreb\w*|nevoie|ceva|pyta[nń]\w*|pomoc\w*|potrzeb\w*|dotaz\w*|otázk\w*|вопрос\w*|помощ\w*|непонят\w*"
-    r"|нужн\w*|питан\w*|допомог\w*|потрібн\w*|απορ\w*|ερωτ\w*|βοήθεια|χρειάζ\w*|κάτι|kysy\w*|apua|jotain|tarvit\w*|kérdés\w*"
-    r"|segítség\w*|valami\w*|szükség\w*|سؤال|أسئلة|استفسار\w*|مساعدة|احتجت|شيء|שאל\w*|עזרה|צריכ\w*|משהו)\b",
+    r"|(?:^(?:bei|om|ha)|\b(?:if|should|wenn|falls|sollten?|als|mocht|hvis|si|se|s['’]il(?! \w+ pla[iî]t)|caso|dacă"
+    r"|jeśli|jeżeli|w razie|pokud|kdyby|ak|если|якщо|αν|εάν|jos|إذا|אם))\b.{0,60}\b(?:questions?|anything|something"
+    r"|else|help|problems?|needs?|fragen?|hilfe|etwas|brauchen|vra(?:ag|gen)|hulp|iets|nodig|frågor|undrar|hjälp"
+    r"|sp[øo]r(?:gs|s)mål|hj[æe]lp|noget|noe|besoin|aide|chose|preguntas?|dudas?|dúvidas?|perguntas?|domand[ae]"
+    r"|dubbi|ayuda|ajuda|aiuto|necesit\w*|precis\w*|bisogno|algo|altro|întreb\w*|nevoie|ceva|pyta[nń]\w*|pomoc\w*"
+    r"|potrzeb\w*|dotaz\w*|otázk\w*|вопрос\w*|помощ\w*|непонят\w*|нужн\w*|питан\w*|допомог\w*|потрібн\w*|απορ\w*"
+    r"|ερωτ\w*|βοήθεια|χρειάζ\w*|κάτι|kysy\w*|apua|jotain|tarvit\w*|kérdés\w*|segítség\w*|valami\w*|szükség\w*|سؤال"
+    r"|أسئلة|استفسار\w*|مساعدة|احتجت|شيء|שאל\w*|עזרה|צריכ\w*|משהו)\b",
     re.IGNORECASE,
 )
 """What makes a sentence an offer to listen: an "if", in many languages with questions, help or a need behind it."""
