@@ -149,6 +149,9 @@ def test_a_state_without_words_has_a_plain_sentence(
         ({"purpose": "Chiedere il nome", "reply": "Qual è il nome?"}, False),
         ({"purpose": "Collect name", "description": "Customer data"}, True),
         ({"purpose": "Greet", "description": "El Paso office"}, True),
+        ({"purpose": "Book hotel", "description": "Las Vegas, Los Angeles or Rio de Janeiro"}, True),
+        ({"purpose": "Ask Dan", "description": "Ask Dan again"}, True),
+        ({"purpose": "Recoger la dirección de la clienta"}, False),
         ({"reply": "Für {% if name is defined and size is defined %}{{ name }}{% endif %}?"}, False),
     ],
 )

@@ -56,9 +56,14 @@ _STOPS = (
 _EXPRESSION = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
 _LETTERS = re.compile(r"[^\W\d_]+")
 _ENGLISH = frozenset(
-    ("the", "and", "of", "to", "your", "you", "with", "what", "which", "for", "how", "is", "are", "user", "their")
+    (
+        *("the", "and", "of", "to", "your", "you", "with", "what", "which", "for", "how", "is", "are", "user", "their"),
+        *("ask", "get", "tell", "say", "give", "choose", "collect", "confirm", "greet", "when", "where", "this", "if"),
+    )
 )
-"""Some of the commonest words of English."""
+"""Some of the commonest words of English, and of its definitions where they say little."""
+_PLACES = re.compile(r"\b(?:(?i:las?|les?|los|el|d[aei]|du|del|della|il|van)\s)+(?=[A-Z])")
+"""What stands in names that English has, too: Las Vegas, Charles de Gaulle."""
 _FOREIGN = frozenset(
     (
         *("der", "das", "dem", "des", "und", "ist", "ihre", "ihr", "sie", "ein", "eine", "wie", "nach", "bitte"),
@@ -361,9 +366,13 @@ def is_english(definition: Definition) -> bool:
     states, schemas = definition.states.values(), definition.key_schemas.values()
     texts = [text for state in states for text in (state.purpose, state.description, state.reply or "")]
     texts += [str(schema.get(name, "")) for schema in schemas for name in ("title", "description")]
-    words = [word for text in texts for word in _LETTERS.findall(_EXPRESSION.sub(" ", text.lower()))]
+    words = [word for text in texts for word in _words_of(text)]
     foreign, told = sum(not word.isascii() for word in words), sum(word in _FOREIGN for word in words)
     return foreign + (told if told > 1 else 0) <= sum(word in _ENGLISH for word in words)
+
+
+def _words_of(text: str) -> list[str]:
+    return _LETTERS.findall(_PLACES.sub("", _EXPRESSION.sub(" ", text)).lower())
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
