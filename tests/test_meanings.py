@@ -85,6 +85,7 @@ ORDER = {
         ({"type": "integer"}, "−５", -5),
         ({"type": "number"}, "0,5", 0.5),
         ({"type": "number"}, "-0,125", -0.125),
+        ({"type": ["array", "number"], "items": {"type": "number"}}, "0,5", None),
         ({"type": "number"}, "2,3", None),
         ({"type": "number"}, "12,50", None),
         ({"type": "number"}, "1,500", None),

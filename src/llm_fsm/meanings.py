@@ -158,9 +158,10 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
 
 
 def _counts(schema: Mapping[str, Any]) -> bool:
-    """True for the schema of a number."""
+    """True for the schema of a number that is none of a list as well: `0,5` may be either."""
     kind = schema.get("type")
-    return bool({"integer", "number"}.intersection([kind] if isinstance(kind, str) else kind or ()))
+    kinds = {kind} if isinstance(kind, str) else set(kind or ())
+    return "array" not in kinds and not kinds.isdisjoint(("integer", "number"))
 
 
 def _number(text: str) -> int | float | None:
