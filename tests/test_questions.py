@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.questions import asks, is_nearer, puts, question_in, several, told_in
+from llm_fsm.questions import asks, is_nearer, puts, question_in, several, takes, told_in
 
 
 @pytest.mark.parametrize(
@@ -193,3 +193,23 @@ def test_a_request_beside_a_question_asks_several_things() -> None:
 )
 def test_a_question_is_known_again_by_its_letters(text: str, first: str, second: str, nearer: bool) -> None:
     assert is_nearer(text, first, second) is nearer
+
+
+@pytest.mark.parametrize(
+    ("word", "question", "turned"),
+    [
+        *(("ja", "Wilt u een bon?", "Wilt u thee of koffie?"), ("ja", "Vill du ha det?", "Har du aldrig varit här?")),
+        *(("sì", "Vuole la ricevuta?", "Vuole tè o caffè?"), ("sí", "¿Quiere el recibo?", "¿Tampoco quiere café?")),
+        *(("sim", "Quer o recibo?", "Não tem ninguém?"), ("ja", "Haben Sie einen Hund?", "Haben Sie weder noch?")),
+        *(("да", "Вам нужен чек?", "Вам чай либо кофе?"), ("ναι", "Θέλετε καφέ;", "Τσάι είτε καφέ;")),
+        *(("evet", "Mesajı aldınız mı?", "Çay mı kahve mi?"), ("evet", "Fiş ister misiniz?", "Gelmeyecek misiniz?")),
+        *(("네", "영수증 드릴까요?", "차 말고 커피 드릴까요?"), ("네", "영수증 드릴까요?", "아직인가요?")),
+        *(("はい", "コーヒーはいかがですか。", "茶か紅茶ですか。"), ("是", "您是否需要发票？", "您无需发票吗？")),
+        *(("हाँ", "क्या आपको रसीद चाहिए?", "चाय अथवा कॉफ़ी?"), ("نعم", "هل تريد إيصالا؟", "هل تمانع التسجيل؟")),
+        *(("כן", "האם תרצה קבלה?", "ללא סוכר?"), ("evet", "Şekerli mi?", "Şekersiz mi?")),
+        ("yes", "Is one of these yours?", "Is there nothing else?"),
+    ],
+)
+def test_yes_says_nothing_for_certain_after_choices_and_turned_questions(word: str, question: str, turned: str) -> None:
+    assert takes(word, question)
+    assert not takes(word, turned)

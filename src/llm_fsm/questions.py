@@ -49,23 +49,33 @@ _WORD = re.compile(r"[\w'’\u0900-\u0963\u0966-\u0dff]+")
 """Also with the vowel signs of Indian scripts, which `re` takes for no part of a word."""
 _TURNED = frozenset(
     (
-        *("not", "cannot", "never", "without", "or", "neither", "nor", "mind"),
-        *("nicht", "nichts", "kein", "keine", "keinen", "keiner", "keines", "ohne", "oder", "nie"),
-        *("pas", "ne", "sans", "ou", "jamais", "aucun", "aucune"),
-        *("sin", "nunca", "ningún", "não", "nao", "sem", "non", "senza", "oppure"),
-        *("niet", "geen", "zonder", "inte", "ikke", "ingen", "eller", "utan", "uden", "uten"),
-        *("bez", "lub", "albo", "nebo", "не", "без", "или", "ни", "değil", "veya", "yoksa", "yok"),
-        *("δεν", "δε", "μην", "μη", "χωρίς", "ή", "안"),
-        *("أو", "أم", "أما", "ألا", "بدون", "دون", "غير", "או", "אין", "בלי", "नहीं", "या"),
+        *("not", "cannot", "never", "without", "or", "either", "neither", "nor", "mind", "object", "nothing", "nobody"),
+        *("none", "dont", "doesnt", "didnt", "isnt", "arent", "cant", "wont", "havent", "unable", "hardly"),
+        *("nicht", "nichts", "kein", "keine", "keinen", "keiner", "keines", "ohne", "oder", "nie", "weder", "niemand"),
+        *("dagegen", "stört", "pas", "ne", "sans", "ou", "jamais", "aucun", "aucune", "ni", "soit", "dérange"),
+        *("sin", "nunca", "ningún", "jamás", "nadie", "nada", "tampoco", "importa", "molesta", "não", "nao", "sem"),
+        *("nem", "ninguém", "non", "senza", "oppure", "nessuno", "niente", "né", "dispiace"),
+        *("niet", "geen", "zonder", "nooit", "niets", "niemand", "noch", "tegen", "inte", "ikke", "ingen", "eller"),
+        *("utan", "uden", "uten", "aldrig", "aldri", "varken", "hverken", "verken", "emot", "imod", "imot"),
+        *("bez", "lub", "albo", "nebo", "не", "без", "или", "либо", "ни", "никто", "против", "возражаете"),
+        *("δεν", "δέν", "δε", "μην", "μη", "χωρίς", "ή", "είτε", "ούτε", "πειράζει", "αντίρρηση"),
+        *("değil", "veya", "veyahut", "yahut", "yoksa", "yok", "sakıncası", "안", "중에", "말고"),
+        *("नहीं", "न", "मत", "या", "अथवा", "कि", "बिना", "आपत्ति", "أو", "أم", "أما", "ألا", "ما", "ولا"),
+        *("أولا", "بلا", "بدون", "دون", "غير", "مانع", "تمانع", "או", "אין", "בלי", "ללא", "אף", "מעולם", "מפריע"),
     )
 )
 """Words that turn a question round, or make it a choice: yes may then be meant either way, or say nothing."""
 _TURNED_PARTS = re.compile(
-    r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|ません|ない|それとも|不|没|沒|还是|還是|或|않|없|못|아니|또는|혹은"
-    r"|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor"
+    r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|^ש?לא$|^אינ|ません|ない|なし|まだ|抜き|嫌|それとも|または|あるいは|もしくは"
+    r"|か[\u30a0-\u30ff\u4e00-\u9fff]|不|没|沒|未|无|無|别|別|非|介意|反[对對]|还是|還是|或"
+    r"|않|없|못|아니|또는|혹은|싫|모르|아직|^안[가-힣]|(?:나|랑|든지)$|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor|m[ae]y[ae]|m[ae]s[ae]k"
+    r"|m[ae]m[ıi]ş|\ws[ıiuü]z$"
 )
 _OR = re.compile(r"¿[^¿?]*\bo\b|\bya da\b")
-"""Words for "or" that mean something else in other languages, or elsewhere."""
+_OR_BESIDE = {"ja": "of", "nee": "of", "sì": "o", "sí": "o", "si": "o", "no": "o"}
+"""Words for "or" that mean something else in other languages, or elsewhere; these beside answers of their own one."""
+_TURKISH_ASKS = re.compile("m[ıiuü](?:[sy][ıiuüd]\\w+)?")
+"""What each question of Turkish has, and each part of a choice."""
 _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNORECASE)
 """Letters of languages in which "no" says yes (Polish, Czech, Slovak), or hardly anything, and of some others."""
 
@@ -152,7 +162,8 @@ def takes(word: str, words: str) -> bool:
     if word == "no" and no_agrees(words):
         return False
     asked = next(filter(asks, reversed(_sentences(words))), words)
-    return not _is_turned(_WORD.findall(_OR.sub("or", asked.casefold())))
+    found = _WORD.findall(_OR.sub("or", asked.casefold()))
+    return _OR_BESIDE.get(word) not in found and not _is_turned(found)
 
 
 def no_agrees(text: str) -> bool:
@@ -168,7 +179,8 @@ def _is_turned(words: list[str]) -> bool:
             end = place + 2 + (after[0] not in NO)
             words = words[:place] + words[end:]
             break
-    asked = sum(word.endswith(("か", "요", "까")) for word in words)  # with "or", which these need no word for
+    ends = ("か", "요", "까")  # with "or", which these, and Turkish, need no word for
+    asked = sum(word.endswith(ends) or _TURKISH_ASKS.fullmatch(word) is not None for word in words)
     return asked > 1 or any(word in _TURNED or word in NO or _TURNED_PARTS.search(word) for word in words)
 
 
