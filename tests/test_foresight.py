@@ -205,6 +205,11 @@ def test_what_branches_far_away_have_in_common_is_said_once() -> None:
             {"to": "bill", "if": "invoices"},
         ],
     }
+    plain = {**states, "loan": {"purpose": "How much?", "transitions": [{"target_state": "end"}]}}
+    look = outlook(machine(plain), Session(conversation_id="c", state="ask", context={}))
+    (item,) = (json.loads(item) for item in look.items)
+    assert "instructions" not in item["there"]  # a loan has none
+    assert [branch.get("instructions") for branch in item["there"]["leads_on_to"]] == [style, style, None, None]
 
 
 @pytest.mark.parametrize(

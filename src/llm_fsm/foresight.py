@@ -86,10 +86,13 @@ def _branches(
 
 
 def _said_once(then: list[dict[str, Any]]) -> dict[str, str]:
-    """The instructions that most of several branches have in common, taken out of these; {} where none are."""
+    """The instructions that most of several branches have in common, taken out of these.
+
+    {} where none are, or where one branch shows none, of which these would be read, too.
+    """
     having = Counter(branch["instructions"] for branch in then if "instructions" in branch)
     words, number = having.most_common(1)[0] if having else ("", 0)
-    if number < 2:
+    if number < 2 or having.total() < len({branch["to"] for branch in then}):
         return {}
     for branch in then:
         if branch.get("instructions") == words:
