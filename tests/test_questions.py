@@ -179,6 +179,7 @@ def test_a_request_beside_a_question_asks_several_things() -> None:
     assert several("请输入您的姓名。您几位？")
     assert several("Please tell us your name. Is it for two?")
     assert several("전화번호를 알려 주세요. 날짜를 입력해 주세요.")
+    assert several("How many are you? If you need parking, please tell us for how many cars.")
     assert not several("请输入您的姓名。")
 
 

@@ -104,7 +104,12 @@ _FORMS = (
 
 def begs(sentence: str) -> bool:
     """True when one sentence begs for an answer."""
-    return _begging().search(sentence) is not None and not (_WAITING.search(sentence) or _OFFER.search(sentence))
+    return may_beg(sentence) and not (_WAITING.search(sentence) or _OFFER.search(sentence))
+
+
+def may_beg(sentence: str) -> bool:
+    """True also for what reads as an offer, or begs for time."""
+    return _begging().search(sentence) is not None
 
 
 @cache

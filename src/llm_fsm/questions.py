@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from llm_fsm.excerpt import TRUNCATED
-from llm_fsm.pleas import begs
+from llm_fsm.pleas import begs, may_beg
 
 YES = frozenset(
     (
@@ -153,7 +153,7 @@ def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
 
 def several(words: str) -> bool:
     """True where more than one thing may have been asked, or begged for."""
-    begged = (begs(part) for part in _sentences(words) if not asks(part))
+    begged = (may_beg(part) for part in _sentences(words) if not asks(part))
     return len(_ASKED.findall(marked(words))) + sum(begged) > 1
 
 
