@@ -185,9 +185,9 @@ def test_an_empty_value_for_what_is_known_was_not_mentioned(context: dict[str, A
     ("schema", "sent", "reason"),
     [
         ({"type": "integer", "maximum": 5}, "9", "9 is greater than the maximum of 5"),
-        ({"type": "integer", "maximum": 5}, "nine", '"nine" is not of type "integer"'),
+        ({"type": "integer", "maximum": 5}, "nine", '"nine" is not a whole number'),
         ({"type": "array", "items": {"enum": ["rye"]}}, "oats", 'at /0: "oats" is not one of "rye"'),
-        ({"type": ["integer", "null"]}, "null", '"null" is not of type "integer"'),
+        ({"type": ["integer", "null"]}, "null", '"null" is not a whole number'),
     ],
 )
 def test_a_refusal_tells_why_what_was_meant_does_not_fit(schema: dict[str, Any], sent: str, reason: str) -> None:
