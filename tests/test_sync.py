@@ -94,6 +94,7 @@ def test_many_threads_share_a_machine() -> None:
 
 
 def test_decorators_register_on_the_machine_and_threads_end_with_it() -> None:
+    of_others = set(threading.enumerate())
     machine = scripted(reply("hello", "ok"))
 
     @machine.on("post_processing")
@@ -106,8 +107,10 @@ def test_decorators_register_on_the_machine_and_threads_end_with_it() -> None:
 
     assert lookup("7") == {"id": "7"}
     assert machine.start(greet=False).send("m").text == "OK"
+    own = set(threading.enumerate()) - of_others
+    assert "llm_fsm loop" in {thread.name for thread in own}
     machine.close()
-    assert not any(thread.name == "llm_fsm loop" and thread.is_alive() for thread in threading.enumerate())
+    assert not any(thread.name == "llm_fsm loop" and thread.is_alive() for thread in own)
 
 
 def test_machine_that_nobody_closes_ends_quietly(tmp_path: Path) -> None:
