@@ -208,7 +208,10 @@ def test_a_question_is_known_again_by_its_letters(text: str, first: str, second:
         *(("はい", "コーヒーはいかがですか。", "茶か紅茶ですか。"), ("是", "您是否需要发票？", "您无需发票吗？")),
         *(("हाँ", "क्या आपको रसीद चाहिए?", "चाय अथवा कॉफ़ी?"), ("نعم", "هل تريد إيصالا؟", "هل تمانع التسجيل؟")),
         *(("כן", "האם תרצה קבלה?", "ללא סוכר?"), ("evet", "Şekerli mi?", "Şekersiz mi?")),
-        ("yes", "Is one of these yours?", "Is there nothing else?"),
+        *(("yes", "Is one of these yours?", "Is there nothing else?"), ("yes", "Is it here?", "Is it nowhere?")),
+        *(("ja", "Wilt u een bon?", "Wilt u het liever nu dan straks?"), ("ja", "Vill du ha det?", "Saknar du något?")),
+        *(("sí", "¿Quiere el recibo?", "¿Té u horchata?"), ("evet", "Bugün mü?", "Ya bugün ya yarın mı?")),
+        ("ναι", "Θέλετε καφέ;", "Χωρίσ ζάχαρη;"),
     ],
 )
 def test_yes_says_nothing_for_certain_after_choices_and_turned_questions(word: str, question: str, turned: str) -> None:

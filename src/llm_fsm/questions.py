@@ -51,6 +51,7 @@ _TURNED = frozenset(
     (
         *("not", "cannot", "never", "without", "or", "either", "neither", "nor", "mind", "object", "nothing", "nobody"),
         *("none", "dont", "doesnt", "didnt", "isnt", "arent", "cant", "wont", "havent", "unable", "hardly"),
+        *("nowhere", "rather", "lieber", "liever", "saknar", "saknas", "mangler", "χωρίσ", "ya"),
         *("nicht", "nichts", "kein", "keine", "keinen", "keiner", "keines", "ohne", "oder", "nie", "weder", "niemand"),
         *("dagegen", "stört", "pas", "ne", "sans", "ou", "jamais", "aucun", "aucune", "ni", "soit", "dérange"),
         *("sin", "nunca", "ningún", "jamás", "nadie", "nada", "tampoco", "importa", "molesta", "não", "nao", "sem"),
@@ -71,7 +72,7 @@ _TURNED_PARTS = re.compile(
     r"|않|없|못|아니|또는|혹은|싫|모르|아직|^안[가-힣]|(?:나|랑|든지)$|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor|m[ae]y[ae]|m[ae]s[ae]k"
     r"|m[ae]m[ıi]ş|\ws[ıiuü]z$"
 )
-_OR = re.compile(r"¿[^¿?]*\bo\b|\bya da\b")
+_OR = re.compile(r"¿[^¿?]*\b[ou]\b|\bya da\b")
 _OR_BESIDE = {"ja": "of", "nee": "of", "sì": "o", "sí": "o", "si": "o", "no": "o"}
 """Words for "or" that mean something else in other languages, or elsewhere; these beside answers of their own one."""
 _TURKISH_ASKS = re.compile("m[ıiuü](?:[sy][ıiuüd]\\w+)?")

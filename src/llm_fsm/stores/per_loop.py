@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import weakref
+from abc import ABC, abstractmethod
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -23,7 +24,7 @@ class Parts(Door[Any], Protocol):
 P = TypeVar("P", bound=Parts)
 
 
-class PerLoop(Generic[P]):
+class PerLoop(ABC, Generic[P]):
     """The part of a store that finds, makes and closes them."""
 
     place: str
@@ -37,9 +38,9 @@ class PerLoop(Generic[P]):
         self._process = os.getpid()
         self._closed = False
 
+    @abstractmethod
     def _made(self) -> P:
         """What a new event loop gets."""
-        raise NotImplementedError
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         self._check_open()
