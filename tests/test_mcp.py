@@ -162,8 +162,8 @@ async def test_a_server_that_reads_no_more_holds_nobody_up():
         process = (await made.call("things", "process", {}, PLENTY))["result"]
         os.kill(process, signal.SIGSTOP)
         try:
-            task = asyncio.create_task(made.call("things", "add", {"a": "x" * 1_000_000}, 0.1))
-            await asyncio.sleep(0.3)
+            task = asyncio.create_task(made.call("things", "add", {"a": "x" * 1_000_000}, 1))
+            await asyncio.sleep(1.2)  # the call was being written for a second, and is being given up for another
             task.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await task
