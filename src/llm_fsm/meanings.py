@@ -38,7 +38,9 @@ _GROUPS = re.compile(
     rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
 )
 """A number as people write long ones, in groups; two numbers one after the other have larger groups."""
-_DIGITS = re.compile("[0-9]+")
+_CODE = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9]{1,12}){1,8}")
+"""A number that begins with letters, in groups: an account, an order, a passport."""
+_PARTS = re.compile("[A-Z0-9]+")
 _OF_TEXT = ("pattern", "minLength", "maxLength")
 _LONG = range(9, 17)
 """How many digits a number in groups has: fewer may be a day, more may be two numbers."""
@@ -182,7 +184,7 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
     """A day or a time as ISO 8601 writes it, where the schema may ask for one and a text says it for certain.
 
     A number in groups is one without spaces and the like, where a pattern may want it so, unless each group could be
-    a number of its own: "10000-20000" may be two.
+    a number of its own: "10000-20000" may be two. So is one that begins with letters: "TR33 0006 1005".
     """
     plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
     if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
@@ -192,13 +194,15 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
     digits = "".join(filter(str.isdigit, plain))
     if patterned and len(digits) in _LONG and _GROUPS.fullmatch(plain) and not _takes_all(schema, plain):
         return f"+{digits}" if plain[0] == "+" else digits
+    if patterned and _CODE.fullmatch(plain) and not _takes_all(schema, plain):
+        return "".join(_PARTS.findall(plain))
     return text
 
 
 def _takes_all(schema: Mapping[str, Any], groups: str) -> bool:
-    """True when each group of digits fits by itself."""
+    """True when each group fits by itself."""
     shape = compile_shape({name: schema[name] for name in _OF_TEXT if name in schema})
-    return all(shape.fault(group) is None for group in _DIGITS.findall(groups))
+    return all(shape.fault(group) is None for group in _PARTS.findall(groups))
 
 
 def _letters(text: str) -> str:
