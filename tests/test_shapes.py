@@ -61,6 +61,19 @@ def test_types_and_formats_are_told_in_plain_words(schema: dict[str, Any], value
     assert compile_shape(schema).fault(value) == said
 
 
+@pytest.mark.parametrize(
+    ("enum", "said"),
+    [
+        ([1, 3, 6, 9], "1, 3, 6 or 9"),
+        (["S", "M", "L", "XL", None], '"S", "M", "L" or "XL"'),
+        ([f"{number:0>98}" for number in range(9)], f'"{0:0>98}", "{1:0>98}", "{2:0>98}" or 6 more'),
+        (["x" * 400, "b", "c", "d"], "4 values"),
+    ],
+)
+def test_a_refusal_lists_what_may_be_chosen(enum: list[Any], said: str) -> None:
+    assert compile_shape({"enum": enum}).fault(2) == f"2 is not one of {said}"
+
+
 def test_a_time_as_people_say_it_is_kept_in_one_call() -> None:
     known = [{"requires_context_keys": ["at"]}]
     states = {

@@ -7,6 +7,7 @@ is ever fetched.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
@@ -42,6 +43,9 @@ _FORMED_AS: Mapping[str, str] = {
     "uri": "an address such as https://example.org/",
 }
 _NONE_OF = re.compile("is not valid under any of the schemas listed in the '(?:any|one)Of' keyword$")
+_CHOICES = re.compile(r" is not one of (?:.*) or [0-9]+ other candidates$", re.DOTALL)
+_MOST_CHOICES = 300
+"""Characters of the values of an enum that are told."""
 _CODED = re.compile("%([0-7][0-9A-Fa-f])")
 
 TOO_MUCH_WORK = f'following each "$ref" gives more than {_MOST_WORK:,} schemas, or more than {_DEEPEST} levels of them'
@@ -68,7 +72,7 @@ class Shape(NamedTuple):
         try:
             for error in self.validator.iter_errors(value):
                 where = "".join(f"/{step}" for step in error.instance_path)
-                reason = _plain(_short(error.message))
+                reason = _plain(_short(_listed(error.message, error.kind)))
                 return f"at {where}: {reason}" if where else reason
         except UnicodeEncodeError:
             return "it contains half of a surrogate pair, which is not a character"
@@ -81,6 +85,23 @@ class Shape(NamedTuple):
 def _engine() -> Any:
     """jsonschema_rs, loaded with the first schema: it takes longer than everything else in a check."""
     return import_module("jsonschema_rs")
+
+
+def _listed(message: str, kind: Any) -> str:
+    """A message with the values that it only counts, so far as there is room for them; null says "not mentioned"."""
+    found = _CHOICES.search(message)
+    if found is None:
+        return message
+    shown: list[str] = []
+    options = [json.dumps(option, ensure_ascii=False) for option in kind.options if option is not None]
+    for option in options:
+        if sum(map(len, shown)) + len(option) > _MOST_CHOICES:
+            break
+        shown.append(option)
+    left_out = len(options) - len(shown)
+    last = f"{left_out} more" if left_out else shown.pop()
+    told = f"{', '.join(shown)} or {last}" if shown else f"{len(options)} values"
+    return f"{message[: found.start()]} is not one of {told}"
 
 
 def _short(message: str) -> str:
