@@ -376,6 +376,21 @@ def test_without_handover_the_third_miss_is_an_apology() -> None:
     assert (session.outcome, done.text) == ("given_up", "I am sorry, I cannot help you with this.")
 
 
+@pytest.mark.parametrize(
+    ("state", "words", "text"),
+    [
+        ({"reply": "May I book it?"}, "I am not sure what you mean.", "I am not sure what you mean.\n\nMay I book it?"),
+        ({"purpose": "May I book it?"}, "I am not sure.", "I am not sure.\n\nMay I book it?"),
+        ({"purpose": "May I book it?"}, "Shall I book it, yes or no?", "Shall I book it, yes or no?"),
+        ({"reply": "May I book it?"}, "", "Sorry, I did not get that.\n\nMay I book it?"),
+    ],
+)
+def test_a_first_miss_asks_again_where_its_words_do_not(state: dict[str, str], words: str, text: str) -> None:
+    states = {"ask": {**state, "transitions": [{"target_state": "end"}]}, "end": {}}
+    program = machine(states, patterns=["cannot_handle"])
+    assert talk(program, "asdf", reply("cannot_handle", words)).text == text
+
+
 def test_a_second_miss_asks_once() -> None:
     session = say(FORM, at("mail"), "xyzzy", reply("cannot_handle", "")).session
     done = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon, which address?"))
@@ -778,6 +793,46 @@ def test_a_refused_value_is_told_by_the_words_of_its_key_where_english_is_foreig
     made = machine(states, context_schema={"properties": keys})
     done = talk(made, "0", *[reply("end", "", people=0)] * 2)
     assert done.text == "✗ 人数: 1名から8名まで。\n\n何名様ですか？"
+
+
+@pytest.mark.parametrize(
+    ("schema", "told"),
+    [
+        ({"description": "ห้องพัก 1 ถึง 5 ห้อง"}, "✗ ห้องพัก 1 ถึง 5 ห้อง"),
+        ({"title": "VIP", "description": "ห้องพัก 1 ถึง 5 ห้อง"}, "✗ VIP: ห้องพัก 1 ถึง 5 ห้อง"),
+        ({"title": "ห้องพัก", "description": "ห้องพัก 1 ถึง 5 ห้อง"}, "✗ ห้องพัก 1 ถึง 5 ห้อง"),
+    ],
+)
+def test_a_refused_value_is_named_once_and_in_the_users_script(schema: dict[str, str], told: str) -> None:
+    keys = {"room_count": {"type": "integer", "minimum": 1, **schema}}
+    state = {"required_context_keys": ["room_count"], "transitions": [{"target_state": "end"}]}
+    states = {"ask": {"reply": "กี่ห้องคะ", **state}, "end": {}}
+    done = talk(machine(states, context_schema={"properties": keys}), "0", reply("ask", "ค่ะ", room_count=0))
+    assert done.text == f"ค่ะ\n\n{told}\n\nกี่ห้องคะ"
+
+
+def test_a_refused_item_is_told_to_the_user_without_its_place() -> None:
+    keys = {"towns": {"type": "array", "items": {"enum": ["Rome", "Oslo"]}}}
+    states = {"ask": {"reply": "Which of the towns do you want?", "transitions": [{"target_state": "end"}]}, "end": {}}
+    made = machine(states, context_schema={"properties": keys})
+    done = talk(made, "x", reply("ask", "Well.", towns=["Rome", "Bonn"]))
+    said = 'That does not fit (towns): "Bonn" is not one of "Rome" or "Oslo".'
+    assert done.text == f"Well.\n\n{said}\n\nWhich of the towns do you want?"
+
+
+def test_parts_that_are_asked_for_have_their_own_names() -> None:
+    parts = {"name": {"type": "string", "title": "full name"}, "phone_number": {"type": "string"}}
+    keys = {"contact": {"type": "object", "properties": parts}}
+    states = {
+        "ask": {
+            "purpose": "Ask who it is",
+            "required_context_keys": ["contact.name", "contact.phone_number"],
+            "transitions": [{"target_state": "end"}],
+        },
+        "end": {},
+    }
+    done = talk(machine(states, context_schema={"properties": keys}), "x", reply("ask", ""))
+    assert done.text == "Ask who it is. Still needed: full name, contact phone number."
 
 
 def test_giving_up_says_the_apology_of_the_definition() -> None:

@@ -1,9 +1,10 @@
-"""Names that a definition file uses: what ids and keys look like, and the words that stand for themselves."""
+"""Names that a definition file uses: what ids and keys look like, what people read, words that stand for themselves."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 STATE_ID_PATTERN = r"^[A-Za-z_][A-Za-z0-9_-]{0,63}$"
 KEY_PATTERN = r"^[A-Za-z][A-Za-z0-9_.-]{0,63}$"
@@ -30,3 +31,15 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"},
 }
 """Second names of keys by the model that has them, which `legacy` replaces before the form is looked at."""
+_NOT_LATIN = re.compile(r"(?![\u0250-\u036f\u1e00-\u1eff\u2000-\u2bff])[^\W\d_\x00-\u024f]")
+"""A letter of another script than ours."""
+
+
+def label(key: str, schema: Mapping[str, Any]) -> str:
+    """What people read in place of the name of a key, or of a part of one."""
+    return str(schema.get("title") or key.replace("_", " ").replace(".", " "))
+
+
+def is_foreign(key: str, words: str) -> bool:
+    """True where the name of a key has other letters than the words beside it."""
+    return key.isascii() and _NOT_LATIN.search(words) is not None

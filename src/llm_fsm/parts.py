@@ -74,5 +74,17 @@ def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) ->
     return None if found is None else {**known, name: found}
 
 
+def part_schema(schemas: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
+    """The schema of a key, or of the part of one that a dotted name asks for; {} where it has none."""
+    if name in schemas:
+        return schemas[name]
+    key, *path = name.split(".")
+    found: object = schemas.get(key)
+    for step in path:
+        properties = found.get("properties") if _is_object(found) else None
+        found = properties.get(step) if _is_object(properties) else None
+    return found if _is_object(found) else {}
+
+
 def _is_object(value: object) -> TypeGuard[Mapping[str, Any]]:
     return isinstance(value, Mapping)

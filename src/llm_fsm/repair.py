@@ -270,6 +270,9 @@ class Repairing(Amending):
             self.last_resort()
         else:
             self.say("cannot_handle", end, words=message, **data)
+            if end == "rephrase" and message:
+                self.say_fixed()
+                self.ask_again(self.last_question())
 
     def say_given_up(self) -> None:
         """The apology of the definition, if it has one, else that of the pattern."""

@@ -15,6 +15,8 @@ from llm_fsm.foresight import asides, lacking, outlook, own_words
 from llm_fsm.markup import each_escaped, escaped
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
+from llm_fsm.names import is_foreign, label
+from llm_fsm.parts import part_schema
 from llm_fsm.patterns import words_of
 from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
@@ -200,7 +202,7 @@ class Speaking(Moving):
 
     def own_question(self, *, sorry: bool) -> str:
         state = self.plan.state
-        wanted = {key: self.program.keys.offered.get(key, {}) for key in self.lacking()}
+        wanted = {key: part_schema(self.program.keys.offered, key) for key in self.lacking()}
         english = self.program.english
         question = own_question(state.purpose or state.description, wanted, english=english)
         return f"Sorry, I did not get that.\n\n{question}" if sorry and english else question
@@ -234,12 +236,16 @@ class Speaking(Moving):
             if key == UPDATE:
                 continue
             schema = self.program.keys.offered.get(key, {})
-            label = str(schema.get("title") or key.replace("_", " "))
+            name, words = label(key, schema), str(schema.get("description") or "")
             english = self.program.english
-            told = english and not any(said in reason for said in _UNREADABLE)
-            begin = f"That does not fit ({label})" if english else f"✗ {label}"
-            words = None if told else schema.get("description")
-            self.said.append(sentence(f"{begin}: {words or reason}"))
+            if english and not any(said in reason for said in _UNREADABLE):
+                words = reason[reason.index(": ") + 2 :] if reason.startswith("at /") else reason
+            begin = f"That does not fit ({name})" if english else f"✗ {name}"
+            named = words.casefold().startswith(name.casefold()) or ("title" not in schema and is_foreign(key, words))
+            if not english and words and named:
+                self.said.append(sentence(f"✗ {words}"))
+            else:
+                self.said.append(sentence(f"{begin}: {words or reason}"))
 
     def last_resort(self) -> None:
         """What the definition says when nothing was understood, or its own question."""

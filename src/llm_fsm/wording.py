@@ -33,6 +33,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llm_fsm.definition import Definition
+from llm_fsm.names import is_foreign, label
 from llm_fsm.questions import QUESTION_MARKS, asks, marked, puts
 
 MAX_CHARS = 100_000
@@ -378,9 +379,10 @@ def _words_of(text: str) -> list[str]:
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
     """A plain sentence for a state that has no fixed reply: what it is there for and, unless that asks, still needs.
 
-    Where English words would be foreign, the names themselves ask, unless the purpose has them all.
+    Where English words would be foreign, the names themselves ask, unless the purpose has them all; those of keys in
+    another script than the purpose's do not.
     """
-    names = [str(schema.get("title") or key.replace("_", " ")) for key, schema in wanted.items()]
+    names = [label(key, schema) for key, schema in wanted.items() if "title" in schema or not is_foreign(key, purpose)]
     parts = [sentence(purpose)] if purpose else []
     if names and not asks(purpose):
         listed = ", ".join(names)
