@@ -521,4 +521,4 @@ def test_words_after_a_task_cost_one_call_because_nobody_could_foresee_them() ->
         3,
     )
     assert [event.asked_for for event in done.of(ev.ModelReplied)] == ["turn", "task", "words"]
-    assert "<input>\nnull\n</input>" in done.requests[1].messages[1].content
+    assert done.requests[1].messages[1].content == "<current_context>\n{}\n</current_context>"  # and no empty <input>

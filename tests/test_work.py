@@ -14,7 +14,7 @@ from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
 from llm_fsm.session import Session
 from llm_fsm.tokens import estimate
-from machines import calls, machine, nested, reply, say, talk, worker
+from machines import calls, machine, nested, reply, say, start, talk, worker
 
 LENGTH = {
     "name": "long",
@@ -587,6 +587,27 @@ SUMMARY = json.dumps(
     }
 )
 LEFT = {"a": task(summarize=True, transitions=[{"target_state": "b"}]), "b": task()}
+
+
+def test_a_second_summary_of_a_turn_is_told_what_is_new() -> None:
+    states = {
+        "a": task(summarize=True, tools=["find"], transitions=[{"target_state": "b"}]),
+        "b": task(summarize=True, tools=["find"], transitions=[{"target_state": "c"}]),
+        "c": {"purpose": "Tell it", "transitions": [{"target_state": "c2"}]},
+        "c2": {},
+        "talk": {"transitions": [{"target_state": "a"}]},
+    }
+    host = worker(states, tools={"find": lambda word: word.upper()}, initial_state="talk")
+    work = [calls(("find", {"word": "first"})), "1", SUMMARY, calls(("find", {"word": "second"})), "2", SUMMARY]
+    begun = host.say(start(host.program).session, "go on", reply("a", "Well."), *work, reply("c", "It is 2."))
+    told = [asked.messages[1].content for asked in begun.requests]
+    first, second = (text for text in told if "<what_happened>" in text)
+    assert "go on" in first
+    assert '"word":"first"' in first
+    assert "<summary>" in second
+    assert '"word":"second"' in second
+    assert '"word":"first"' not in second
+    assert "go on" not in second
 
 
 def test_leaving_a_state_summarises_and_the_next_brief_shows_it() -> None:

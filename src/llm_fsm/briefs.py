@@ -35,7 +35,13 @@ def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, 
 
 def _shown(program: Program, session: Session, plan: StatePlan) -> str:
     scope = plan.state.context_scope
-    return escaped(program.keys.visible(session.context, None if scope is None else scope.read))
+    found = program.keys.visible(session.context, None if scope is None else scope.read)
+    return escaped(found) if found else ""
+
+
+def _given(session: Session) -> str:
+    """What a task was given: nothing where it follows a conversation."""
+    return "" if session.input is None else escaped(shortened(session.input, MAX_INPUT_CHARS))
 
 
 def _background(session: Session) -> str:
@@ -78,7 +84,7 @@ def task_messages(program: Program, session: Session, *, tools: bool) -> Message
             "buckets": escaped(buckets) if buckets else "",
             "context": _shown(program, session, plan),
             "failures": escaped(list(feedback)) if feedback else "",
-            "input": escaped(shortened(session.input, MAX_INPUT_CHARS)),
+            "input": _given(session),
         },
     )
 
@@ -94,7 +100,7 @@ def judge_messages(program: Program, session: Session, checks: Sequence[Check], 
             "objective": escaped(objective),
             "criteria": escaped([{"name": check.name, "criterion": check.criterion} for check in checks]),
             "context": _shown(program, session, plan),
-            "input": escaped(shortened(session.input, MAX_INPUT_CHARS)),
+            "input": _given(session),
             "output": escaped(output),
         },
     )

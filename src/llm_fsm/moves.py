@@ -299,17 +299,27 @@ class Moving(Nested):
 
     def left_behind(self, gone: int) -> Any:
         """What happened in the state that is about to be left, for a summary. `gone`: the exchanges that go with it."""
-        state, window = self.plan.state, self.session.window
-        told = (*window[:gone], *window[max(gone, len(window) - 3) :])
+        state, window, news = self.plan.state, self.session.window, self.since_summary()
+        since = len(window) if len(news) < len(self.events) else max(gone, len(window) - 3)
         happened = {
             "state": self.plan.id,
             "purpose": state.purpose or state.description,
             "output": shortened(self.session.input),
             "context": self.program.keys.visible(self.session.context),
-            "events": [found for event in self.events if (found := _told(event)) is not None],
-            "conversation": [list(exchange) for exchange in told],
+            "events": [found for event in news if (found := _told(event)) is not None],
+            "conversation": [list(exchange) for exchange in (*window[:gone], *window[since:])],
         }
         return blotted(self.secrets(), happened)
+
+    def since_summary(self) -> list[ev.Event]:
+        """What happened in this turn and is not in the summary yet: each definition has one of its own."""
+        begin, known = 0, self.outset.summary
+        for place, event in enumerate(self.events, start=1):
+            if isinstance(event, fe.FlowPushed | fe.FlowReturned):
+                begin, known = 0, ""
+            elif isinstance(event, ev.Summarised) and event.summary != known:
+                begin, known = place, event.summary
+        return self.events[begin:]
 
     def summarise(self, of: str, happened: Any) -> Generator[Effect, Result, bool]:
         """One call for a summary and a to-do list, and another one where its reply is none.
