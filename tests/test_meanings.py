@@ -65,6 +65,7 @@ ORDER = {
         ({"enum": ["single", "double"]}, "Double ", "double"),
         ({"enum": ["too_big", "too_small"]}, "Too big", "too_big"),
         ({"enum": ["a", "A"]}, "a ", "a"),
+        ({"enum": ["صباح", "مساء"]}, "\u200fصباح\u200f", "صباح"),
         ({"enum": ["pho_thong", "thuong_gia"]}, "Phổ thông", "pho_thong"),
         ({"enum": ["doi_ve", "huy"]}, "đổi vé", "doi_ve"),
         ({"enum": ["zlozenie", "zwrot"]}, "Złożenie", "zlozenie"),

@@ -13,6 +13,7 @@ from typing import Any
 from unicodedata import normalize
 
 from llm_fsm.coercion import plain_digits
+from llm_fsm.names import UNSEEN
 from llm_fsm.reply_schema import MAX_DEPTH
 from llm_fsm.shapes import compile_shape
 
@@ -141,7 +142,7 @@ def _has_form(schema: Mapping[str, Any], value: object) -> bool:
 
 def _said(schema: Mapping[str, Any], text: str) -> Any:
     """What a text says as a word of an enum in other letters, as yes or no, or as JSON."""
-    text, enum = text.strip(), schema.get("enum")
+    text, enum = text.strip(UNSEEN), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
     same = [word for word in words if _letters(word) == _letters(text)]
     same = same or [word for word in words if _bare(word) == _bare(text)]

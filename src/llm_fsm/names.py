@@ -31,6 +31,8 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"},
 }
 """Second names of keys by the model that has them, which `legacy` replaces before the form is looked at."""
+UNSEEN = " \t\r\n\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+"""What nobody sees at either end of a name: blanks, and marks of direction that stand between scripts."""
 _NOT_LATIN = re.compile(r"(?![\u0250-\u036f\u1e00-\u1eff\u2000-\u2bff])[^\W\d_\x00-\u024f]")
 """A letter of another script than ours."""
 

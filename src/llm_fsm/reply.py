@@ -19,6 +19,7 @@ from llm_fsm.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.copies import row
 from llm_fsm.errors import ReplyError
 from llm_fsm.meanings import pairs
+from llm_fsm.names import UNSEEN
 from llm_fsm.numerals import quoted
 from llm_fsm.thoughts import after_thoughts, unthought
 
@@ -116,7 +117,7 @@ def _has_target(value: object) -> bool:
         return False
     transition = value.get("transition")
     target = transition.get("target_state") if isinstance(transition, dict) else None
-    return isinstance(target, str) and target.strip() != ""
+    return isinstance(target, str) and target.strip(UNSEEN) != ""
 
 
 def _is_flat(value: object) -> bool:
@@ -349,7 +350,7 @@ def parse(text: str) -> Reply:
     if not isinstance(update, dict):
         update, fault = _update(found, transition)
     reasoning = _text(found.get("reasoning"))[:4000]
-    return row(Reply, transition["target_state"].strip(), update, _words(found), reasoning, fault)
+    return row(Reply, transition["target_state"].strip(UNSEEN), update, _words(found), reasoning, fault)
 
 
 def _move(found: dict[str, Any]) -> dict[str, Any] | None:
@@ -358,7 +359,7 @@ def _move(found: dict[str, Any]) -> dict[str, Any] | None:
     if not isinstance(transition, dict):
         transition = _object_in(transition) or {}
     target = transition.get("target_state")
-    return transition if isinstance(target, str) and target.strip() else None
+    return transition if isinstance(target, str) and target.strip(UNSEEN) else None
 
 
 def _update(found: dict[str, Any], transition: dict[str, Any]) -> tuple[Mapping[str, Any], str | None]:
