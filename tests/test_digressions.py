@@ -190,6 +190,15 @@ def test_an_answer_that_comes_with_a_question_aside_is_to_lead_on_where_any_word
     assert (done.session.state, done.text) == ("size", "At nine.\n\nWhich size, Ada?")
 
 
+def test_a_flow_is_told_so_of_the_digressions_of_its_caller() -> None:
+    inner = {"name": "inner", "initial_state": "q", "states": {"q": {"transitions": [{"target_state": "e"}]}, "e": {}}}
+    states = STATES | {"name": {"kind": "subflow", "flow": "inner", "transitions": [{"target_state": "size"}]}}
+    for aside, told in ((ASIDE[:1], True), (ASIDE[:2], False), (ASIDE[2:], False), ([], False)):
+        document = {"name": "outer", "initial_state": "name", "states": states, "global_transitions": aside}
+        done = talk(nested(document, inner=inner), "m", reply("q"))
+        assert (done.session.flow, BOTH in done.requests[0].messages[0].content) == ("inner", told)
+
+
 def test_own_states_of_patterns_that_come_back_are_not_shown_as_ends() -> None:
     states = {"name": STATES["name"], "size": {}, "clarify": {"purpose": "As in a shop."}, "restart": {}}
     done = talk(machine(states, patterns=["clarify", "restart"]), "m", reply("name"))

@@ -243,10 +243,13 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
     compiled: dict[str, Program] = {
         name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
     }
-    patterns, aside = tuple(root.patterns), flows.digress
-    above = _Caller(called=True, persona=root.persona, model=settings, patterns=patterns, pieces=compiled, aside=aside)
-    called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
     main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
+    offered = [main.states[move.target] for move in main.asides]
+    above = _Caller(
+        called=True, persona=root.persona, model=settings, patterns=tuple(root.patterns), pieces=compiled,
+        aside=flows.digress, tells=bool(offered) and all(plan.answers and plan.fixed is None for plan in offered),
+    )  # fmt: skip
+    called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
     plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
     bounds = [(name, getattr(root.limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
     whole: dict[str, Any] = {
@@ -278,7 +281,8 @@ class _Caller:
     """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns.
 
     `called`: there is one, to which the conversation comes back from every final state; else the model that is named is
-    a default of the host's, and not asked by name. `aside`: digressions of others may be shown, and what these left.
+    a default of the host's, and not asked by name. `aside`: digressions of others may be shown, and what these left;
+    `tells`: any reply can tell what those of the one that is started tell.
     """
 
     called: bool = False
@@ -287,6 +291,7 @@ class _Caller:
     patterns: tuple[str, ...] = ()
     pieces: Mapping[str, Program] = field(default_factory=dict)
     aside: bool = False
+    tells: bool = False
 
 
 def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]:
@@ -371,7 +376,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
                 parts=len(found) > 1 or above.aside or behind,
                 judged=judged,
-                aside=bool(answering) and all(plan.fixed is None for plan in answering),
+                aside=(above.tells or bool(answering)) and all(plan.fixed is None for plan in answering),
                 added=any(plan.fixed is not None or plan.kind in WORKS for plan in states.values()),
                 reasoning=reasoning,
             )
