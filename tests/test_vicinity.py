@@ -321,6 +321,29 @@ def test_the_whole_machine_can_stand_in_the_system_message() -> None:
     assert "Ask A" not in user.content
 
 
+def test_a_deciding_state_shows_where_it_leads_on_to_where_the_whole_machine_is_shown() -> None:
+    member = {"logic": {"==": [{"var": "member"}, True]}}
+    branches = [
+        {"target_state": "b", "description": "A member", "conditions": [member]},
+        {"target_state": "c", "conditions": [{"logic": {"has_context": "x"}}]},
+        {"target_state": "end"},
+    ]
+    states = {
+        "a": {"purpose": "Ask A", "transitions": [{"target_state": "route"}]},
+        "route": {"kind": "decide", "purpose": "Is it a member?", "transitions": branches},
+        **{name: {"purpose": f"Ask {name}", "transitions": [{"target_state": "end"}]} for name in ("b", "c")},
+        "end": {"purpose": "Goodbye"},
+    }
+    system = talk(machine(states, whole=True), "m", reply("a")).requests[0].messages[0].content
+    line = next(line for line in system.splitlines() if line.startswith('{"id":"route"'))
+    told = [{"to": "b", "if": "A member"}, {"to": "c", "conditions": [{"logic": {"has_context": "x"}}]}, {"to": "end"}]
+    assert json.loads(line) == {"id": "route", "purpose": "Is it a member?", "leads_on_to": told}
+    listed = talk(machine(states), "m", reply("a")).requests[0].messages[0].content
+    assert "\nroute (leads on): Is it a member?\n" in listed
+    del states["route"]["purpose"]
+    assert "\nroute" not in talk(machine(states), "m", reply("a")).requests[0].messages[0].content
+
+
 def test_what_every_state_offers_stands_once_where_the_whole_machine_is_shown() -> None:
     aside = {"target_state": "help", "description": "A question", "return": True}
     states = {

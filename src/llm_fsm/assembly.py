@@ -31,7 +31,7 @@ from llm_fsm.portrait import (
     states_text,
 )
 from llm_fsm.program import Check, Program, StatePlan
-from llm_fsm.prompts import Prompts, is_bounded, key_line, system_prompt, transition_item
+from llm_fsm.prompts import Prompts, branch_item, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
 from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import ShapeError, compile_shape
@@ -175,9 +175,10 @@ def _all_states(states: Mapping[str, StatePlan]) -> str:
         moves = [move for move in plan.moves if move.target != plan.id]
         own = [move for move in moves if move.pointer.startswith("/states/")]
         everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
-        items = [transition_item(move, None, is_open=True) for move in own]
+        decides = plan.kind == "decide"
+        items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in own]
         words = replace(plan.words, instructions=own_words.get(plan.id, ""))
-        lines.append(state_line(words, plan.glimpse, items, works=plan.kind in WORKS))
+        lines.append(state_line(words, plan.glimpse, items, kind=plan.kind))
     lines += [escaped({"states": ids, "instructions": text}) for text, ids in sharing.items()]
     if everywhere:
         shared = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())

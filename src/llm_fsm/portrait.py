@@ -90,17 +90,20 @@ def name_tokens(state_id: str) -> int:
     return estimate(state_id) + 2 * TAGS
 
 
-def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, works: bool) -> str:
+def state_line(words: StateWords, shown: Mapping[str, Any], items: Iterable[str], *, kind: str) -> str:
     """A state as <states> shows it: its words, what `glimpse` shows beside them, its transitions as JSON.
 
-    `works`: it neither speaks nor lets a reply choose where it leads, so that only its purpose is said.
+    One that works neither speaks nor lets a reply choose where it leads, so that only its purpose is said; one that
+    decides has branches in place of transitions.
     """
+    works = kind in WORKS
     names = ("id", "description", "purpose", *(() if works else ("instructions",)))
     own = {name: text for name in names if (text := getattr(words, name))}
     line = escaped({**own, **{name: found for name, found in shown.items() if name not in ("purpose", "instructions")}})
     menu = "" if works else ",".join(items)
     example = f',"example_dialogue":{words.example}' if words.example else ""
-    return f'{line[:-1]}{example},"transitions":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
+    name = "leads_on_to" if kind == "decide" else "transitions"
+    return f'{line[:-1]}{example},"{name}":[{menu}]}}' if menu else f"{line[:-1]}{example}}}"
 
 
 def states_text(definition: Definition, state_ids: Iterable[str], endings: Endings) -> str:
@@ -109,7 +112,8 @@ def states_text(definition: Definition, state_ids: Iterable[str], endings: Endin
     What several of them have in their instructions, as `shared` finds it, gets one line, with the ids of all of them.
     """
     words = {state_id: state_words(state_id, definition.states[state_id]) for state_id in state_ids}
-    works = {state_id: definition.kind_of(state_id) in WORKS for state_id in words}
+    kinds = {state_id: definition.kind_of(state_id) for state_id in words}
+    works = {state_id: kind in WORKS for state_id, kind in kinds.items()}
     own, sharing = divided({state_id: found.instructions for state_id, found in words.items() if not works[state_id]})
     lines = [
         _state_line(
@@ -117,7 +121,7 @@ def states_text(definition: Definition, state_ids: Iterable[str], endings: Endin
             found,
             own.get(state_id, ""),
             mark=_mark(state_id, endings),
-            works=works[state_id],
+            kind=kinds[state_id],
         )
         for state_id, found in words.items()
     ]
@@ -195,7 +199,7 @@ def _mark(state_id: str, endings: Endings) -> str:
     return " (final)" if state_id in endings.ends else f" (then back to {_BACK})" if state_id in endings.answers else ""
 
 
-def _state_line(state: State, words: StateWords, instructions: str, *, mark: str, works: bool) -> str:
+def _state_line(state: State, words: StateWords, instructions: str, *, mark: str, kind: str) -> str:
     keys = state.required_context_keys
     added = "" if state.reply is None else _short(state.reply)
     purpose = "" if added and _names_all(added, [words.purpose]) else words.purpose
@@ -209,7 +213,9 @@ def _state_line(state: State, words: StateWords, instructions: str, *, mark: str
         gap = "\n" if "\n" in instructions and _LISTED.match(instructions) else " "
         said = gap.join(filter(None, (said, ended(instructions.rstrip()))))
     said = _indented(said)
-    if added or works:
+    if kind == "decide" and said:
+        return f"{words.id} (leads on): {said}"
+    if added or kind in WORKS:
         said = f"{said} Added after your message: {escaped(added) if added else _OUTCOME}".lstrip()
     return f"{words.id}{mark}: {said}" if said else words.id + mark if mark else ""
 

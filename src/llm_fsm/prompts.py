@@ -110,6 +110,12 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
     return escaped(item)
 
 
+def branch_item(move: Move) -> str:
+    """A move that the program makes by itself as JSON: when, in words, else its conditions."""
+    when = {"if": clean(move.description)} if move.description else checked(move)
+    return escaped({"to": move.target, **when})
+
+
 def checked(move: Move) -> dict[str, Any]:
     """What a prompt says of the conditions of a move that the program takes by itself."""
     return _conditions(guard for guard in move.guards if not guard.judged)
