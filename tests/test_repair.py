@@ -391,6 +391,14 @@ def test_a_first_miss_asks_again_where_its_words_do_not(state: dict[str, str], w
     assert talk(program, "asdf", reply("cannot_handle", words)).text == text
 
 
+@pytest.mark.parametrize(("own", "told"), [({}, "wants a person"), ({"description": "Is angry"}, "Is angry")])
+def test_an_own_state_of_a_pattern_is_offered_by_when_to_enter_it(own: dict[str, str], told: str) -> None:
+    states = {"ask": {"transitions": [{"target_state": "handover"}]}, "handover": {"purpose": "A colleague.", **own}}
+    states["start"] = {"purpose": "How are you?", "transitions": [{"target_state": "ask"}]}
+    prompt = talk(machine(states, "start", patterns=["handover"]), "m", reply("start")).prompt
+    assert f'{{"to":"handover","desc":"{told}"}}' in prompt
+
+
 def test_a_second_miss_asks_once() -> None:
     session = say(FORM, at("mail"), "xyzzy", reply("cannot_handle", "")).session
     done = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon, which address?"))

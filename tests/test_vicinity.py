@@ -321,6 +321,20 @@ def test_the_whole_machine_can_stand_in_the_system_message() -> None:
     assert "Ask A" not in user.content
 
 
+def test_keys_behind_global_transitions_are_listed_where_there_is_room() -> None:
+    states: dict[str, Any] = {
+        f"s{number}": {"required_context_keys": [f"k{number}"], "transitions": [{"target_state": f"s{number + 1}"}]}
+        for number in range(40)
+    }
+    states |= {"s40": {}, "bill": {"required_context_keys": ["firm"], "transitions": [{"target_state": "s40"}]}}
+    keys = {f"k{number}": {"type": "string"} for number in range(40)} | {"firm": {"type": "string", "maxLength": 60}}
+    made = machine(states, context_schema={"properties": keys}, global_transitions=[{"target_state": "bill"}])
+    asked = talk(made, "m", reply("s1")).requests[0]
+    assert "\nfirm (string, maxLength 60)\n" in asked.messages[0].content
+    assert asked.schema is not None
+    assert '"firm"' in asked.schema.text
+
+
 def test_a_deciding_state_shows_where_it_leads_on_to_where_the_whole_machine_is_shown() -> None:
     member = {"logic": {"==": [{"var": "member"}, True]}}
     branches = [

@@ -295,7 +295,7 @@ class _Caller:
     tells: bool = False
 
 
-def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]:
+def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[str, Program]) -> Iterator[Move]:
     """The moves to a definition's own states for patterns, except where it has global ones there."""
     known = {transition.target_state for transition in definition.global_transitions}
     for name in names:
@@ -304,7 +304,7 @@ def _of_patterns(definition: Definition, names: Iterable[str]) -> Iterator[Move]
             yield Move(
                 pointer=f"/patterns/{name}",
                 target=name,
-                description=state.description or state.purpose,
+                description=state.description or pieces[name].definition.description,  # its purpose says no "when"
                 priority=1000,
                 returns=name in COMES_BACK,
             )
@@ -333,7 +333,7 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
     own = frozenset(on & definition.states.keys())
     shared = _moves(definition.global_transitions, "/global_transitions")
     asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
-    shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own)))
+    shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own), above.pieces))
     menus = {state_id: _menu(definition, state_id, shared) for state_id in definition.states}
     try:
         keys = compile_keys(definition, _mentioned_keys(definition))

@@ -178,8 +178,9 @@ def _own(state: State) -> Iterator[str]:
 def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]) -> Iterator[str]:
     """The keys of some states, of their global transitions, and of what lies directly behind them.
 
-    Lists and objects that a fixed reply reads out come last, as far as there is room: what is read out is what is
-    corrected there, and what the schema lacks can be written as text alone.
+    What follows them comes as far as there is room: lists and objects that a fixed reply reads out (what is read out is
+    what is corrected there, and what the schema lacks can be written as text alone), and what is collected behind
+    global transitions, which a message that opens one may tell.
     """
     found: dict[str, None] = {}
     targets: dict[str, None] = {}
@@ -191,7 +192,9 @@ def _nearby(definition: Definition, states: Sequence[str], known: frozenset[str]
     for target in targets:
         found |= dict.fromkeys(definition.states[target].required_context_keys)
     whole = dict.fromkeys(name if name in known else name.partition(".")[0] for name in found)
-    for name in _read_out(definition, states):
+    offered = (definition.states[transition.target_state] for transition in definition.global_transitions)
+    beyond = (name.partition(".")[0] for state in offered for name in state.required_context_keys)
+    for name in (*_read_out(definition, states), *beyond):
         if len(whole) < MOST_KEYS:
             whole.setdefault(name)
     return (name for name in whole if name in known)
