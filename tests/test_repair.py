@@ -399,6 +399,25 @@ def test_an_own_state_of_a_pattern_is_offered_by_when_to_enter_it(own: dict[str,
     assert f'{{"to":"handover","desc":"{told}"}}' in prompt
 
 
+@pytest.mark.parametrize("depth", [1, 2])
+def test_an_own_state_for_a_person_ends_the_conversation_out_of_digressions_too(depth: int) -> None:
+    states = {
+        "ask": {"purpose": "Which size?", "transitions": [{"target_state": "end"}]},
+        **{name: {"purpose": f"Ask {name}", "transitions": [{"target_state": "end"}]} for name in ("bill", "spa")},
+        "handover": {"purpose": "A colleague calls you."},
+        "end": {},
+    }
+    asides = [{"target_state": name, "return": True} for name in ("bill", "spa")]
+    made = machine(states, patterns=["handover"], global_transitions=asides)
+    done = talk(made, "m", reply("ask", "Which size?"))
+    for name in ("bill", "spa")[:depth]:
+        done = say(made, done.session, "m", reply(name, "Well?"))
+    done = say(made, done.session, "a person!", reply("handover", "A colleague calls you."))
+    assert '"to":"handover","desc":"wants a person"}' in done.prompt
+    assert (done.session.state, done.session.outcome, done.session.stack) == ("handover", "handover", ())
+    assert (done.text, done.usage.calls) == ("A colleague calls you.", 1)
+
+
 def test_a_second_miss_asks_once() -> None:
     session = say(FORM, at("mail"), "xyzzy", reply("cannot_handle", "")).session
     done = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon, which address?"))

@@ -22,7 +22,7 @@ from llm_fsm.prompts import checked, transition_item
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Session
 from llm_fsm.tokens import estimate
-from llm_fsm.transition import Move, is_steady, may_hold, surely_holds
+from llm_fsm.transition import HANDOVER, Move, is_steady, may_hold, surely_holds
 from llm_fsm.vicinity import REGION_TOKENS
 from llm_fsm.wording import WordingError
 
@@ -234,8 +234,9 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
                 items.append(closed)
             continue
         target = program.states[move.target]
-        back = plan.id if move.returns else left
-        open_place = beyond if back is None else program.states[back]
+        stays = move.pointer == HANDOVER and beyond is None
+        back = plan.id if move.returns else None if stays else left
+        open_place = None if stays else beyond if back is None else program.states[back]
         simple = target.kind in _STOPS and not target.autos and (open_place is None or target.kind != "final")
         # in a turn's menu that is not the whole one, digressions alone would read as all that can be done
         plain = simple or (move.returns and (target.answers if whole else plan.knows(target)))

@@ -25,7 +25,7 @@ from llm_fsm.questions import puts
 from llm_fsm.secrecy import blotted
 from llm_fsm.session import Frame, Session
 from llm_fsm.tool_results import shortened
-from llm_fsm.transition import Move
+from llm_fsm.transition import HANDOVER, Move
 from llm_fsm.verdicts import summary_of
 
 
@@ -116,6 +116,9 @@ class Moving(Nested):
         else:
             if move.returns and not self.session.is_in(move.target):
                 self.leave_open(move.target, move.caller)
+            if move.pointer == HANDOVER:  # a person goes on there: nobody comes back to what was left open
+                while self.session.stack and self.session.stack[-1].in_place:
+                    self.leave("handover")
             exhausted = move.pointer.endswith("/on_exhausted")
             self.note(
                 made(

@@ -9,6 +9,9 @@ from typing import Any
 from llm_fsm.conditions import Rule, could_hold, is_open, test
 from llm_fsm.context import IsFree, has
 
+HANDOVER = "/patterns/handover"
+"""The pointer of the move to a definition's own state of that pattern."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guard:
