@@ -335,6 +335,22 @@ def test_keys_behind_global_transitions_are_listed_where_there_is_room() -> None
     assert '"firm"' in asked.schema.text
 
 
+def test_what_a_digression_in_another_region_left_open_is_told_of_once() -> None:
+    states: dict[str, Any] = {
+        f"s{number}": {"purpose": f"Question {number}?", "transitions": [{"target_state": f"s{number + 1}"}]}
+        for number in range(40)
+    }
+    aside = {"purpose": "Which firm?", "transitions": [{"target_state": name} for name in ("noted", "refused")]}
+    states |= {"s40": {}, "bill": aside, "noted": {"purpose": "Noted."}, "refused": {"purpose": "No bill."}}
+    made = machine(states, global_transitions=[{"target_state": "bill", "return": True}])
+    begun = talk(made, "m", reply("s1", "Question 1?"))
+    left = say(made, begun.session, "m", reply("bill", "Which firm?"))
+    prompt = say(made, left.session, "m", reply("noted", "Noted.")).prompt
+    menu = prompt[prompt.index("<transitions>") : prompt.index("</transitions>")]
+    assert menu.count('"then_back_to":{"state":"s1","ask_its_question_again":true}') == 2
+    assert menu.count("Question 1?") == 1
+
+
 def test_a_deciding_state_shows_where_it_leads_on_to_where_the_whole_machine_is_shown() -> None:
     member = {"logic": {"==": [{"var": "member"}, True]}}
     branches = [

@@ -118,8 +118,7 @@ def _item(
         there["leads_on_to"] = then
     if back is not None and plan.kind == "final":
         there.pop("final", None)
-        known = _glimpse(program, here, back.id) if back.id in program.states else {}  # else an item of its own says it
-        there["then_back_to"] = {"state": back.id, **known, **_asked_again(back)}
+        there["then_back_to"] = {"state": back.id, **_asked_again(back)}  # an item of its own says what is there
     return transition_item(move, there, is_open=True)
 
 
