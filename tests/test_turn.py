@@ -131,6 +131,13 @@ def test_a_second_try_is_told_what_a_rule_reads_that_is_not_known() -> None:
     assert done.session.state == "bye"
 
 
+def test_a_second_try_is_told_of_all_keys_that_are_missing() -> None:
+    hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": needs("name", "age")}]}
+    made = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)
+    done = talk(made, "hi", reply("bye", "Bye!"), reply("hello", "Name?"))
+    assert "condition needs name, age, which are not known yet" in _told(done)
+
+
 def test_a_second_try_is_not_offered_what_no_reply_can_open() -> None:
     hello = {"purpose": "Hello?", "transitions": [{"target_state": "bye", "conditions": needs("approved")}]}
     closed = machine({"hello": hello, "bye": {"purpose": "Bye."}}, context_schema=SCHEMA)

@@ -76,8 +76,8 @@ def verdict(move: Move, data: Mapping[str, Any]) -> Verdict:
         unset = [key for key in guard.keys if not has(data, key)]
         label = f'"{guard.description}" ' if guard.description else ""
         if unset:
-            names = ", ".join(unset)
-            return Verdict(holds=False, reason=f"condition {label}needs {names}, which is not known yet")
+            names, are = ", ".join(unset), "are" if len(unset) > 1 else "is"
+            return Verdict(holds=False, reason=f"condition {label}needs {names}, which {are} not known yet")
         if guard.rule is not None:
             found = test(guard.rule, data)
             if not found.holds:
