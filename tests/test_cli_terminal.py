@@ -7,6 +7,7 @@ import os
 import pty
 import re
 import select
+import shlex
 import signal
 import struct
 import sys
@@ -33,13 +34,17 @@ ENTER = "\r"
 class Terminal:
     """The command on a pseudo-terminal. `screen` is everything shown so far, without escape sequences."""
 
-    def __init__(self, *arguments: str, env: dict[str, str] | None = None) -> None:
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None, job: bool = False) -> None:
+        """`job`: it runs in a shell, which says when it is put into the background and takes it back."""
+        command = [sys.executable, "-m", "llm_fsm", *arguments]
+        if job:
+            command = ["/bin/sh", "-c", f"set -m; {shlex.join(command)}; echo away; fg"]
         self.raw = ""
         self._answered = 0
         self.pid, self._master = pty.fork()
         if self.pid == 0:
             os.environ.update({"TERM": "xterm-256color", **(env or {})})
-            os.execv(sys.executable, [sys.executable, "-m", "llm_fsm", *arguments])
+            os.execv(command[0], command)
         ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
 
     @property
@@ -110,8 +115,10 @@ def terminals(desk: Desk) -> Iterator[list[Terminal]]:
         terminal.close()
 
 
-def opened(terminals: list[Terminal], *arguments: str, env: dict[str, str] | None = None) -> Terminal:
-    terminal = Terminal(*arguments, env=env)
+def opened(
+    terminals: list[Terminal], *arguments: str, env: dict[str, str] | None = None, job: bool = False
+) -> Terminal:
+    terminal = Terminal(*arguments, env=env, job=job)
     terminals.append(terminal)
     return terminal
 
@@ -231,6 +238,23 @@ def test_slash_commands_are_answered_without_the_model(desk: Desk, terminals: li
     terminal.type("/quit" + ENTER)
     assert terminal.code() == 0
     assert "a drink" in Path("out.md").read_text(encoding="utf-8")
+
+
+def test_a_message_that_is_half_typed_is_put_into_the_background_and_goes_on(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    arguments = ("chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
+    terminal = opened(terminals, *arguments, job=True)
+    terminal.wait_for_prompt()
+    terminal.type("half a ")
+    terminal.wait_for("half a")
+    terminal.type("\x1a")
+    terminal.wait_for("away\n")
+    terminal.wait_for("half a", times=2)
+    terminal.type("message" + ENTER)
+    terminal.wait_for("Your name?")
+    assert terminal.leave() == 0
+    assert "  user: half a message\n" in desk.run("conversations", "show", "x").out
 
 
 def test_a_pasted_text_is_one_message(desk: Desk, terminals: list[Terminal]) -> None:

@@ -197,6 +197,7 @@ def line_editor(folder: Path | None) -> PromptSession[str]:
         complete_while_typing=True,
         reserve_space_for_menu=4,
         auto_suggest=AutoSuggestFromHistory(),
+        enable_suspend=True,
         key_bindings=_keys(),
         prompt_continuation="  ",
     )
