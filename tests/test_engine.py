@@ -88,6 +88,18 @@ async def test_turn_shows_what_happened() -> None:
         await chat.send("more")
 
 
+async def test_tokens_from_a_cache_stand_in_the_record() -> None:
+    class Caching:
+        async def complete(self, request: LLMRequest) -> ModelReply:
+            return ModelReply(text=reply("hello", "Hi!"), input_tokens=900, cached_tokens=800)
+
+    machine = AsyncMachine.from_dict(GREETER, model=Caching())
+    chat = await machine.start()
+    await chat.send("hi")
+    replies = [event for turn in await chat.turns() for event in turn.events if isinstance(event, ev.ModelReplied)]
+    assert [(event.input_tokens, event.cached_tokens) for event in replies] == [(900, 800), (900, 800)]
+
+
 async def test_same_request_id_gives_the_recorded_turn_without_a_call() -> None:
     machine = scripted(reply("hello", "one"), reply("hello", "two", x=2), reply("bye", "three", name="A"))
     chat = await machine.start(greet=False)

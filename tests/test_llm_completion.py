@@ -95,6 +95,24 @@ def test_figures_that_make_no_sense_count_as_none(usage, tokens):
     assert (reply.input_tokens, reply.output_tokens) == tokens
 
 
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({"prompt_tokens_details": {"cached_tokens": 7}}, 7),
+        ({"input_tokens_details": {"cached_tokens": 7}}, 7),
+        ({"prompt_tokens_details": None, "prompt_cache_hit_tokens": 7, "prompt_cache_miss_tokens": 2}, 7),
+        ({"prompt_tokens_details": {"cached_tokens": None}, "cached_tokens": 7}, 7),
+        ({"prompt_tokens_details": {"cached_tokens": 0}, "prompt_cache_hit_tokens": 7}, 0),
+        ({"prompt_tokens_details": [7]}, 0),
+        ({"prompt_tokens_details": {"cached_tokens": "7"}}, 0),
+        ({"cached_tokens": -7}, 0),
+        ({}, 0),
+    ],
+)
+def test_tokens_from_a_cache_are_counted_wherever_providers_tell_them(usage, tokens):
+    assert parse(answer({"content": "x"}, usage={"prompt_tokens": 9, **usage})).cached_tokens == tokens
+
+
 @pytest.mark.parametrize("cost", ["1", -1, math.nan, math.inf, True, None, 10**400])
 def test_a_cost_that_makes_no_sense_is_none(cost):
     body = json.dumps(answer({"content": "x"}, usage={"cost": cost})) if cost != 10**400 else None

@@ -421,6 +421,7 @@ async def test_a_streamed_reply_costs_what_it_costs_otherwise_cached_tokens_incl
         llm = LiteLLM("openai/gpt-4o-mini", api_base=server.base_url, api_key="k")
         whole = await llm.complete(request())
         *_, arrived = [item async for item in llm.stream(request())]
+    assert arrived.cached_tokens == whole.cached_tokens == (900 if usage is CACHED else 0)
     assert arrived.cost == pytest.approx(whole.cost)
     assert arrived.cost == pytest.approx(900 * 0.075e-6 + 100 * 0.15e-6 + 20 * 0.6e-6 if usage is CACHED else 162e-6)
 

@@ -24,7 +24,8 @@ from llm_fsm.tool_batch import called
 from llm_fsm.tool_results import result_value
 
 _NUMBERS = (int, float)
-_LEAST = (("attempts", 0), ("input_tokens", 0), ("output_tokens", 0), ("seconds", -math.inf), ("cost", 0))
+_COUNTS = ("attempts", "input_tokens", "output_tokens", "cached_tokens", "cost")
+_LEAST = (*((name, 0) for name in _COUNTS), ("seconds", -math.inf))
 """What a reply counts, and the least that it may say; clocks may go back."""
 _UNPAID = frozenset({"offline", "scripted", "function"})
 

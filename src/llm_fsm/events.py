@@ -52,7 +52,7 @@ class ModelReplied(Event):
     `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.prompts.call_sizes`).
     `calls`: the tools that it wants called, each {"id", "name", "arguments"} as sent.
     `finish_reason`: why the reply ends before its end, as providers say it: length (of its limit of tokens) or
-    content_filter.
+    content_filter. `cached_tokens`: those of the `input_tokens` that came from the provider's cache.
     """
 
     asked_for: str
@@ -64,6 +64,7 @@ class ModelReplied(Event):
     output_tokens: int = 0
     seconds: float = 0.0
     cost: float = 0.0
+    cached_tokens: int = 0
     prompt: Mapping[str, int] = field(default_factory=dict)
     calls: tuple[Mapping[str, str], ...] = ()
     finish_reason: str = ""

@@ -192,7 +192,10 @@ class LLMRequest:
 
 @dataclass(frozen=True, kw_only=True, init=False)  # every adapter makes one in each turn, of ten fields
 class ModelReply:
-    """What a model answered. `text`: the raw reply; `mode`: how its form was asked for; `seconds`: how long it took."""
+    """What a model answered. `text`: the raw reply; `mode`: how its form was asked for; `seconds`: how long it took.
+
+    `cached_tokens`: those of the `input_tokens` that came from the provider's cache.
+    """
 
     text: str
     model: str = ""
@@ -203,6 +206,7 @@ class ModelReply:
     output_tokens: int = 0
     seconds: float = 0.0
     cost: float = 0.0
+    cached_tokens: int = 0
     tool_calls: tuple[ToolCall, ...] = ()
     """Calls that the model asks for; the text beside them is not a reply."""
 
@@ -218,6 +222,7 @@ class ModelReply:
         output_tokens: int = 0,
         seconds: float = 0.0,
         cost: float = 0.0,
+        cached_tokens: int = 0,
         tool_calls: tuple[ToolCall, ...] = (),
     ) -> None:
         put(
@@ -231,6 +236,7 @@ class ModelReply:
             output_tokens=output_tokens,
             seconds=seconds,
             cost=cost,
+            cached_tokens=cached_tokens,
             tool_calls=tool_calls,
         )
 

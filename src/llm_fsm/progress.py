@@ -330,6 +330,7 @@ class Progress:
                 output_tokens=reply.output_tokens,
                 seconds=reply.seconds,
                 cost=reply.cost,
+                cached_tokens=reply.cached_tokens,
                 prompt=call_sizes(request),
                 calls=tuple(
                     {"id": call.id, "name": call.name, "arguments": cut(call.arguments, MAX_MESSAGE_CHARS)}

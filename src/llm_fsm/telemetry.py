@@ -26,7 +26,10 @@ _LEVELS: Mapping[type[ev.Event], str] = {
 _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.Started: ("state",),
     ev.UserSaid: (),
-    ev.ModelReplied: ("asked_for", "model", "mode", "attempts", "input_tokens", "output_tokens", "seconds"),
+    ev.ModelReplied: (
+        *("asked_for", "model", "mode", "attempts"),
+        *("input_tokens", "cached_tokens", "output_tokens", "seconds"),
+    ),
     ev.ReplyRejected: ("fault",),
     ev.MovePicked: ("target",),
     ev.ContextRefused: ("key", "source", "kept_in"),

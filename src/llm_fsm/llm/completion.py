@@ -70,6 +70,7 @@ def read_completion(
         output_tokens=_count(usage.get("completion_tokens", usage.get("output_tokens"))),
         seconds=seconds,
         cost=_cost(usage.get("cost")),
+        cached_tokens=_cached(usage),
         tool_calls=calls,
     )
 
@@ -205,6 +206,14 @@ def _count(value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, _NUMBERS):
         return 0
     return int(value) if 0 <= value <= _LARGEST else 0
+
+
+def _cached(usage: Mapping[str, Any]) -> int:
+    """The tokens that came from a cache, by whichever name: OpenAI's and most others', DeepSeek's, Moonshot's."""
+    details = usage.get("prompt_tokens_details", usage.get("input_tokens_details"))
+    if isinstance(details, dict) and details.get("cached_tokens") is not None:
+        return _count(details["cached_tokens"])
+    return _count(usage.get("prompt_cache_hit_tokens", usage.get("cached_tokens")))
 
 
 def _cost(value: Any) -> float:
