@@ -14,7 +14,7 @@ from llm_fsm.llm.compat import CompatLLM
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.messages import ModelReply
 from llm_fsm.testing.server import HttpReply, serve_scripted
-from llm_requests import request
+from llm_requests import SCHEMA, request
 
 pytestmark = pytest.mark.anyio
 ONCE = RetryPolicy(attempts=1)
@@ -145,6 +145,29 @@ async def test_a_connection_that_breaks_is_told_without_a_status_that_nobody_ans
     with pytest.raises(ModelError, match="broke: Not enough data") as caught:
         await replied(cut(WORDS), streams=streams)
     assert "400" not in str(caught.value)
+
+
+async def test_a_server_that_gives_no_streams_is_asked_for_whole_replies_and_remembered() -> None:
+    refusal = HttpReply(status=400, body={"error": {"message": "this model cannot stream", "param": "stream"}})
+    with serve_scripted([refusal, "Hello", "you"]) as server:
+        llm = CompatLLM("m", base_url=server.base_url, retry=ONCE)
+        given = [[item async for item in llm.stream(request(schema=SCHEMA))] for _ in range(2)]
+        await llm.aclose()
+    assert [[(item.text, item.mode, item.attempts) for item in items] for items in given] == [  # type: ignore[union-attr]
+        [("Hello", "schema", 2)],
+        [("you", "schema", 1)],
+    ]
+    assert ["stream" in seen.body for seen in server.requests] == [True, False, False]
+
+
+async def test_the_failure_of_a_whole_reply_that_no_stream_was_given_for_tells_both_requests() -> None:
+    refusal = HttpReply(status=400, body={"error": {"message": "this model cannot stream"}})
+    with serve_scripted([refusal, HttpReply(status=404, body={"error": "no such model"})]) as server:
+        llm = CompatLLM("m", base_url=server.base_url, retry=ONCE)
+        with pytest.raises(ModelError, match="no such model") as caught:
+            [item async for item in llm.stream(request())]
+        await llm.aclose()
+    assert caught.value.attempts == 2
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])

@@ -370,6 +370,19 @@ async def test_an_answer_that_is_no_stream_is_asked_for_as_a_whole(answer):
 
 
 @LITELLM_WARNS
+async def test_a_provider_that_gives_no_streams_is_asked_for_whole_replies_and_remembered():
+    fault = {"message": "you may not stream this model yet", "param": "stream", "code": "unsupported_value"}
+    with serve_scripted([HttpReply(status=400, body={"error": fault}), REPLY, REPLY]) as server:
+        llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", pacing=Slept().pacing)
+        given = [[item async for item in llm.stream(request(schema=SCHEMA))] for _ in range(2)]
+    assert [[(item.text, item.mode, item.attempts) for item in items] for items in given] == [
+        [(REPLY, "schema", 2)],
+        [(REPLY, "schema", 1)],
+    ]
+    assert [seen.body.get("stream", False) for seen in server.requests] == [True, False, False]
+
+
+@LITELLM_WARNS
 async def test_the_failure_of_a_stream_that_was_asked_for_as_a_whole_tells_both_requests():
     with pytest.raises(ModelError) as caught:
         await streamed([HttpReply(body=b""), HttpReply(status=401)])

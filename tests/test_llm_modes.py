@@ -5,7 +5,15 @@ import json
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.modes import MODES, ReplyModes, form_fields, form_json, rejects_form, rejects_tools
+from llm_fsm.llm.modes import (
+    MODES,
+    ReplyModes,
+    form_fields,
+    form_json,
+    rejects_form,
+    rejects_stream,
+    rejects_tools,
+)
 from llm_fsm.messages import ModelReply, ReplySchema
 from llm_requests import REPLY_SCHEMA, SCHEMA
 
@@ -73,6 +81,7 @@ def fault(message: str, **more) -> str:
         (400, fault("Unsupported parameter: 'max_tokens'. Use 'max_completion_tokens'."), "schema", False),
         (400, fault("Unsupported value: 'temperature' does not support 0.7"), "schema", False),
         (400, fault("The image type is not supported"), "schema", False),
+        (400, fault("Streaming is not supported for this model"), "schema", False),
         (400, fault("bad request"), "schema", False),
         (
             422,
@@ -185,6 +194,63 @@ async def test_another_failure_is_no_step_down():
 
     with pytest.raises(ModelError, match="busy in schema"):
         await ReplyModes().settle("m", SCHEMA, refuse)
+
+
+@pytest.mark.parametrize(
+    ("status", "body", "rejected"),
+    [
+        (400, fault("You may not stream this model before your organization is verified"), True),
+        (422, fault("streaming: extra fields not permitted"), True),
+        (501, fault("Streamed answers are not implemented"), True),
+        (400, fault("unknown field stream_options"), False),
+        (400, fault("the upstream server is gone"), False),
+        (500, fault("the stream broke"), False),
+        (404, "<html>stream</html>", False),
+        (400, json.dumps({"detail": [{"msg": "bad", "input": "a stream"}]}), False),
+    ],
+)
+def test_an_error_is_a_rejection_of_streams_only_if_it_says_so(status, body, rejected):
+    assert rejects_stream(status, body) is rejected
+
+
+class Unstreamed(Endpoint):
+    """An endpoint that gives no streams."""
+
+    def __init__(self, *rejects: str, answers: bool = True) -> None:
+        super().__init__(*rejects)
+        self.answers = answers
+
+    async def __call__(self, mode: str) -> ModelReply:
+        await super().__call__(mode)
+        raise ModelError("no stream", stream_rejected=True)
+
+    async def whole(self) -> ModelReply:
+        self.tried.append("whole")
+        if not self.answers:
+            raise ModelError("nor so")
+        return ModelReply(text="ok")
+
+
+async def test_a_model_that_gives_no_streams_is_asked_for_whole_replies_from_then_on():
+    modes, endpoint = ReplyModes(), Unstreamed()
+    for name in ("m", "m", "other"):
+        reply = await modes.settle_stream(name, SCHEMA, endpoint, endpoint.whole)
+        assert reply.text == "ok"
+    assert endpoint.tried == ["schema", "whole", "whole", "schema", "whole"]
+
+
+async def test_a_form_that_is_rejected_in_streams_is_stepped_down_first():
+    modes, endpoint = ReplyModes(), Unstreamed("schema", "tool")
+    await modes.settle_stream("m", SCHEMA, endpoint, endpoint.whole)
+    assert endpoint.tried == ["schema", "tool", "json_object", "whole"]
+
+
+async def test_that_streams_are_rejected_is_forgotten_where_no_whole_reply_comes_either():
+    modes, endpoint = ReplyModes(), Unstreamed(answers=False)
+    for _ in range(2):
+        with pytest.raises(ModelError, match="nor so"):
+            await modes.settle_stream("m", SCHEMA, endpoint, endpoint.whole)
+    assert endpoint.tried == ["schema", "whole"] * 2
 
 
 async def test_an_endpoint_can_begin_lower():

@@ -53,6 +53,7 @@ class ModelError(LLMFSMError):
     `retryable`: the same call may succeed later. `status`: HTTP status, if there was one.
     `retry_after`: seconds that the provider asked to wait, if it did.
     `format_rejected`: the provider refused the request because of its reply format.
+    `stream_rejected`: because it asked for a stream.
     `attempts`, `seconds`: requests and time that it took, where the adapter tells; set once it is raised.
     """
 
@@ -67,11 +68,13 @@ class ModelError(LLMFSMError):
         status: int | None = None,
         retry_after: float | None = None,
         format_rejected: bool = False,
+        stream_rejected: bool = False,
     ) -> None:
         self.retryable = retryable
         self.status = status
         self.retry_after = retry_after
         self.format_rejected = format_rejected
+        self.stream_rejected = stream_rejected
         super().__init__(message)
 
 

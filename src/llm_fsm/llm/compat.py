@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Coroutine, Mapping
+from collections.abc import AsyncIterator, Awaitable, Coroutine, Mapping
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import Any
@@ -23,7 +23,16 @@ from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.arrival import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.chunks import gathered
 from llm_fsm.llm.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
-from llm_fsm.llm.modes import FORM_STATUS, NO_TOOLS, Mode, ReplyModes, form_json, rejects_form, rejects_tools
+from llm_fsm.llm.modes import (
+    FORM_STATUS,
+    NO_TOOLS,
+    Mode,
+    ReplyModes,
+    form_json,
+    rejects_form,
+    rejects_stream,
+    rejects_tools,
+)
 from llm_fsm.llm.post import Answer, Closed, Post, checked_headers
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
@@ -115,7 +124,13 @@ class CompatLLM:
             plainer = _body(request, model, mode, stream=True)
             return await retries.run(lambda seconds: self._open(plainer, asked, seconds))
 
-        arriving = await self._modes.settle(model, request.schema, ask, tools=tools)
+        def whole() -> Awaitable[ModelReply]:
+            return retries.instead(self.complete(request))
+
+        arriving = await self._modes.settle_stream(model, request.schema, ask, whole, tools=tools)
+        if isinstance(arriving, ModelReply):
+            yield arriving
+            return
         with retries:
             try:
                 async for piece in arriving.pieces(self._retry.attempt_timeout):
@@ -219,6 +234,7 @@ class CompatLLM:
             status=status,
             retry_after=parse_retry_after(response.headers.get("Retry-After"), time.time()),
             format_rejected=rejected,
+            stream_rejected=rejects_stream(status, body),
         )
 
     def _broken(self, error: Exception, late: str) -> ModelError:

@@ -14,7 +14,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from importlib import import_module
@@ -23,7 +23,15 @@ from typing import Any
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.chunks import LAST, Chunks
 from llm_fsm.llm.completion import error_line, read_completion
-from llm_fsm.llm.modes import NO_TOOLS, Mode, ReplyModes, form_fields, rejects_form, rejects_tools
+from llm_fsm.llm.modes import (
+    NO_TOOLS,
+    Mode,
+    ReplyModes,
+    form_fields,
+    rejects_form,
+    rejects_stream,
+    rejects_tools,
+)
 from llm_fsm.llm.providers import (
     FIRST_MODES,
     KEY_VARIABLES,
@@ -43,15 +51,13 @@ from llm_fsm.patience import in_words
 _IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
 """Without these the import fetches a price list and loads `.env` of the working folder."""
 
+_STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 _OWN_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _CHANGED_LOGGERS = ("httpx", "httpcore", "openai")
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)|Timeout)\s*(?::|-)\s*")
 _import_lock = threading.Lock()
-
-
-_STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 
 
 class _Arriving:
@@ -162,7 +168,13 @@ class LiteLLM:
             fields = {"model": model, **_fields(request, mode, model), **self._options_for(model), **_STREAM}
             return await retries.run(lambda seconds: self._open(litellm, fields, mode, tools, seconds))
 
-        arriving = await modes.settle(model, request.schema, ask, tools=tools)
+        def whole() -> Awaitable[ModelReply]:
+            return retries.instead(self.complete(request))
+
+        arriving = await modes.settle_stream(model, request.schema, ask, whole, tools=tools)
+        if isinstance(arriving, ModelReply):
+            yield arriving
+            return
         with retries:
             try:
                 with self._told(model, arriving.mode, tools, "stopped in the middle of its reply"):
@@ -170,20 +182,14 @@ class LiteLLM:
                         yield piece
             finally:
                 await arriving.close()
-            if arriving.chunks.empty:  # which litellm makes of an answer that is no stream
-                reply = await self.complete(request)
-                yield replace(reply, attempts=retries.sent + reply.attempts, seconds=retries.seconds)
-                return
-            whole = arriving.chunks.completion()
+            gathered = None if arriving.chunks.empty else arriving.chunks.completion()
+        if gathered is None:  # which litellm makes of an answer that is no stream
+            yield await whole()
+            return
         reply = read_completion(
-            whole,
-            model=model,
-            mode=arriving.mode,
-            attempts=retries.sent,
-            seconds=retries.seconds,
-            tools=tools,
+            gathered, model=model, mode=arriving.mode, attempts=retries.sent, seconds=retries.seconds, tools=tools
         )
-        yield replace(reply, cost=_cost(litellm, model, whole["usage"]) or reply.cost)
+        yield replace(reply, cost=_cost(litellm, model, gathered["usage"]) or reply.cost)
 
     def _options_for(self, model: str) -> Mapping[str, str]:
         return self._options if owner_of(model) == owner_of(self._model) else {}
@@ -208,9 +214,7 @@ class LiteLLM:
     async def aclose(self) -> None:
         """Nothing to free: litellm keeps its clients for the whole process and closes them at its end."""
 
-    async def _send(
-        self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float
-    ) -> ModelReply:
+    async def _send(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> ModelReply:
         model = fields["model"]
         with self._told(model, mode, tools, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
@@ -221,9 +225,7 @@ class LiteLLM:
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
         return replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
-    async def _open(
-        self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float
-    ) -> _Arriving:
+    async def _open(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> _Arriving:
         """A reply of which the first piece has come."""
         try:
             with self._told(fields["model"], mode, tools, f"gave no answer within {in_words(seconds)} s"):
@@ -289,6 +291,7 @@ class LiteLLM:
             status=status,
             retry_after=parse_retry_after(headers.get("retry-after"), time.time()),
             format_rejected=rejected,
+            stream_rejected=rejects_stream(status or 0, full),
         )
 
     def _hide(self, text: str, provider: str) -> str:

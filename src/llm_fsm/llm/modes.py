@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from llm_fsm.errors import ModelError
-from llm_fsm.messages import ReplySchema
+from llm_fsm.messages import ModelReply, ReplySchema
 
 T = TypeVar("T")
 Mode: TypeAlias = Literal["schema", "tool", "json_object", "prompt"]
@@ -55,8 +55,9 @@ _ANOTHER_CAUSE = re.compile(
     r"|(unknown|invalid|no such) (model|deployment)"
 )
 _ANOTHER_PARAMETER = re.compile(
-    r"max_(completion_|output_)?tokens|temperature|top_p|\brole\b|image|media type"
+    r"max_(completion_|output_)?tokens|temperature|top_p|\brole\b|image|media type|\bstream(ing|ed)?\b"
 )
+_STREAM = re.compile(r"\bstream(ing|ed)?\b")
 _ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
 """Keys of error bodies that repeat parts of the request or of the model's words."""
 
@@ -82,6 +83,11 @@ def rejects_tools(status: int, body: str) -> bool:
         return False
     words = _claims(body)[:4000].lower()
     return bool(_FORM["tool"].search(words)) and not _ANOTHER_CAUSE.search(words)
+
+
+def rejects_stream(status: int, body: str) -> bool:
+    """Whether an error answer says that the endpoint, or this user's model there, gives no streams."""
+    return status in FORM_STATUS and body.lstrip()[:1] != "<" and bool(_STREAM.search(_claims(body)[:4000].lower()))
 
 
 def _claims(body: str) -> str:
@@ -135,12 +141,13 @@ def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
 class ReplyModes:
     """What the models of one endpoint accept, as far as it is known. `both`: schemas beside tools, too."""
 
-    __slots__ = ("_both", "_first", "_known")
+    __slots__ = ("_both", "_first", "_known", "_unstreamed")
 
     def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:
         self._first = first
         self._both = both
         self._known: dict[tuple[str, bool], Mode] = {}
+        self._unstreamed: set[str] = set()
 
     async def settle(
         self,
@@ -168,6 +175,27 @@ class ReplyModes:
         reply = await ask("prompt")
         if schema is not None:
             self._known[model, tools] = "prompt"
+        return reply
+
+    async def settle_stream(
+        self,
+        model: str,
+        schema: ReplySchema | None,
+        ask: Callable[[Mode], Awaitable[T]],
+        whole: Callable[[], Awaitable[ModelReply]],
+        *,
+        tools: bool = False,
+    ) -> T | ModelReply:
+        """`settle` for a stream; the reply that `whole` gives where the model gives no streams."""
+        if model in self._unstreamed:
+            return await whole()
+        try:
+            return await self.settle(model, schema, ask, tools=tools)
+        except ModelError as error:
+            if error.format_rejected or not error.stream_rejected:
+                raise
+        reply = await whole()
+        self._unstreamed.add(model)
         return reply
 
     def _modes(self, model: str, schema: ReplySchema | None, tools: bool) -> tuple[Mode, ...]:

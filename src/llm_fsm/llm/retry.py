@@ -11,11 +11,12 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
 from llm_fsm.errors import ModelError
+from llm_fsm.messages import ModelReply
 from llm_fsm.patience import in_words
 
 T = TypeVar("T")
@@ -88,6 +89,12 @@ class Retries:
         if isinstance(error, ModelError):
             error.attempts += self.sent  # to those of another call that this one gave way to
             error.seconds = self.seconds
+
+    async def instead(self, call: Awaitable[ModelReply]) -> ModelReply:
+        """The reply of another call that this one gives way to, with what both took. Raises its ModelError."""
+        with self:
+            reply = await call
+        return replace(reply, attempts=self.sent + reply.attempts, seconds=self.seconds)
 
     @property
     def seconds(self) -> float:
