@@ -110,6 +110,28 @@ def test_what_is_no_json_is_refused_in_words(line: str) -> None:
         answers.piped(paused(schema=SIGNED), line)
 
 
+LEVELS = {"ok": {"type": "boolean"}, "level": {"enum": ["low", "high"]}, "note": {"type": "string"}}
+
+
+@pytest.mark.parametrize(
+    ("schema", "example"),
+    [
+        (SIGNED, '{"by": "…"}'),
+        ({"type": "integer", "maximum": 5}, "1"),
+        ({"type": "object", "properties": LEVELS, "required": ["ok", "level"]}, '{"ok": true, "level": "low"}'),
+        ({"properties": {"any": True, "all": {"type": "array"}}, "type": "object"}, '{"any": true, "all": []}'),
+        ({"type": "integer", "minimum": 7}, None),
+        ({"type": ["object", "array"]}, None),
+    ],
+)
+def test_an_example_of_an_answer_is_one_that_fits(schema: object, example: str | None) -> None:
+    with pytest.raises(ValueError, match="that is not JSON") as caught:
+        answers.typed(paused(schema=schema), "what?")
+    said, _, shown = str(caught.value).partition("; an answer is such as ")
+    assert said.endswith("texts stand in double quotes")
+    assert shown == (example or "")
+
+
 def test_question_shows_the_call_and_no_control_character() -> None:
     call = {"name": "pay", "arguments": {"amount": 5, "to": "a\x1b[2J"}}
     assert answers.shown(paused("approval", call=call)) == [

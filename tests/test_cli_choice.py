@@ -39,10 +39,15 @@ def test_what_is_picked(typed: str, expected: str | None) -> None:
 
 def test_the_menu_names_every_shipped_definition_with_its_description() -> None:
     shipped = definition_paths()
-    head, *lines = choice.menu(shipped).splitlines()
+    head, *lines = choice.menu(shipped, 80).splitlines()
     assert head == "Which definition?"
     assert [line.split()[:2] for line in lines] == [[str(n), name] for n, name in enumerate(shipped, start=1)]
     assert all(len(line.split()) > 3 for line in lines)
+
+
+@pytest.mark.parametrize(("columns", "longest"), [(200, 92), (80, 80), (60, 60), (30, 38)])
+def test_the_lines_of_the_menu_fit_the_terminal(columns: int, longest: int) -> None:
+    assert max(map(len, choice.menu(definition_paths(), columns).splitlines())) == longest
 
 
 def test_a_wrong_choice_is_asked_again(

@@ -11,6 +11,7 @@ from llm_fsm.cli import printing, report
 from llm_fsm.messages import Paused
 
 MAX_CHARS = 1_000_000
+_SAMPLES: Mapping[str, Any] = {"boolean": True, "integer": 1, "number": 1, "string": "…", "array": []}
 _WORDS: Mapping[str, bool] = {"y": True, "yes": True, "n": False, "no": False}
 
 
@@ -46,7 +47,22 @@ def typed(pause: Paused, line: str) -> Any:
     except source.SourceError as error:
         if _fault(pause, line) is None:
             return line
-        raise ValueError(f'that is not JSON: {error}; an answer is such as {{"accepted": true}}') from error
+        example = _example(pause.schema)
+        such = f"; an answer is such as {printing.as_json(example, None)}" if _fault(pause, example) is None else ""
+        raise ValueError(f"that is not JSON: {error}{such}") from error
+
+
+def _example(schema: Any) -> Any:
+    """A value in the form of a schema, as far as its types tell."""
+    if not isinstance(schema, Mapping):
+        return True
+    if "enum" in schema:
+        return next(iter(schema["enum"]), None)
+    kind = schema.get("type", "object" if "properties" in schema else "boolean")
+    if kind != "object":
+        return _SAMPLES.get(kind) if isinstance(kind, str) else None
+    keys = schema.get("properties", {})
+    return {key: _example(keys.get(key)) for key in schema.get("required") or keys}
 
 
 def given(text: str) -> Any:

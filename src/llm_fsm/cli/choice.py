@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,6 +20,8 @@ from llm_fsm.loader import load_text
 from llm_fsm.reading import read
 
 _DESCRIPTION_CHARS = 70
+_LEAST_CHARS = 16
+"""As much of a description is shown in any terminal, however narrow."""
 
 
 def located(given: str, shipped: Mapping[str, Path]) -> Path:
@@ -72,7 +75,7 @@ def chosen(shipped: Mapping[str, Path]) -> Path | None:
     """Ask on the terminal for one of the shipped definitions that talk; None when the input ends instead."""
     talking = {name: path for name, path in shipped.items() if _talks(path)}
     names = list(talking)
-    printing.err(menu(talking))
+    printing.err(menu(talking, shutil.get_terminal_size().columns))
     while True:
         sys.stderr.write("Number or name: ")
         sys.stderr.flush()
@@ -86,11 +89,12 @@ def chosen(shipped: Mapping[str, Path]) -> Path | None:
         printing.err(f"Please type a number from 1 to {len(names)}, or one of the names; Ctrl-D leaves.")
 
 
-def menu(shipped: Mapping[str, Path]) -> str:
-    """The list of shipped definitions, one a line."""
+def menu(shipped: Mapping[str, Path], columns: int) -> str:
+    """The list of shipped definitions, one a line of so many columns."""
     width = max(map(len, shipped))
+    chars = min(_DESCRIPTION_CHARS, max(_LEAST_CHARS, columns - width - len("  1    ")))
     lines = [
-        f"{number:3}  {name:{width}}  {printing.shortened(_head(path)[1], _DESCRIPTION_CHARS)}".rstrip()
+        f"{number:3}  {name:{width}}  {printing.shortened(_head(path)[1], chars)}".rstrip()
         for number, (name, path) in enumerate(shipped.items(), start=1)
     ]
     return "\n".join(["Which definition?", *lines])
