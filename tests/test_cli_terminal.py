@@ -154,6 +154,35 @@ def test_what_is_typed_while_words_come_stands_behind_them_and_is_taken(
     assert screen.index(words) < screen.index("state hello")
 
 
+def test_ctrl_d_while_words_come_leaves_after_them(desk: Desk, terminals: list[Terminal]) -> None:
+    slow = FaultyStream(words={**ASKS, "message": "one two three four"}, size=4, split=400, pause=0.05)
+    with serve_scripted([HELLO, slow]) as server:
+        terminal = opened(terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url)
+        terminal.wait_for_prompt()
+        terminal.type("hi" + ENTER)
+        terminal.wait_for("one")
+        terminal.type("\x04")
+        assert terminal.code() == 0
+    assert "one two three four" in terminal.screen
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["broken", "interrupted"])
+def test_a_greeting_that_breaks_off_is_told_as_no_beginning(
+    desk: Desk, terminals: list[Terminal], gone: bool
+) -> None:
+    words = {"transition": {"target_state": "hello"}, "message": " ".join(f"word{number}" for number in range(100))}
+    slow = FaultyStream(words=words, size=4, split=400, pause=0.02, cut_after=20_000 if gone else None)
+    with serve_scripted([slow]) as server:
+        arguments = ("greeter.json", "--id", "x", "--model", "any", "--base-url", server.base_url)
+        terminal = opened(terminals, "chat", *arguments)
+        terminal.wait_for("word1 ")
+        terminal.type("" if gone else "\x03")
+        assert terminal.code() == (3 if gone else 130)
+    assert "word99" not in terminal.screen
+    assert "the conversation has not begun: nothing of it is kept" in terminal.screen
+    assert desk.run("conversations", "show", "x").code == 2
+
+
 def test_a_store_that_forgets_is_told_of_at_the_beginning(desk: Desk, terminals: list[Terminal]) -> None:
     terminal = opened(terminals, "chat", "greeter.json", "--db", "memory", *desk.replies(HELLO))
     terminal.wait_for("kept in memory alone: it is gone when you leave")

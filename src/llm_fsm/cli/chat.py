@@ -164,7 +164,13 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
                 runner.run(machine.run_due())
         lasts = not isinstance(store, MemoryStore)
         opening = _opening(wanted, path, definition.name, lasts=lasts) if wanted.terminal else None
-        talk = Talk(runner, machine, _conversation(wanted, machine, runner, path, opening), path)
+        try:
+            conversation = _conversation(wanted, machine, runner, path, opening)
+        except (KeyboardInterrupt, LLMFSMError):
+            if opening is not None and opening.id and not _is_kept(machine, runner, opening.id):
+                printing.note("the conversation has not begun: nothing of it is kept")
+            raise
+        talk = Talk(runner, machine, conversation, path)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id) if lasts else ""
         try:
             code = _converse(talk, wanted, opening, out)
@@ -271,6 +277,17 @@ def _conversation(
     except ValueError as error:
         raise exits.Failure(str(error)) from error
     return conversation
+
+
+def _is_kept(machine: AsyncMachine, runner: asyncio.Runner, conversation_id: str) -> bool:
+    """False where the store is known not to have the conversation."""
+    try:
+        runner.run(machine.resume(conversation_id))
+    except ConversationNotFound:
+        return False
+    except LLMFSMError:
+        return True
+    return True
 
 
 def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:

@@ -91,7 +91,7 @@ def _unseen_keys() -> Iterator[None]:
         return
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
-    unseen = [*before[:3], before[3] & ~termios.ECHO, *before[4:]]
+    unseen = [*before[:3], before[3] & ~(termios.ECHO | termios.ICANON), *before[4:]]  # a line would swallow Ctrl-D
     termios.tcsetattr(keyboard, termios.TCSANOW, unseen)
     try:
         yield
@@ -103,19 +103,19 @@ class Opening:
     """What a new conversation shows first: its head, the same for all, and its greeting as the words come.
 
     `head`: the lines for a conversation id; they stand above the first word, and are shown once. All but the first
-    are to be copied.
+    are to be copied. `id`: of the conversation whose head stands there, "" before.
     """
 
     def __init__(self, head: Callable[[str], Sequence[str]]) -> None:
         self.screen = Screen()
         self.heard = False
+        self.id = ""
         self._head = head
-        self._shown = False
 
     def show_head(self, conversation_id: str) -> None:
         """Show the head, unless it stands there."""
-        if not self._shown:
-            self._shown = True
+        if not self.id:
+            self.id = conversation_id
             whose, *to_copy = self._head(conversation_id)
             self.screen.note(whose)
             for line in to_copy:
