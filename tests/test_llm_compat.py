@@ -210,6 +210,50 @@ async def test_steps_down_and_retries_count_as_attempts_together():
     assert (reply.mode, reply.attempts) == ("tool", 3)
 
 
+def renaming(body) -> str | HttpReply:
+    """A server that wants the limit of tokens under its newer name."""
+    if "max_tokens" in body:
+        said = "Unsupported parameter: 'max_tokens' is not supported with this model. Use 'max_completion_tokens'."
+        return HttpReply(status=400, body={"error": {"message": said}})
+    return f"{body.get('max_completion_tokens')}"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_a_limit_of_tokens_is_sent_under_the_name_that_the_server_asks_for(streams):
+    async with serve_scripted(renaming, delay=0.02) as server:
+        llm = CompatLLM("m", base_url=server.base_url, pacing=Slept().pacing)
+
+        async def one(**changes):
+            asked = request(max_tokens=9, **changes)
+            return [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+
+        at_once = await asyncio.gather(one(), one(), one())
+        later, other = await one(), await one(model="other")
+        await llm.aclose()
+    assert [(reply.text, reply.attempts) for reply in (*at_once, later, other)] == [
+        *[("9", 2)] * 3,
+        ("9", 1),
+        ("9", 2),
+    ]
+
+
+async def test_streams_at_once_learn_that_a_server_cannot_count_in_them():
+    def plain(body):
+        refused = {"error": {"message": "unknown field stream_options"}}
+        return HttpReply(status=400, body=refused) if "stream_options" in body else "hi"
+
+    async with serve_scripted(plain, delay=0.02) as server:
+        llm = CompatLLM("m", base_url=server.base_url, pacing=Slept().pacing)
+
+        async def one() -> tuple[str, int]:
+            *_, reply = [item async for item in llm.stream(request())]
+            return reply.text, reply.attempts
+
+        assert await asyncio.gather(one(), one(), one()) == [("hi", 2)] * 3
+        assert await one() == ("hi", 1)
+        await llm.aclose()
+
+
 async def test_a_501_for_the_form_is_a_step_down_and_no_retry():
     slept = Slept()
     said = HttpReply(status=501, body={"error": "response_format is not implemented"})

@@ -44,6 +44,7 @@ MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""
 
 _PATH = "/chat/completions"
+_LIMIT, _NEWER_LIMIT = "max_tokens", "max_completion_tokens"
 _FAILURES = (aiohttp.ClientError, OSError, ValueError)
 """What requests and reading their answers raise; a time-out is an OSError."""
 
@@ -83,6 +84,8 @@ class CompatLLM:
         self._pacing = pacing or Pacing()
         self._counts = True
         """Whether the server takes the wish for token counts in a stream, as far as is known."""
+        self._renamed: set[str] = set()
+        """The models that want the limit of tokens under its newer name: OpenAI's that reason."""
         self._modes = ReplyModes(both=self._url.host == "api.openai.com")
         self._posts: dict[asyncio.AbstractEventLoop, Post] = {}
 
@@ -96,7 +99,9 @@ class CompatLLM:
 
     async def _reply(self, request: LLMRequest, retries: Retries, model: str, mode: Mode) -> ModelReply:
         """One form's reply. The loop is that of `Retries.run`, without its frames for each conversation that waits."""
-        body, asked = _body(request, model, mode), Asked(model, mode, bool(request.tools))
+        asked = Asked(model, mode, bool(request.tools))
+        limit = self._limit(request, model)
+        body = _body(request, model, mode, limit)
         last: ModelError | None = None
         while True:
             seconds = retries.begin(last)
@@ -104,7 +109,32 @@ class CompatLLM:
                 return await self._send(body, asked, retries, seconds)
             except ModelError as error:
                 last = self._named(error)
-            await retries.pause(last)
+            if self._learnt(last, model, limit):
+                limit = self._limit(request, model)
+                body = _body(request, model, mode, limit)
+            else:
+                await retries.pause(last)
+
+    def _limit(self, request: LLMRequest, model: str) -> str:
+        """The name under which the limit of tokens is sent; "" where there is none."""
+        if request.max_tokens is None:
+            return ""
+        return _NEWER_LIMIT if model in self._renamed else _LIMIT
+
+    def _learnt(self, error: ModelError, model: str, limit: str, *, counts: bool = False) -> bool:
+        """Whether an error says how else the same is to be asked for, which is kept in mind.
+
+        `limit`, `counts`: how this request asked, whatever others have learnt meanwhile.
+        """
+        if error.status not in FORM_STATUS:
+            return False
+        if counts and "stream_options" in str(error):
+            self._counts = False
+            return True
+        if limit == _LIMIT and _NEWER_LIMIT in str(error):
+            self._renamed.add(model)
+            return True
+        return False
 
     async def stream(self, request: LLMRequest) -> AsyncIterator[str | ModelReply]:
         """Ask the server for its reply while it makes it; again only as long as nothing of it has come."""
@@ -114,15 +144,14 @@ class CompatLLM:
 
         async def ask(mode: Mode) -> Arrival:
             asked = Asked(model, mode, tools)
-            body = _body(request, model, mode, stream=True, usage=self._counts)
-            try:
-                return await retries.run(lambda seconds: self._open(body, asked, seconds))
-            except ModelError as error:
-                if error.status not in FORM_STATUS or "stream_options" not in str(error) or not self._counts:
-                    raise
-            self._counts = False
-            plainer = _body(request, model, mode, stream=True)
-            return await retries.run(lambda seconds: self._open(plainer, asked, seconds))
+            while True:
+                limit, counts = self._limit(request, model), self._counts
+                body = _body(request, model, mode, limit, stream=True, usage=counts)
+                try:
+                    return await retries.run(partial(self._open, body, asked))
+                except ModelError as error:
+                    if not self._learnt(error, model, limit, counts=counts):
+                        raise
 
         def whole() -> Awaitable[ModelReply]:
             return retries.instead(self.complete(request))
@@ -265,12 +294,14 @@ class CompatLLM:
         return text.replace(self._key, "***") if self._key else text
 
 
-def _body(request: LLMRequest, model: str, mode: Mode, *, stream: bool = False, usage: bool = False) -> bytes:
+def _body(
+    request: LLMRequest, model: str, mode: Mode, limit: str, *, stream: bool = False, usage: bool = False
+) -> bytes:
     """The request's JSON. It is put together by hand because the schema's text is made already."""
     messages = ",".join([_message(message) for message in request.messages])
     limits = "" if request.temperature is None else f',"temperature":{in_unicode(request.temperature)}'
-    if request.max_tokens is not None:
-        limits += f',"max_tokens":{in_unicode(request.max_tokens)}'
+    if limit:
+        limits += f',"{limit}":{in_unicode(request.max_tokens)}'
     form = form_json(mode, request.schema)
     if request.tools:
         form += f",{in_unicode(tool_fields(request))[1:-1]}"
