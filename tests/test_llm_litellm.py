@@ -370,6 +370,24 @@ async def test_an_answer_that_is_no_stream_is_asked_for_as_a_whole(answer):
 
 
 @LITELLM_WARNS
+async def test_a_provider_that_cannot_count_in_streams_is_not_asked_again_to():
+    def plain(body):
+        refused = {"error": {"message": "unknown field stream_options"}}
+        return HttpReply(status=400, body=refused) if "stream_options" in body else REPLY
+
+    with serve_scripted(plain, delay=0.02) as server:
+        llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", pacing=Slept().pacing)
+
+        async def one() -> tuple[str, str, int]:
+            *_, reply = [item async for item in llm.stream(request(schema=SCHEMA))]
+            return reply.text, reply.mode, reply.attempts
+
+        assert await asyncio.gather(one(), one()) == [(REPLY, "schema", 2)] * 2
+        assert await one() == (REPLY, "schema", 1)
+    assert len(server.requests) == 5
+
+
+@LITELLM_WARNS
 async def test_a_provider_that_gives_no_streams_is_asked_for_whole_replies_and_remembered():
     fault = {"message": "you may not stream this model yet", "param": "stream", "code": "unsupported_value"}
     with serve_scripted([HttpReply(status=400, body={"error": fault}), REPLY, REPLY]) as server:

@@ -82,8 +82,6 @@ class CompatLLM:
         policy = retry or RetryPolicy()
         self._retry = policy if timeout is None else replace(policy, attempt_timeout=timeout)
         self._pacing = pacing or Pacing()
-        self._counts = True
-        """Whether the server takes the wish for token counts in a stream, as far as is known."""
         self._renamed: set[str] = set()
         """The models that want the limit of tokens under its newer name: OpenAI's that reason."""
         self._modes = ReplyModes(both=self._url.host == "api.openai.com")
@@ -129,7 +127,7 @@ class CompatLLM:
         if error.status not in FORM_STATUS:
             return False
         if counts and "stream_options" in str(error):
-            self._counts = False
+            self._modes.counts = False
             return True
         if limit == _LIMIT and _NEWER_LIMIT in str(error):
             self._renamed.add(model)
@@ -145,7 +143,7 @@ class CompatLLM:
         async def ask(mode: Mode) -> Arrival:
             asked = Asked(model, mode, tools)
             while True:
-                limit, counts = self._limit(request, model), self._counts
+                limit, counts = self._limit(request, model), self._modes.counts
                 body = _body(request, model, mode, limit, stream=True, usage=counts)
                 try:
                     return await retries.run(partial(self._open, body, asked))

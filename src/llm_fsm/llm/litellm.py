@@ -17,6 +17,7 @@ import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from functools import partial
 from importlib import import_module
 from typing import Any
 
@@ -51,7 +52,6 @@ from llm_fsm.patience import in_words
 _IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
 """Without these the import fetches a price list and loads `.env` of the working folder."""
 
-_STREAM: Mapping[str, Any] = {"stream": True, "stream_options": {"include_usage": True}}
 _OWN_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
 _CHANGED_LOGGERS = ("httpx", "httpcore", "openai")
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
@@ -165,8 +165,16 @@ class LiteLLM:
         tools = bool(request.tools)
 
         async def ask(mode: Mode) -> _Arriving:
-            fields = {"model": model, **_fields(request, mode, model), **self._options_for(model), **_STREAM}
-            return await retries.run(lambda seconds: self._open(litellm, fields, mode, tools, seconds))
+            while True:
+                fields = {"model": model, **_fields(request, mode, model), **self._options_for(model), "stream": True}
+                if counts := modes.counts:
+                    fields["stream_options"] = {"include_usage": True}
+                try:
+                    return await retries.run(partial(self._open, litellm, fields, mode, tools))
+                except ModelError as error:
+                    if not counts or "stream_options" not in str(error.__cause__):
+                        raise
+                modes.counts = False
 
         def whole() -> Awaitable[ModelReply]:
             return retries.instead(self.complete(request))
@@ -227,22 +235,16 @@ class LiteLLM:
 
     async def _open(self, litellm: Any, fields: dict[str, Any], mode: Mode, tools: bool, seconds: float) -> _Arriving:
         """A reply of which the first piece has come."""
-        try:
-            with self._told(fields["model"], mode, tools, f"gave no answer within {in_words(seconds)} s"):
-                async with asyncio.timeout(seconds):
-                    answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
-                    arriving = _Arriving(aiter(answer), mode, tools=tools)
-                    try:
-                        await arriving.begin()
-                    except BaseException:  # whoever gives up on it, too, leaves no connection open
-                        await arriving.close()
-                        raise
-                    return arriving
-        except ModelError as error:
-            if "stream_options" not in fields or "stream_options" not in str(error.__cause__):
-                raise
-        plainer = {name: value for name, value in fields.items() if name != "stream_options"}
-        return await self._open(litellm, plainer, mode, tools, seconds)
+        with self._told(fields["model"], mode, tools, f"gave no answer within {in_words(seconds)} s"):
+            async with asyncio.timeout(seconds):
+                answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
+                arriving = _Arriving(aiter(answer), mode, tools=tools)
+                try:
+                    await arriving.begin()
+                except BaseException:  # whoever gives up on it, too, leaves no connection open
+                    await arriving.close()
+                    raise
+                return arriving
 
     @contextmanager
     def _told(self, model: str, mode: Mode, tools: bool, late: str) -> Iterator[None]:

@@ -139,15 +139,19 @@ def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
 
 
 class ReplyModes:
-    """What the models of one endpoint accept, as far as it is known. `both`: schemas beside tools, too."""
+    """What the models of one endpoint accept, as far as it is known. `both`: schemas beside tools, too.
 
-    __slots__ = ("_both", "_first", "_known", "_unstreamed")
+    `counts`: it takes the wish for token counts in a stream.
+    """
+
+    __slots__ = ("_both", "_first", "_known", "_unstreamed", "counts")
 
     def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:
         self._first = first
         self._both = both
         self._known: dict[tuple[str, bool], Mode] = {}
         self._unstreamed: set[str] = set()
+        self.counts = True
 
     async def settle(
         self,
