@@ -96,6 +96,14 @@ async def test_a_connection_that_breaks_after_the_whole_reply_takes_nothing_of_i
     assert await replied(cut(body), streams=True) == "Hello you"
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_a_stream_that_ends_without_a_word_is_whole_where_its_object_is(streams: bool) -> None:
+    assert await replied(sent(event('{"a": ') + event('"b"}\n')), streams=streams) == '{"a": "b"}\n'
+    for cut_off in (event('{"a": {"b": 1}'), WORDS, "", event("{ } }")):
+        with pytest.raises(ModelError, match="not a chat completion"):
+            await replied(sent(cut_off), streams=streams)
+
+
 async def test_a_stream_that_stays_open_after_the_whole_reply_takes_nothing_of_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

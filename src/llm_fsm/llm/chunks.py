@@ -217,7 +217,7 @@ class Chunks:
 
     def completion(self) -> dict[str, Any]:
         """What came, as a completion that was not streamed. Raises ModelError for one that never ended."""
-        if not self.whole or (self._finish is None and self._is_cut()):
+        if self._finish is None and (self._is_cut() if self.done else not self._is_object()):
             raise no_completion("a stream that breaks off")
         message: dict[str, Any] = {"role": "assistant", "content": joined("".join(self._content))}
         if self._refusal:
@@ -236,9 +236,17 @@ class Chunks:
 
     def _is_cut(self) -> bool:
         """Whether the reply is an object without its end: then a stream that never said why it ended broke off."""
-        called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
-        text = ("".join(self._content) or called).strip()
+        text = self._said()
         return text.startswith("{") and not text.endswith("}")
+
+    def _is_object(self) -> bool:
+        """Whether the reply is a whole object: then nothing is missing of a stream that ended without a word."""
+        text = self._said()
+        return text.startswith("{") and _is_whole(text)
+
+    def _said(self) -> str:
+        called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
+        return ("".join(self._content) or called).strip()
 
 
 def _is_whole(text: str) -> bool:
