@@ -155,10 +155,11 @@ async def test_a_connection_that_breaks_is_told_without_a_status_that_nobody_ans
     assert "400" not in str(caught.value)
 
 
-async def test_a_server_that_gives_no_streams_is_asked_for_whole_replies_and_remembered() -> None:
-    refusal = HttpReply(status=400, body={"error": {"message": "this model cannot stream", "param": "stream"}})
+@pytest.mark.parametrize("status", [400, 501])
+async def test_a_server_that_gives_no_streams_is_asked_for_whole_replies_and_remembered(status: int) -> None:
+    refusal = HttpReply(status=status, body={"error": {"message": "this model cannot stream", "param": "stream"}})
     with serve_scripted([refusal, "Hello", "you"]) as server:
-        llm = CompatLLM("m", base_url=server.base_url, retry=ONCE)
+        llm = CompatLLM("m", base_url=server.base_url)
         given = [[item async for item in llm.stream(request(schema=SCHEMA))] for _ in range(2)]
         await llm.aclose()
     assert [[(item.text, item.mode, item.attempts) for item in items] for items in given] == [  # type: ignore[union-attr]

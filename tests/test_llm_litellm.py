@@ -388,9 +388,10 @@ async def test_a_provider_that_cannot_count_in_streams_is_not_asked_again_to():
 
 
 @LITELLM_WARNS
-async def test_a_provider_that_gives_no_streams_is_asked_for_whole_replies_and_remembered():
+@pytest.mark.parametrize("status", [400, 501])
+async def test_a_provider_that_gives_no_streams_is_asked_for_whole_replies_and_remembered(status):
     fault = {"message": "you may not stream this model yet", "param": "stream", "code": "unsupported_value"}
-    with serve_scripted([HttpReply(status=400, body={"error": fault}), REPLY, REPLY]) as server:
+    with serve_scripted([HttpReply(status=status, body={"error": fault}), REPLY, REPLY]) as server:
         llm = LiteLLM("openai/fake", api_base=server.base_url, api_key="k", pacing=Slept().pacing)
         given = [[item async for item in llm.stream(request(schema=SCHEMA))] for _ in range(2)]
     assert [[(item.text, item.mode, item.attempts) for item in items] for items in given] == [

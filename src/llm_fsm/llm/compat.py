@@ -252,16 +252,16 @@ class CompatLLM:
             said = f"a redirect to {target}, which is not followed; use the final address as base_url"
         elif status == 404:
             said = f"{said}; is the model's name right, and does the address end as it should (often /v1)?"
-        rejected = rejects_form(status, body, asked.mode)
+        rejected, unstreamed = rejects_form(status, body, asked.mode), rejects_stream(status, body)
         if asked.tools and not rejected and rejects_tools(status, body):
             said = f"{said}; {NO_TOOLS}"
         return ModelError(
             f"{self.where} answered {status}: {said}",
-            retryable=is_retryable(status) and not rejected,
+            retryable=is_retryable(status) and not (rejected or unstreamed),
             status=status,
             retry_after=parse_retry_after(response.headers.get("Retry-After"), time.time()),
             format_rejected=rejected,
-            stream_rejected=rejects_stream(status, body),
+            stream_rejected=unstreamed,
         )
 
     def _broken(self, error: Exception, late: str) -> ModelError:

@@ -281,6 +281,7 @@ class LiteLLM:
         kind = type(error).__name__
         lacks = _NO_MODULE.search(full)  # litellm needs optional packages for some requests
         rejected = mode != "prompt" if lacks else rejects_form(status or 0, full, mode)
+        unstreamed = rejects_stream(status or 0, full)
         if tools and lacks:
             said = f"{said}; litellm needs that package for tools: install it, or give base_url= (--base-url)"
         elif tools and not rejected and rejects_tools(status or 0, full):
@@ -289,11 +290,11 @@ class LiteLLM:
         headers = getattr(error, "litellm_response_headers", None) or {}
         return ModelError(
             f"{model} failed with {kind}: {said}",
-            retryable=again and not rejected and not lacks,
+            retryable=again and not (rejected or unstreamed or lacks),
             status=status,
             retry_after=parse_retry_after(headers.get("retry-after"), time.time()),
             format_rejected=rejected,
-            stream_rejected=rejects_stream(status or 0, full),
+            stream_rejected=unstreamed,
         )
 
     def _hide(self, text: str, provider: str) -> str:
