@@ -128,6 +128,45 @@ def test_values_are_found_for_conditions(kind: str, keys: dict[str, Any], rules:
     assert made.coverage.missing("transitions") == []
 
 
+def test_a_key_and_one_that_is_named_like_a_part_of_it_are_tried_together() -> None:
+    """What is tried of the one leaves the values of the other as its schema wants them."""
+    only_q = {"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": False}
+    document = {
+        "name": "parts", "initial_state": "ask",
+        "context_schema": {"type": "object", "properties": {"o": only_q, "o.p": {"enum": ["x", "y"]}}},
+        "states": {
+            "ask": {"required_context_keys": ["o"], "transitions": [
+                {"target_state": "sort", "conditions": [{"requires_context_keys": ["o"]}]},
+                {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "o.p"}, True]}}]},
+            ]},
+            "sort": {"kind": "decide", "transitions": [
+                {"target_state": "end", "conditions": [{"requires_context_keys": ["o", "o.p"]}]},
+                {"target_state": "ask"},
+            ]},
+            "end": {},
+        },
+    }  # fmt: skip
+    assert failures(made_of(document), document) == 0
+
+
+def test_an_answer_that_gives_a_whole_and_a_part_of_it_is_tried() -> None:
+    document = {
+        "name": "answers", "initial_state": "ask",
+        "context_schema": {"type": "object", "properties": {
+            "whole": {"type": "string", "x-source": "answer"}, "part": {"type": "string", "x-source": "answer"},
+        }},
+        "states": {
+            "ask": {"kind": "wait", "wait_for": "it", "answer_schema": {}, "timeout": 60, "on_timeout": "end",
+                    "output": {"whole": "$.x", "part": "$.x.y"}, "transitions": [
+                        {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "whole"}, "a"]}}]},
+                        {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "part"}, "b"]}}]},
+            ]},
+            "end": {},
+        },
+    }  # fmt: skip
+    assert failures(made_of(document), document) == 0
+
+
 def test_the_counter_example_of_a_statement_is_played() -> None:
     document = {**SHOP, "properties": [{"never": "hall"}, {"never": "vip", "before": "hall"}, {"eventually": "sort"}]}
     cases = {case["name"]: case for case in made_of(document)["cases"]}

@@ -290,12 +290,16 @@ class Definition(_Model):
     ui: JsonValue = None
     """Settings of editors; ignored by the engine."""
 
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """Its JSON in the order in which it was written, without `ui` and `x-lint`."""
+        ignored = {"ui", "x_lint"}
+        return self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
+
     @cached_property
     def canonical(self) -> str:
         """Its canonical JSON in ASCII, without `ui` and `x-lint`; it reads back as the same definition."""
-        ignored = {"ui", "x_lint"}
-        document = self.model_dump(mode="json", by_alias=True, exclude=ignored, exclude_defaults=True)
-        return json.dumps(document, sort_keys=True, separators=(",", ":"))
+        return json.dumps(self.document, sort_keys=True, separators=(",", ":"))
 
     @cached_property
     def sha256(self) -> str:

@@ -26,7 +26,7 @@ from llm_fsm.cases.replies import CaseLLM
 from llm_fsm.cases.samples import samples
 from llm_fsm.cases.scripted import Reply
 from llm_fsm.cases.sense import function_names, tasks_of
-from llm_fsm.cases.solutions import BEGINNING, SAID
+from llm_fsm.cases.solutions import BEGINNING, SAID, put
 from llm_fsm.context import compile_keys
 from llm_fsm.conversation import Turn
 from llm_fsm.definition import Definition
@@ -83,12 +83,12 @@ class Maker:
         flows = gather(definition, file=place)
         within: dict[str, dict[str, Planner]] = {name: {} for name in flows.called}
         called = {
-            name: Planner(one.definition, json.loads(one.definition.canonical), within[name])
+            name: Planner(one.definition, one.definition.document, within[name])
             for name, one in flows.called.items()
         }
         for name, one in flows.called.items():
             within[name].update({state: called[flow] for state, flow in one.calls.items()})
-        document = json.loads(definition.canonical)
+        document = definition.document
         self.planner = Planner(definition, document, {state: called[flow] for state, flow in flows.root.calls.items()})
         self._document = document
         called_ones = ((one.definition, called[name].journeys.full) for name, one in flows.called.items())
@@ -157,12 +157,8 @@ def _result(output: Mapping[str, str], values: Mapping[str, Any]) -> dict[str, A
     result: dict[str, Any] = {"ok": True}
     for key, path in output.items():
         parts = [part for part in path.removeprefix("$").split(".") if part and part.isidentifier()]
-        place = result
-        for part in parts[:-1]:
-            inner = place.setdefault(part, {})
-            place = inner if isinstance(inner, dict) else {}
         if parts:
-            place[parts[-1]] = values.get(key, "found")
+            put(result, parts, values.get(key, "found"))
     return result
 
 

@@ -16,7 +16,7 @@ from typing import Any
 from llm_fsm.cases.bounds import at_bounds
 from llm_fsm.cases.products import outputs
 from llm_fsm.cases.samples import samples
-from llm_fsm.cases.solutions import Solver, placed
+from llm_fsm.cases.solutions import Solver, placed, put
 from llm_fsm.definition import Definition
 from llm_fsm.lint.reasoning import Reasoning, read_names
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc
@@ -261,15 +261,12 @@ def answers(schema: Mapping[str, Any]) -> list[Any]:
 
 def answer_of(output: Mapping[str, Any], values: Mapping[str, Any]) -> Any:
     """The answer that an output mapping turns into these values."""
-    answer: Any = {}
+    answer: dict[str, Any] = {}
     for key, path in output.items():
         parts = [part for part in str(path).removeprefix("$").split(".") if part]
         if key not in values:
             continue
         if not parts:
             return values[key]
-        place = answer
-        for part in parts[:-1]:
-            place = place.setdefault(part, {})
-        place[parts[-1]] = values[key]
+        put(answer, parts, values[key])
     return answer

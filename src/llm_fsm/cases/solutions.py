@@ -180,11 +180,22 @@ def placed(chosen: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """A context of these names and values; dotted names are members of objects."""
     context: dict[str, Any] = {}
     for name, value in chosen:
-        *outer, last = name.split(".")
-        place = context
-        for part in outer if value is not None else ():
-            inner = place.setdefault(part, {})
-            place = inner if isinstance(inner, dict) else {}
         if value is not None:
-            place[last] = value
+            put(context, name.split("."), value)
     return context
+
+
+def put(whole: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a member of objects within objects; nothing where something else is in the way.
+
+    Objects on the way are copied: the same values are tried in many contexts.
+    """
+    *outer, last = path
+    place = whole
+    for part in outer:
+        inner = place.get(part, {})
+        if not isinstance(inner, dict):
+            return
+        place[part] = {**inner}
+        place = place[part]
+    place[last] = value

@@ -82,7 +82,7 @@ def complete(suites: Sequence[str], output: str | None) -> None:
         if not made.conversations:
             printing.note(f"nothing to add for {one.file}{left}")
             continue
-        document = {**made.document, **({"definition": json.loads(definition.canonical)} if inline else {})}
+        document = {**made.document, **({"definition": definition.document} if inline else {})}
         _write(place, document)
         printing.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
 
