@@ -34,6 +34,8 @@ _TYPES: Mapping[str, str] = {
     "array": "a list",
     "object": "an object",
 }
+_MARKED = re.compile(r'"\s*[-+]?\d+(?:[.,\'\u2019\u066b\u066c\u202f\u00a0 ]\d+)+\s*" $')
+"""Digits with marks between them, as people write decimals and thousands."""
 _FORMED = re.compile(r'is not a "([a-z-]+)"$')
 _FORMED_AS: Mapping[str, str] = {
     "date": "a date such as 2026-12-31",
@@ -113,8 +115,11 @@ def _short(message: str) -> str:
 def _plain(message: str) -> str:
     """A message in words that a user reads, too, where it names types and formats by their names in schemas."""
     if typed := _TYPED.search(message):
-        kinds = [_TYPES[kind] for kind in typed[1].replace('"', "").split(", ") if kind in _TYPES]
-        return f"{message[: typed.start()]}is not {' or '.join(kinds)}" if kinds else message
+        value = message[: typed.start()]
+        kinds = " or ".join(_TYPES[kind] for kind in typed[1].replace('"', "").split(", ") if kind in _TYPES)
+        marked = "number" in kinds and _MARKED.fullmatch(value)
+        how = " (decimals stand behind a point, thousands without a mark)" if marked else ""
+        return f"{value}is not {kinds}{how}" if kinds else message
     if (formed := _FORMED.search(message)) and formed[1] in _FORMED_AS:
         return f"{message[: formed.start()]}is not {_FORMED_AS[formed[1]]}"
     return _NONE_OF.sub("is none of what may be given", message)
