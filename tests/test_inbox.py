@@ -126,6 +126,18 @@ async def test_one_answer_wins_and_the_others_are_told(url: str, tmp_path: Path)
         assert (await machine.resume("c")).context == winner[2]
 
 
+async def test_a_message_that_comes_again_after_its_turn_was_taken_back_does_not_bring_it_back() -> None:
+    model = ScriptedLLM([reply("hello", "Hi"), reply("hello", "Hi again")])
+    machine = AsyncMachine.from_dict(GREETER, model=model, store=MemoryStore())
+    chat = await machine.start(conversation_id="c", greet=False)
+    first = await chat.send("hello", request_id="m1")
+    await chat.undo()
+    assert (await chat.send("hello", request_id="m1")).text == first.text == "Hi"
+    assert (await chat.history(), model.remaining) == ((), 1)
+    assert (await chat.send("hello", request_id="m2")).text == "Hi again"
+    assert [said.text for said in await chat.history()] == ["hello", "Hi again"]
+
+
 async def test_id_of_a_message_is_none_for_an_answer_and_the_other_way_round() -> None:
     mixed = {
         **WAITS,

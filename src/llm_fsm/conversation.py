@@ -298,7 +298,8 @@ class AsyncConversation:
         """Take the last turn back, as an event on record: not what its tools and handlers did outside.
 
         A turn that was interrupted after it had acted is finished first, and is the last one. A conversation that had
-        ended goes on: its END_CONVERSATION handlers have run, and run again when it ends again. Raises
-        ConversationConflict when there is no turn, and as `send` where the interrupted one cannot be finished.
+        ended goes on: its END_CONVERSATION handlers have run, and run again when it ends again. The turn's `request_id`
+        stays used: a message that comes twice gets the answer on record, and none anew. Raises ConversationConflict
+        when there is no turn, and as `send` where the interrupted one cannot be finished.
         """
         self._saw(await self._engine.undo(self.id))
