@@ -6,7 +6,7 @@ import asyncio
 import re
 import subprocess
 import warnings
-from contextlib import asynccontextmanager, suppress
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -249,10 +249,14 @@ async def address_of(first, second):
 async def test_a_store_goes_with_its_address_when_a_replica_takes_over():
     if (reason := services.missing("redis")) is not None:
         pytest.skip(reason)
-    with services.own_server("redis", ALWAYS) as old, services.own_server("redis", ALWAYS) as new:
+    at_once = (*ALWAYS, "--repl-diskless-sync-delay", "0")
+    with services.own_server("redis", at_once) as old, services.own_server("redis", at_once) as new:
         cli(new.url, "REPLICAOF", "127.0.0.1", str(old.port))
-        async with address_of(old.port, new.port) as (url, fail_over):
-            store = RedisStore(url)
+        async with AsyncExitStack() as stack:
+            url, fail_over = await stack.enter_async_context(address_of(old.port, new.port))
+            # on a busy machine the usual ten seconds may pass before a lease is renewed, or a server answers
+            store = RedisStore(url, timeout=services.PATIENCE, lease=services.PATIENCE)
+            stack.push_async_callback(store.close)
             async with store.lock("c"):
                 await asyncio.gather(*(store.save(turn(1, name)) for name in "cde"))
                 await asyncio.to_thread(services.until, lambda: cli(new.url, "ZCARD", "{llm-fsm}:all") == "3")
@@ -265,7 +269,6 @@ async def test_a_store_goes_with_its_address_when_a_replica_takes_over():
             assert [line.turns for line in await store.list()] == [2, 3, 3]
             cli(new.url, "REPLICAOF", "127.0.0.1", str(old.port))
             assert "the server is a read-only replica: use the primary" in await message_of(store.save(turn(3)))
-            await store.close()
 
 
 @pytest.mark.parametrize("url", ["redis://host:port", "redis://host/0?colour=red"])
