@@ -201,6 +201,18 @@ def test_the_shortest_values_that_were_refused_are_no_secrets(tmp_path: Path) ->
     assert document["cases"][0]["steps"][0]["expect"] == {"state": "notify", "text": "I know.", "ended": True}
 
 
+@pytest.mark.parametrize(("secret", "said", "kept"), [
+    ("a", "As always, a: an A and 'a', grade=a", "As always, x: an A and 'x', grade=x"),
+    ("7b", "7b, not 17b or 7bis: PIN7b", "0x, not 17b or 7bis: PIN0x"),
+    ("金", "名前は金です", "名前はxです"),
+])  # fmt: skip
+def test_the_shortest_secrets_are_replaced_as_words_of_their_own(secret: str, said: str, kept: str) -> None:
+    schema = {"type": "object", "properties": {"name": {}, "pin": {"type": "string", "x-secret": True}}}
+    told = {"transition": {"target_state": "done", "context_update": {"pin": secret}}, "message": "Thanks a lot"}
+    [step] = saved({**DESK, "context_schema": schema}, [told], said, tools=[find])["cases"][0]["steps"]
+    assert (step["say"], step["reply"]["set"]) == (kept, {"pin": "0x" if secret == "7b" else "x"})
+
+
 def test_names_of_the_definition_stay_where_a_secret_is_a_part_of_them(tmp_path: Path) -> None:
     states = {"ask2": {"purpose": "x", "transitions": [{"target_state": "end42"}]}, "end42": {"reply": "Thanks."}}
     schema = {"type": "object", "properties": {"name": {}, "age": {"type": "integer", "x-secret": True}}}

@@ -13,6 +13,7 @@ from llm_fsm.folding import fold
 from llm_fsm.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
+from llm_fsm.secrecy import MIN_SECRET_CHARS
 from llm_fsm.session import Session
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 
@@ -197,7 +198,7 @@ def _hidden(value: Any, secrets: set[str], names: frozenset[str]) -> Any:
         if value in names and value not in secrets:
             return value
         for secret in sorted(secrets, key=len, reverse=True):
-            value = value.replace(secret, re.sub(r"[^\W\d_]", "x", re.sub(r"\d", "0", secret)))
+            value = re.sub(re.escape(secret), _replaced, value)
         return value
     if isinstance(value, Mapping):
         return {key: _hidden(item, secrets, names) for key, item in value.items()}
@@ -208,3 +209,19 @@ def _hidden(value: Any, secrets: set[str], names: frozenset[str]) -> Any:
     if str(value) in secrets and isinstance(value, float):
         return float(re.sub(r"\d", "1", str(value)))
     return value
+
+
+def _replaced(found: re.Match[str]) -> str:
+    """Other characters in place of a secret; the shortest ones stay where they are a part of a word or of a number."""
+    secret, before, after = found[0], found.string[: found.start()][-1:], found.string[found.end() :][:1]
+    if len(secret) < MIN_SECRET_CHARS and (_go_on(before, secret[0]) or _go_on(secret[-1], after)):
+        return secret
+    return re.sub(r"[^\W\d_]", "x", re.sub(r"\d", "0", secret))
+
+
+def _go_on(left: str, right: str) -> bool:
+    """True where one character goes on with the word or the number of the other.
+
+    Not in scripts without capitals, of which some have no spaces between words.
+    """
+    return (left.isdigit() and right.isdigit()) or (left.lower() != left.upper() and right.lower() != right.upper())
