@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
+from llm_fsm.events import TaskPassed
 from llm_fsm.handlers import Occasion, Veto
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
@@ -298,4 +299,38 @@ async def test_a_run_that_goes_on_at_once_or_in_a_turn_of_its_own_is_played_agai
         return 1
 
     await (machine.run(conversation_id="c") if runs else machine.start(conversation_id="c"))
+    await _same_again(machine)
+
+
+def fails(task: Any) -> None:
+    raise ValueError("no")
+
+
+def counts_too_low(task: Any) -> int:
+    task.set_context(counted=True)
+    return 1
+
+
+def asks_whom(task: Any) -> Any:
+    return task.ask("who?")
+
+
+async def asks_too_much(task: Any) -> str:
+    return "".join([await task.llm.chat([{"role": "user", "content": "x"}]) for _ in range(3)])
+
+
+@pytest.mark.parametrize("then", ["raise", "continue", "bad"])
+@pytest.mark.parametrize("check", [{">": [{"var": "output"}, 5]}, {"registered": "high"}], ids=str)
+@pytest.mark.parametrize("count", [fails, counts_too_low, asks_whom, asks_too_much], ids=lambda count: count.__name__)
+async def test_a_task_whose_function_never_passed_is_played_again(count: Any, check: Any, then: str) -> None:
+    """Also one that waits for a person, and one that a limit stopped; what failed attempts wrote stays taken back."""
+    task = {**WORK["states"]["count"], "max_retries": 1, "on_exhausted": then,
+            "key_results": [{"name": "high", "check": check}]}  # fmt: skip
+    states = {**WORK["states"], "count": task, "bad": {"kind": "final"}}
+    replies = ScriptedLLM(["x"], loop=True)
+    machine = AsyncMachine.from_dict({**WORK, "limits": {"llm_calls": 2}, "states": states}, model=replies)
+    machine.function(count, name="count")
+    machine.function(lambda output: output > 5, name="high")
+    events = (await machine.run(conversation_id="c")).events
+    assert not any(isinstance(event, TaskPassed) for event in events)
     await _same_again(machine)

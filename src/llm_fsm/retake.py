@@ -217,10 +217,27 @@ class _Source:
             if any(name not in found for name, _ in effect.checks):
                 raise NotRecordedError("a registered check is asked whose verdict is not on record")
             return Verdicts(verdicts={name: found[name] for name, _ in effect.checks})
-        passed = [event for event in self._events if isinstance(event, ev.TaskPassed) and event.state == effect.state]
-        if not passed:
-            raise NotRecordedError(f"the function of {effect.state!r} runs, whose result is not on record")
-        return Executed(output=passed[0].output)
+        return self._executed(effect.state)
+
+    def _executed(self, state: str) -> Executed:
+        """What the function of a task gave back at each attempt: what passed, or what did not at the last one."""
+        here = [event for event in self._events if getattr(event, "state", None) == state]
+        for event in here:
+            if isinstance(event, ev.TaskPassed):
+                return Executed(output=event.output)
+        failures = [item for event in here if isinstance(event, ev.AttemptFailed) for item in event.failures]
+        fault = next((item["reason"] for item in failures[::-1] if item["name"] == "output"), None)
+        for event in here:
+            if isinstance(event, ev.TaskExhausted):
+                return Executed(output=event.output, error=fault)
+            if isinstance(event, ev.Paused) and event.loop is not None:
+                asked = {"kind": event.kind, "what": event.what, "call": event.call, "schema": event.schema}
+                return Executed(paused=asked)
+        stopped = any(item["name"] == "limit" for item in failures)
+        for event in self._events if stopped else ():
+            if isinstance(event, ev.LimitReached):
+                return Executed(limit=event.limit)
+        raise NotRecordedError(f"the function of {state!r} runs, whose result is not on record")
 
     def _reply(self, effect: AskModel) -> ModelReply | Unanswered:
         if effect.asked_for == "summary" and not (self._replies and self._replies[0].asked_for == "summary"):
@@ -240,7 +257,16 @@ class _Source:
 
     def _handled(self) -> tuple[HandlerResult, ...]:
         """What handlers wrote in this turn, at once."""
-        written = [event for event in self._events if isinstance(event, ev.ContextSet) and event.source == "host"]
+        written: list[ev.ContextSet] = []
+        before_attempt = 0
+        for event in self._events:
+            match event:
+                case ev.ContextSet(source="host"):
+                    written.append(event)
+                case ev.AttemptBegun():
+                    before_attempt = len(written)
+                case ev.AttemptFailed():  # what it changed was taken back
+                    del written[before_attempt:]
         if self._wrote or not written:
             return ()
         self._wrote = True
