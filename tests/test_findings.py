@@ -1,10 +1,8 @@
 import dataclasses
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from llm_fsm.findings import Finding, nearest
+from llm_fsm.findings import Finding
 
 UNKNOWN_TARGET = Finding(
     code="F101",
@@ -65,33 +63,3 @@ def test_a_finding_is_a_value():
     assert len({UNKNOWN_TARGET, dataclasses.replace(UNKNOWN_TARGET)}) == 1
     with pytest.raises(dataclasses.FrozenInstanceError):
         UNKNOWN_TARGET.message = "other"
-
-
-@pytest.mark.parametrize(
-    ("word", "candidates", "expected"),
-    [
-        ("gret", ["greet", "goodbye"], "greet"),
-        ("GREET", ["goodbye", "greet"], "greet"),
-        ("Greet", ["GREET", "Greet", "greet"], "Greet"),
-        ("requried_context_keys", ["required_context_keys", "transitions"], "required_context_keys"),
-        ("=", ["==", "===", "!="], "=="),
-        ("collect_nmae", ["collect_email", "collect_name"], "collect_name"),
-        ("zebra", ["greet", "goodbye"], None),
-        ("", ["greet"], None),
-        ("greet", [], None),
-        ("g" * 100_000, ["g" * 100_000], None),
-        ("same", ["sane", "some"], "sane"),
-    ],
-)
-def test_nearest_finds_what_was_meant(word, candidates, expected):
-    assert nearest(word, candidates) == expected
-
-
-@given(st.text(max_size=200), st.lists(st.text(max_size=20), max_size=5))
-def test_nearest_answers_with_a_candidate_or_none(word, candidates):
-    assert nearest(word, candidates) in [*candidates, None]
-
-
-@given(st.text(min_size=1, max_size=200), st.lists(st.text(max_size=20), max_size=5))
-def test_a_word_is_nearest_to_itself(word, candidates):
-    assert nearest(word, [*candidates, word]) == word

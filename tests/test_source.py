@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.places import Finder
-from llm_fsm.source import Position, SourceError, escape, parse, plainly, scan
+from llm_fsm.pointers import escape
+from llm_fsm.source import Position, SourceError, parse, plainly, scan
 
 FLOW = """{
   // the smallest machine

@@ -6,11 +6,10 @@ F graph, C decision, K data flow, W words, T work, P properties, M older forms, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import NamedTuple
 
 from llm_fsm.findings import Finding, Level
-from llm_fsm.source import escape
 
 
 class Code(NamedTuple):
@@ -52,40 +51,3 @@ def finding(name: str, message: str, *, pointer: str = "", hint: str | None = No
     """A finding of the catalogue, not yet placed in a file."""
     entry = CODES[name]
     return Finding(code=entry.code, name=name, level=entry.level, message=message, hint=hint, pointer=pointer)
-
-
-def step(key: str | int) -> str:
-    """One step of a JSON pointer (RFC 6901), its slash included."""
-    return "/" + escape(str(key))
-
-
-def steps(pointer: str) -> list[str]:
-    """The steps of a JSON pointer, unescaped."""
-    return [part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:]]
-
-
-def places_of(pointer: str) -> Iterator[str]:
-    """A JSON pointer and those of all that it stands in, the whole document's last."""
-    while pointer:
-        yield pointer
-        pointer = pointer.rpartition("/")[0]
-    yield ""
-
-
-def listed(names: Iterable[str], limit: int = 8) -> str:
-    """Names for a message, the first `limit` of them."""
-    every = list(names)
-    shown = ", ".join(every[:limit])
-    return f"{shown}, … ({len(every)} in all)" if len(every) > limit else shown
-
-
-def value_at(value: Any, pointer: str) -> Any:
-    """What stands at a JSON pointer in a document; None where nothing does."""
-    for part in steps(pointer):
-        if isinstance(value, Mapping):
-            value = value.get(part)
-        elif isinstance(value, list) and part.isdecimal() and int(part) < len(value):
-            value = value[int(part)]
-        else:
-            return None
-    return value

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any
 
 from llm_fsm.errors import ConfigurationError, told
-from llm_fsm.findings import nearest
+from llm_fsm.likeness import nearest
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_batch import called, readable

@@ -22,7 +22,7 @@ from llm_fsm.compact import copied
 from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.errors import ConfigurationError, HandlerError, told
-from llm_fsm.findings import nearest
+from llm_fsm.likeness import nearest
 from llm_fsm.threads import is_async, is_cancelled
 from llm_fsm.tool_batch import CallFault, called
 

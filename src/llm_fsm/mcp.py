@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 
 from llm_fsm.addresses import is_address
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.findings import nearest
+from llm_fsm.likeness import nearest
 from llm_fsm.mcp_session import CONNECT, Link, Server, load_sdk
 from llm_fsm.messages import ToolSpec
 

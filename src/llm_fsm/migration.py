@@ -12,8 +12,8 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.findings import nearest
 from llm_fsm.folding import apply
+from llm_fsm.likeness import nearest
 from llm_fsm.program import Program
 from llm_fsm.session import Session
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from llm_fsm.coercion import Fault, Meter
 from llm_fsm.operators import ABSENT, OPERATIONS, SLOT
+from llm_fsm.pointers import step as step_to
 
 Run = Callable[[Any, Meter], Any]
 
@@ -63,7 +64,7 @@ class Place(NamedTuple):
         steps: list[str] = []
         place = self
         while place.above is not None:
-            steps.append(f"/{escaped(place.step)}")
+            steps.append(step_to(place.step))
             place = place.above
         return "".join(reversed(steps))
 
@@ -76,10 +77,6 @@ class Place(NamedTuple):
         if index is None:
             return Place(self.above, self.step, self.depth, self.inside or inside)
         return Place(self, index, self.depth, self.inside or inside)
-
-
-def escaped(step: str | int) -> str:
-    return str(step).replace("~", "~0").replace("/", "~1")
 
 
 def constant(value: Any) -> Node:

@@ -8,6 +8,8 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from llm_fsm.pointers import step, steps, unescape
+
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()
 _LINE_END = re.compile(r"\r\n|\n|\r")
@@ -38,7 +40,7 @@ class Duplicate(NamedTuple):
     @property
     def pointer(self) -> str:
         """The JSON pointer of the member."""
-        return "".join(f"/{escape(step)}" for step in self.path)
+        return "".join(map(step, self.path))
 
 
 class Lines(NamedTuple):
@@ -96,24 +98,13 @@ class Scan(NamedTuple):
     def _find(self, pointer: str) -> tuple[int, int | None]:
         """The offsets of value and key; no key for elements, the root, and what is not there."""
         place, key_offset = self.root, None
-        for step in pointer.split("/")[1:]:
-            key = unescape(step)
+        for key in steps(pointer):
             if isinstance(place, int) or key not in place.places:
                 key_offset = None
                 break
             key_offset = place.keys.get(key)
             place = place.places[key]
         return (place if isinstance(place, int) else place.offset), key_offset
-
-
-def unescape(step: str) -> str:
-    """The key that a segment of a JSON pointer means."""
-    return step.replace("~1", "/").replace("~0", "~")
-
-
-def escape(key: str) -> str:
-    """A key as a segment of a JSON pointer."""
-    return key.replace("~", "~0").replace("/", "~1") if "~" in key or "/" in key else key
 
 
 class Finder:
@@ -137,9 +128,9 @@ class Finder:
     def _place(self, pointer: str) -> tuple[int, int | None]:
         found = self.places.get(pointer)
         if found is None:
-            parent, _, step = pointer.rpartition("/")
+            parent, _, last = pointer.rpartition("/")
             at, _ = self._place(parent)
-            known = None if parent in self.missing else self._members(at).get(unescape(step))
+            known = None if parent in self.missing else self._members(at).get(unescape(last))
             if known is None:
                 self.missing.add(pointer)
             found = self.places[pointer] = (at, None) if known is None else known

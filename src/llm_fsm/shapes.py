@@ -16,6 +16,8 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
+from llm_fsm.pointers import value_at
+
 _MOST_WORK = 100_000
 _DEEPEST = 300
 _HALF = 300
@@ -196,12 +198,4 @@ class _Work(NamedTuple):
 
     def _target(self, reference: str) -> object:
         """What stands where a reference points to; None where that is counted from another place than the document."""
-        found: Any = self.document
-        for step in _CODED.sub(lambda coded: chr(int(coded[1], 16)), reference).split("/")[1:]:
-            key = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict):
-                found = found.get(key)
-            else:
-                listed = isinstance(found, list) and key.isdecimal() and int(key) < len(found)
-                found = found[int(key)] if listed else None
-        return found
+        return value_at(self.document, _CODED.sub(lambda coded: chr(int(coded[1], 16)), reference[1:]))

@@ -12,10 +12,10 @@ import math
 import re
 from typing import Any, Final, NoReturn
 
-from llm_fsm.findings import nearest
-from llm_fsm.places import Container, Duplicate, Position, Scan, escape, lines_of
+from llm_fsm.likeness import nearest
+from llm_fsm.places import Container, Duplicate, Position, Scan, lines_of
 
-__all__ = ["Duplicate", "Position", "Scan", "SourceError", "escape", "parse", "plainly", "scan"]
+__all__ = ["Duplicate", "Position", "Scan", "SourceError", "parse", "plainly", "scan"]
 
 MAX_DEPTH: Final = 200
 MAX_DIGITS: Final = 1000

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.errors import told
-from llm_fsm.findings import nearest
+from llm_fsm.likeness import nearest
 from llm_fsm.patience import in_words
 from llm_fsm.threads import at_home, in_thread, is_async, is_cancelled
 from llm_fsm.tool_calls import ArgumentsFault

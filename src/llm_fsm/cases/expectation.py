@@ -15,7 +15,7 @@ from llm_fsm.context import has
 from llm_fsm.event_json import to_dict
 from llm_fsm.foresight import Ahead
 from llm_fsm.messages import Paused
-from llm_fsm.source import escape
+from llm_fsm.pointers import step
 
 _MOST = frozenset({"state", "context"})
 
@@ -149,7 +149,7 @@ def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
 
 def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
     for key, wanted in expect.context.items():
-        place, name = f"{pointer}/context/{escape(key)}", f"expected {key} = {quoted(wanted)}"
+        place, name = f"{pointer}/context{step(key)}", f"expected {key} = {quoted(wanted)}"
         if key not in seen.context:
             yield Claim(place, wanted is None, name, "it is not set")
         else:

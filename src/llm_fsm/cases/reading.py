@@ -23,8 +23,8 @@ from llm_fsm.flows import Flows, gather
 from llm_fsm.folder import definition_paths
 from llm_fsm.form import describe
 from llm_fsm.loader import load_dict, load_text
+from llm_fsm.pointers import step
 from llm_fsm.reading import FilePath, beside, name_of, read, stem_of
-from llm_fsm.source import escape
 
 ENDING = ".test.json"
 """How the names of files of tests end."""
@@ -259,7 +259,7 @@ class _Reader:
             return None
 
     def note(self, detail: ErrorDetails, pointer: str) -> None:
-        place = pointer + "".join(f"/{escape(str(part))}" for part in detail["loc"])
+        place = pointer + "".join(map(step, detail["loc"]))
         context = detail.get("ctx", {})
         kind, name = detail["type"], _named(detail["loc"], "a case" if pointer else "the file")
         if kind == "unknown_key":

@@ -15,7 +15,7 @@ from llm_fsm.context import Keys, compile_keys
 from llm_fsm.definition import Definition
 from llm_fsm.flows import Flows
 from llm_fsm.memory import NAMES as MEMORY_TOOLS
-from llm_fsm.source import escape
+from llm_fsm.pointers import step
 
 _OWN_KEYS = ("_extra",)
 
@@ -102,11 +102,11 @@ def nonsense(sense: Sense, setup: Setup, pointer: str) -> Iterator[Nonsense]:
         yield from _states(sense, [setup.state], f"{pointer}/state")
     for name in setup.tools:
         if name not in sense.tools:
-            place = f"{pointer}/tools/{escape(name)}"
+            place = f"{pointer}/tools{step(name)}"
             yield Nonsense(place, f"the definition has no tool {name!r}", meant(name, sorted(sense.tools)), True)
     for name in setup.functions:
         if name not in sense.functions:
-            place = f"{pointer}/functions/{escape(name)}"
+            place = f"{pointer}/functions{step(name)}"
             yield Nonsense(
                 place, f"the definition names no function {name!r}", meant(name, sense.functions), True
             )
@@ -123,25 +123,25 @@ def _given(sense: Sense, values: Mapping[str, Any], pointer: str) -> Iterator[No
     for key, value in values.items():
         reason = sense.keys.fault(key, value) if key in sense.definition.key_schemas and value is not None else None
         if reason is not None:
-            yield Nonsense(f"{pointer}/{escape(key)}", f"no conversation begins with {key} {quoted(value)}: {reason}")
+            yield Nonsense(f"{pointer}{step(key)}", f"no conversation begins with {key} {quoted(value)}: {reason}")
 
 
 def _case(sense: Sense, case: Case, pointer: str) -> Iterator[Nonsense]:
     if case.start is not None:
         yield from _expect(sense, case.start.expect, f"{pointer}/start/expect")
-    for number, step in enumerate(case.steps):
+    for number, one in enumerate(case.steps):
         place = f"{pointer}/steps/{number}"
-        yield from _replies(sense, step, place)
-        yield from _expect(sense, step.expect, f"{place}/expect")
+        yield from _replies(sense, one, place)
+        yield from _expect(sense, one.expect, f"{place}/expect")
     yield from _expect(sense, case.expect, f"{pointer}/expect")
 
 
-def _replies(sense: Sense, step: Step, pointer: str) -> Iterator[Nonsense]:
+def _replies(sense: Sense, played: Step, pointer: str) -> Iterator[Nonsense]:
     """A lone reply that moves to no state; with a second one behind it, that is what is tested."""
-    script = step.script
+    script = played.script
     to = script[0].to if len(script) == 1 else None
     if to is not None and to not in sense.patterns:
-        place = f"{pointer}/reply/to" if step.reply is not None else f"{pointer}/replies/0/to"
+        place = f"{pointer}/reply/to" if played.reply is not None else f"{pointer}/replies/0/to"
         yield from _states(sense, [to], place, "the reply moves to {}, which is no state of the definition")
 
 
@@ -183,7 +183,7 @@ def _expect(sense: Sense, expect: Expect | None, pointer: str, *, denied: bool =
 
 def _values(sense: Sense, values: Mapping[str, Any], pointer: str, *, denied: bool) -> Iterator[Nonsense]:
     for key, value in values.items():
-        place = f"{pointer}/{escape(key)}"
+        place = f"{pointer}{step(key)}"
         yield from _key(sense, key, place, at_key=True)
         if denied or value is None or key not in sense.definition.key_schemas:
             continue

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from llm_fsm.source import escape
+from llm_fsm.pointers import step
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _TEXTS = frozenset({"say", "name", "description", "message", "text", "contains", "matches", "equals"})
@@ -47,7 +47,7 @@ def columns(value: Any, pointer: str = "") -> Iterator[tuple[str, str]]:
             yield from columns(item, f"{pointer}/{index}")
     elif isinstance(value, dict):
         for key, item in value.items():
-            yield from columns(item, f"{pointer}/{escape(key)}")
+            yield from columns(item, f"{pointer}{step(key)}")
 
 
 def lacking(case: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
@@ -64,7 +64,7 @@ def lacking(case: Mapping[str, Any], rows: Sequence[Row]) -> Iterator[tuple[str,
             yield f"/table/{number}", f"this row lacks the column {name}, which the case names"
     for name in sorted(known - used):
         number = next(index for index, row in enumerate(rows) if name in row)
-        yield f"/table/{number}/{escape(name)}", f"the case names the column {name} nowhere"
+        yield f"/table/{number}{step(name)}", f"the case names the column {name} nowhere"
 
 
 def named_apart(names: Sequence[str]) -> list[str]:

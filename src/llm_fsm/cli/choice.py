@@ -15,7 +15,8 @@ from llm_fsm.cli import printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding, nearest
+from llm_fsm.findings import Finding
+from llm_fsm.likeness import nearest
 from llm_fsm.loader import load_text
 from llm_fsm.reading import read
 

@@ -17,8 +17,8 @@ from llm_fsm.cli import answers, explained, printing, saved_test, transcript
 from llm_fsm.cli.talk import Talk
 from llm_fsm.context import has
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.findings import nearest
 from llm_fsm.foresight import asides, outlook
+from llm_fsm.likeness import nearest
 from llm_fsm.secrecy import BLOT
 from llm_fsm.session import Session
 from llm_fsm.why import explain_last

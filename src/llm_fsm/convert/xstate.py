@@ -16,7 +16,7 @@ from typing import Any
 from llm_fsm import source
 from llm_fsm.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 from llm_fsm.definition import Definition, Transition
-from llm_fsm.places import escape
+from llm_fsm.pointers import step
 
 GUARD = "llm_fsm.conditions"
 """The type of the guards that our own writer makes; `params.conditions` are those of the definition."""
@@ -119,7 +119,7 @@ class _Reader:
                 f'"states" of {_shown(place.name)} is no object', self.line(place.pointer + "/states")
             )
         for key, inner in states.items() if isinstance(states, dict) else ():
-            pointer = f"{place.pointer}/states/{escape(key)}"
+            pointer = f"{place.pointer}/states{step(key)}"
             if not isinstance(inner, dict):
                 self.chart.lost(f'state "{key[:80]}" is no object', self.line(pointer))
             name = f"{place.name}.{key}" if place.name else key
@@ -159,7 +159,7 @@ class _Reader:
             if key in _SILENT:
                 continue
             reason = ": what happens here is done by handlers or tools" if key in _ACTING else ""
-            self.chart.lost(f'"{key[:40]}" of {where}{reason}', self.line(f"{pointer}/{escape(key)}"))
+            self.chart.lost(f'"{key[:40]}" of {where}{reason}', self.line(f"{pointer}{step(key)}"))
 
     def initial(self, place: _Place) -> str | None:
         given = place.value.get("initial")
@@ -183,12 +183,12 @@ class _Reader:
                 self.chart.lost(f'"{key}" of {_shown(place.name)} is no object', self.line(f"{pointer}/{key}"))
         events = value.get("on")
         for event, given in events.items() if isinstance(events, dict) else ():
-            self.each(place, given, f"{pointer}/on/{escape(event)}", event=event, auto=event == "")
+            self.each(place, given, f"{pointer}/on{step(event)}", event=event, auto=event == "")
         self.each(place, value.get("always"), pointer + "/always", event="", auto=True)
         self.each(place, value.get("onDone"), pointer + "/onDone", event="", done=True)
         delays = value.get("after")
         for delay, given in delays.items() if isinstance(delays, dict) else ():
-            where = f"{pointer}/after/{escape(delay)}"
+            where = f"{pointer}/after{step(delay)}"
             what = "a delay: nobody waits for the time here, the model judges it"
             self.chart.lost(f"{what} ({_shown(place.name)})", self.line(where))
             self.each(
