@@ -31,7 +31,7 @@ from typing import Any, get_args
 
 import pytest
 
-from llm_fsm import __version__, errors, event_json
+from llm_fsm import Machine, __version__, errors, event_json
 from llm_fsm.cli.group import COMMANDS
 from llm_fsm.effects import Effect
 from llm_fsm.folder import definition_paths
@@ -175,8 +175,12 @@ def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch:
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
     monkeypatch.setenv("LLM_FSM_MODEL", "offline")
     reader = Reader(folder)
-    for block in blocks(path):
-        reader.take(block)
+    try:
+        for block in blocks(path):
+            reader.take(block)
+    finally:
+        for machine in [value for value in reader.names.values() if isinstance(value, Machine)]:
+            machine.close()
 
 
 @pytest.mark.parametrize(
