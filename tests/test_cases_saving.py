@@ -201,6 +201,15 @@ def test_the_shortest_values_that_were_refused_are_no_secrets(tmp_path: Path) ->
     assert document["cases"][0]["steps"][0]["expect"] == {"state": "notify", "text": "I know.", "ended": True}
 
 
+@pytest.mark.parametrize("later", [[], [calls(("find", {"id": 7}))]], ids=["refused", "refused, then asked about"])
+def test_nobody_is_asked_about_a_call_whose_arguments_were_not_taken(tmp_path: Path, later: list[Any]) -> None:
+    desk = {**DESK, "tools": {"find": {"registered": "find", "approval": True}}}
+    end = {"transition": {"target_state": "ask", "context_update": {}}, "message": "Which one?"}
+    document = saved(desk, [calls(("find", {"no": 7})), *(later or [end])], "find it", tools=[find])
+    assert ("paused" in document["cases"][0]["steps"][0]["expect"]) is bool(later)
+    assert played(document, tmp_path).passed
+
+
 @pytest.mark.parametrize(("secret", "said", "kept"), [
     ("a", "As always, a: an A and 'a', grade=a", "As always, x: an A and 'x', grade=x"),
     ("7b", "7b, not 17b or 7bis: PIN7b", "0x, not 17b or 7bis: PIN0x"),

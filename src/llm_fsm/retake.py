@@ -92,7 +92,7 @@ async def retake(
 
     Raises ModelError of that model.
     """
-    refused = _not_taken(records)
+    refused = not_taken(records)
     means = Means(points=_POINTS, kit=_picky(kit, refused) if refused else kit, summaries=True)
     recorded = now = Session(conversation_id=conversation_id)
     before: dict[int, tuple[Session, Session]] = {}
@@ -308,7 +308,7 @@ def _picky(kit: Kit, refused: Sequence[ev.ToolRefused]) -> Kit:
     return replace(kit, terms=terms, flows={name: _picky(one, refused) for name, one in kit.flows.items()})
 
 
-def _not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
+def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
     """The calls that were refused, but for those about which a person was asked."""
     events = [event for record in records for event in record.events]
     asked = [event.call for event in events if isinstance(event, ev.Paused) and event.call is not None]

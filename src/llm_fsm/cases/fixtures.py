@@ -76,10 +76,9 @@ class Stage:
         fixture = self._tools.get(name)
         if fixture is None:
             raise self._missed(f"the tool {name!r} was called, and the case says nothing of it")
-        if fixture.parameters is not None:
-            fault = compile_shape(fixture.parameters).fault(arguments)
-            if fault is not None:
-                raise CallFault(fault, refused=True)
+        fault = self.unfit(name, arguments)
+        if fault is not None:
+            raise CallFault(fault, refused=True)
         fitting = [number for number, result in enumerate(fixture.calls) if _fits(result, arguments)]
         if not fitting:
             raise self._missed(f"no result of the tool {name!r} is for the arguments {quoted(arguments)}")
@@ -89,6 +88,13 @@ class Stage:
         if result.error is not None:
             raise CallFault(result.error)
         return result.result
+
+    def unfit(self, name: str, arguments: Mapping[str, Any]) -> str | None:
+        """Why the tool of this case does not take these arguments; None when it does."""
+        fixture = self._tools.get(name)
+        if fixture is None or fixture.parameters is None:
+            return None
+        return compile_shape(fixture.parameters).fault(arguments)
 
     def _missed(self, what: str) -> CallFault:
         self.misses.append(what)
@@ -169,7 +175,7 @@ def played_tool(stage: Stage, name: str, registered: str, fixture: ToolFixture |
         description="" if fixture is None else fixture.description,
         parameters=parameters.schema,
     )
-    terms = Terms(spec=spec, registered=registered)
+    terms = Terms(spec=spec, registered=registered, fits=partial(stage.unfit, name))
     return Tool(function=partial(stage.call, name), parameters=parameters, terms=terms)
 
 

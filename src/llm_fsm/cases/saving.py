@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from llm_fsm import events as ev
@@ -13,6 +14,7 @@ from llm_fsm.folding import fold
 from llm_fsm.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
+from llm_fsm.retake import not_taken
 from llm_fsm.secrecy import MIN_SECRET_CHARS
 from llm_fsm.session import Session
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
@@ -75,8 +77,22 @@ class _Saver:
         if first.text or "replies" in start or first.kind == "run":
             case["start"] = start
         steps = [step for record in others for step in self.steps(record)]
-        tools = {"tools": self.tools} if self.tools else {}
-        return {**case, **tools, "steps": steps}
+        tools = {**self.tools, **self.picky(records)}
+        return {**case, **({"tools": tools} if tools else {}), "steps": steps}
+
+    def picky(self, records: Sequence[TurnRecord]) -> dict[str, dict[str, Any]]:
+        """Tools that ask a person first, and with which arguments they did not: a test would ask about these, too."""
+        found: dict[str, list[Any]] = {}
+        for event in not_taken(records):
+            tool = self.program.definition.tools.get(event.name)
+            with suppress(ArgumentsFault):
+                if tool is not None and tool.approval:
+                    found.setdefault(event.name, []).append(read_arguments(event.arguments))
+        return {
+            name: {"calls": self.tools.get(name, [{"error": "it takes other arguments"}]),
+                   "parameters": {"type": "object", "not": {"enum": unfit}}}
+            for name, unfit in found.items()
+        }
 
     def steps(self, record: TurnRecord) -> Iterator[dict[str, Any]]:
         """What happened from outside in a turn: a message, an answer, the end, or that time passed."""
