@@ -253,7 +253,8 @@ class Planner:
         full = self.journeys.full
         keys = [key for key in full if key in words]
         known = [full, *({other: full[other] for other in full if other != key} for key in keys)]
-        known += [{**full, key: value} for key in keys for value in _QUOTED.findall(words) if self._fits(key, value)]
+        quoted = [(key, value) for key in keys for value in _QUOTED.findall(words)]
+        known += [{**full, key: value} for key, value in quoted if self._known.accepts(key, value)]
         arcs = [arc for source in self._known.subject.states for arc in self._known.subject.arcs_from[source]]
         into = [arc for arc in arcs if arc.target == state and not arc.is_global][:2]
         legs = [(arc.source, leg) for arc in into if (leg := self.journeys.leg(arc)) is not None]
@@ -263,9 +264,6 @@ class Planner:
             for context in known[:_MOST_SPOKEN]:
                 plan = self._plan(f"{state}: says", begin, leg)
                 yield replace(plan, context={**context, **leg.context})
-
-    def _fits(self, key: str, value: str) -> bool:
-        return self._known.accepts(key, value)
 
     # -- values
 

@@ -12,6 +12,7 @@ from llm_fsm.cases.faults import Fault
 from llm_fsm.cases.results import Failure, Result
 from llm_fsm.cases.running import FileResult
 from llm_fsm.cli import printing
+from llm_fsm.lint.report import annotation
 
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SHOWN = 100
@@ -35,19 +36,19 @@ def text(files: Sequence[FileResult], seconds: float) -> str:
     """A line a file, then what failed and how the conversation went there, then the count."""
     lines = [line for found in files for line in (_marks(found), *_rates(found))]
     for found in files:
-        lines += [f"\nERROR {_one(found.file)}"] if found.faults else []
-        lines += [f"  {_one(str(fault))}" for fault in found.faults]
+        lines += [f"\nERROR {printing.one_line(found.file)}"] if found.faults else []
+        lines += [f"  {printing.one_line(str(fault))}" for fault in found.faults]
         lines += [
             line for result in found.results if not result.passed for line in _failed(found.file, result)
         ]
-    noticed = [f"  {_one(str(warning))}" for found in files for warning in found.warnings]
+    noticed = [f"  {printing.one_line(str(warning))}" for found in files for warning in found.warnings]
     blocks = [*lines, *(["", *noticed] if noticed else []), *([""] if lines else [])]
     return "\n".join((*blocks, summary(files, seconds)))
 
 
 def _marks(found: FileResult) -> str:
     marks = "".join(_MARKS[status(result)] for result in found.results)
-    return f"{_one(found.file)} {'E' if found.faults else ''}{marks}"
+    return f"{printing.one_line(found.file)} {'E' if found.faults else ''}{marks}"
 
 
 def _rates(found: FileResult) -> Iterator[str]:
@@ -55,23 +56,23 @@ def _rates(found: FileResult) -> Iterator[str]:
     for result in found.results:
         if result.runs != 1:
             share = f"{result.passes} of {result.runs}"
-            yield f"  {share:>9}  {result.passes / result.runs:>4.0%}  {_one(result.name)}"
+            yield f"  {share:>9}  {result.passes / result.runs:>4.0%}  {printing.one_line(result.name)}"
 
 
 def _failed(file: str, result: Result) -> Iterator[str]:
     rate = "" if result.runs == 1 else f" ({result.passes} of {result.runs} runs passed)"
-    yield f"\nFAILED {_one(file)}:{result.line} {_one(result.name)}{rate}"
+    yield f"\nFAILED {printing.one_line(file)}:{result.line} {printing.one_line(result.name)}{rate}"
     for failure in result.failures:
-        yield f"  {_place(file, failure)}: {_one(failure.step)}: {_one(failure.message)}"
+        yield f"  {_place(file, failure)}: {printing.one_line(failure.step)}: {printing.one_line(failure.message)}"
     for said in result.said:
         if said.heard is not None:
             yield f"    user  {printing.shortened(said.heard, _SHOWN)}"
         if said.text or said.heard is not None:
-            yield f"    bot   {printing.shortened(said.text, _SHOWN)}  [{_one(said.state)}]"
+            yield f"    bot   {printing.shortened(said.text, _SHOWN)}  [{printing.one_line(said.state)}]"
 
 
 def _place(file: str, failure: Failure) -> str:
-    return f"{_one(file)}:{failure.line}:{failure.column}"
+    return f"{printing.one_line(file)}:{failure.line}:{failure.column}"
 
 
 def summary(files: Sequence[FileResult], seconds: float) -> str:
@@ -132,18 +133,9 @@ def github(files: Sequence[FileResult], seconds: float) -> str:
 
 
 def _command(place: Fault | Failure, file: str, title: str, words: str) -> str:
-    where = {"file": file, "line": place.line, "col": place.column, "title": title}
-    shown = ",".join(f"{key}={_property(str(value))}" for key, value in where.items() if value is not None)
-    level = place.level if isinstance(place, Fault) else "error"
-    return f"::{level} {shown}::{_data(words)}"
-
-
-def _data(value: str) -> str:
-    return _one(value).replace("%", "%25")
-
-
-def _property(value: str) -> str:
-    return _data(value).replace(":", "%3A").replace(",", "%2C")
+    one_line = printing.one_line
+    where = {"file": one_line(file), "line": place.line, "col": place.column, "title": one_line(title)}
+    return annotation(place.level if isinstance(place, Fault) else "error", where, one_line(words))
 
 
 def junit(files: Sequence[FileResult], seconds: float) -> str:
@@ -189,10 +181,6 @@ def _testcase(file: str, result: Result) -> str:
 
 def _xml(value: str) -> str:
     return escape(_NOT_IN_XML.sub("\ufffd", printing.words(value))).replace("\n", "&#10;")
-
-
-def _one(value: str) -> str:
-    return printing.one_line(value)
 
 
 FORMATS: Mapping[str, Callable[[Sequence[FileResult], float], str]] = {

@@ -251,17 +251,17 @@ class _Parser:
                 if self.sign(",") or self.sign(";"):
                     continue
                 name = self.word().lower()
-                html_value = self.peek_after("=")
+                html_value = self.html_follows()
                 found[name] = self.word() if self.sign("=") else "true"
                 if html_value:
                     found[name] = html.escape(found[name])
         return found
 
-    def peek_after(self, sign: str) -> bool:
-        """True when an HTML text follows the sign."""
+    def html_follows(self) -> bool:
+        """True when an HTML text follows an equals sign."""
         here = self.peek()
         after = self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else None
-        return here.word == sign and after is not None and after.kind == "html"
+        return here.word == "=" and after is not None and after.kind == "html"
 
 
 def _plain(markup: str) -> str:

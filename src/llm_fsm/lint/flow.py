@@ -270,10 +270,6 @@ class Flow:
     def _trees(self) -> dict[str, Mapping[str, str | None]]:
         return {}
 
-    def path_to(self, state: str) -> tuple[str, ...]:
-        """A shortest path to a state; () when there is none."""
-        return self.subject.path_to(state)
-
     # -- who reads a key
 
     @cached_property

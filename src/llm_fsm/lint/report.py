@@ -64,10 +64,15 @@ def github(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: A
 def _command(found: Finding) -> str:
     place = {"file": found.file, "line": found.line, "col": found.column}
     place["title"] = f"{found.name} {found.code}"
-    shown = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value is not None)
     words = found.message if found.hint is None else f"{found.message}; {found.hint}"
     way = f"\npath: {route(found.path)}" if found.path else ""
-    return f"::{_GITHUB_LEVELS[found.level]} {shown}::{_data(words + way)}"
+    return annotation(_GITHUB_LEVELS[found.level], place, words + way)
+
+
+def annotation(level: str, place: Mapping[str, object], words: str) -> str:
+    """A workflow command of GitHub: words beside a place; what of the place is None is left out."""
+    shown = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value is not None)
+    return f"::{level} {shown}::{_data(words)}"
 
 
 def _data(value: str) -> str:

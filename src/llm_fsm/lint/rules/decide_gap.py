@@ -65,7 +65,7 @@ def _finding(ways: Flow, state: str, context: Context, guards: list[Guard]) -> F
         pointer=f"{subject.states[state].pointer}/transitions",
         hint="add a last transition without conditions, with a high priority number",
         level=_level(ways, context, names),
-        path=ways.path_to(state),
+        path=subject.path_to(state),
     )
 
 

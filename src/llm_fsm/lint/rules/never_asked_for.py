@@ -38,7 +38,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             if key is None or subject.source_of(key) != "model" or arc.source not in subject.reached:
                 continue
             asked = ways.asked_for(key, arc.source)
-            path = ways.path_unasked(arc.source, key) if asked else ways.path_to(arc.source)
+            path = ways.path_unasked(arc.source, key) if asked else subject.path_to(arc.source)
             where = "on this way here" if asked else "on the way here"
             if path or not asked:
                 yield RULE.finding(

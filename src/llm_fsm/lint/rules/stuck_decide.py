@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.flow import flow
 from llm_fsm.lint.reasoning import reasoning
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
@@ -37,7 +36,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             f"none of the transitions of state {quoted(name)} can ever hold: every run that enters it is stuck",
             pointer=state.pointer + "/transitions",
             hint="add a transition without conditions",
-            path=flow(subject).path_to(name),
+            path=subject.path_to(name),
         )
 
 

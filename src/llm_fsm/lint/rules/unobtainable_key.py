@@ -60,7 +60,7 @@ def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding
             f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can never be taken",
             pointer=arc.placed.pointer,
             hint=f'its "x-source" is "{source}"; set it by an "output" on the way here',
-            path=ways.path_to(state),
+            path=ways.subject.path_to(state),
         )
     if arc.is_global or state in producers or ways.may_be_set(key, state):
         return None
@@ -69,7 +69,7 @@ def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding
         f"that come later or elsewhere: {', '.join(map(quoted, sorted(producers)[:4]))}",
         pointer=arc.placed.pointer,
         level="warning",
-        path=ways.path_to(state),
+        path=ways.subject.path_to(state),
     )
 
 

@@ -40,7 +40,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there collects or sets",
             pointer=use.pointer,
             hint=_hint(subject, key),
-            path=ways.path_to(state),
+            path=subject.path_to(state),
             # a model may mention a declared key anywhere, so a flag that nobody asks for can still decide
             level="info" if subject.kind_of(state) == "decide" else None,
         )
