@@ -15,7 +15,7 @@ from unicodedata import normalize
 from llm_fsm.coercion import plain_digits
 from llm_fsm.names import UNSEEN
 from llm_fsm.reply_schema import MAX_DEPTH
-from llm_fsm.shapes import compile_shape
+from llm_fsm.shapes import compile_shape, types_of
 
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict
@@ -162,8 +162,7 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
 
 def _counts(schema: Mapping[str, Any]) -> bool:
     """True for the schema of a number that is none of a list as well: `0,5` may be either."""
-    kind = schema.get("type")
-    kinds = {kind} if isinstance(kind, str) else set(kind or ())
+    kinds = types_of(schema)
     return "array" not in kinds and not kinds.isdisjoint(("integer", "number"))
 
 
@@ -221,5 +220,4 @@ def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 
 def _takes_null(schema: Mapping[str, Any]) -> bool:
-    kind = schema.get("type")
-    return kind == "null" or (isinstance(kind, list) and "null" in kind)
+    return "null" in types_of(schema)

@@ -161,6 +161,12 @@ def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = No
     return Shape(schema, validator)
 
 
+def types_of(schema: Mapping[str, Any]) -> set[str]:
+    """The types that a schema names; none where it takes all."""
+    written = schema.get("type")
+    return {written} if isinstance(written, str) else set(map(str, written)) if isinstance(written, list) else set()
+
+
 class _Work(NamedTuple):
     """How many schemas may be tried on one value; what a schema says of several properties is said of several values.
 

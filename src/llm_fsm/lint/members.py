@@ -9,6 +9,7 @@ from llm_fsm.likeness import nearest
 from llm_fsm.lint.flow import Flow
 from llm_fsm.lint.misfits import type_word
 from llm_fsm.lint.spelling import quoted
+from llm_fsm.shapes import types_of
 
 OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
 
@@ -35,14 +36,7 @@ def missing_member(
     ways: Flow, schema: Mapping[str, Any], path: str, step: str
 ) -> tuple[str, str | None] | None:
     """(what is wrong, hint) with one name that looks into a value of a schema; None where it may find something."""
-    written = schema.get("type")
-    types = (
-        {written}
-        if isinstance(written, str)
-        else set(map(str, written))
-        if isinstance(written, list)
-        else set()
-    )
+    types = types_of(schema)
     if not types:
         return None
     if not types & {"object", "array"}:

@@ -16,6 +16,7 @@ from llm_fsm.lint.flow import Flow, flow, root_of
 from llm_fsm.lint.samples import samples
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.values import domain, points
+from llm_fsm.shapes import types_of
 from llm_fsm.templates import is_plain, renderings, template_fault
 
 Outcome = Literal["fails", "may-fail", "empty"]
@@ -101,14 +102,7 @@ def _is_closed(schema: object, depth: int) -> bool:
     """True for a schema that says of every part what it holds, so that a value drawn from it lacks nothing."""
     if not isinstance(schema, dict) or depth > _DEPTH:
         return False
-    written = schema.get("type")
-    types = (
-        {written}
-        if isinstance(written, str)
-        else set(map(str, written))
-        if isinstance(written, list)
-        else set()
-    )
+    types = types_of(schema)
     if "enum" in schema or "const" in schema or (types and not types & {"array", "object"}):
         return True
     members = schema.get("properties")

@@ -28,6 +28,7 @@ from llm_fsm.lint.shortcuts import idle
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 from llm_fsm.pointers import step
+from llm_fsm.shapes import types_of
 
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),
@@ -133,8 +134,7 @@ def _finding(message: str, pointer: str, meant: str) -> Finding:
 
 def _of_other_types(part: Part) -> Iterator[Finding]:
     """Bounds of numbers in a schema of texts, and the like."""
-    written = part.schema.get("type")
-    types = {written} if isinstance(written, str) else set(written) if _is_names(written) else set()
+    types = types_of(part.schema)
     known = {"number" if name == "integer" else name for name in types}
     if not known or not known <= {*_OF_TYPE, "boolean", "null"}:
         return
