@@ -73,11 +73,6 @@ SHOP: dict[str, Any] = {
 }  # fmt: skip
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def charge(card: str) -> dict[str, Any]:
     """Take the money."""
     return {"number": f"R-{len(card)}"}

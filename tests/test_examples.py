@@ -111,11 +111,6 @@ def registration(replies: list[Any]) -> tuple[AsyncMachine, ScriptedLLM]:
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def serving(example: Any) -> Any:
     """Run the application around a machine; gives a client for it."""
 

@@ -29,11 +29,6 @@ WORKING = ("cleanup", "code_review", "refund", "research")
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def example(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Import an example by its name."""
 

@@ -53,11 +53,6 @@ LATER = {
 """State keys of kinds that this version does not run."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def where(block: Block) -> str:
     return f"line {block.line}"
 

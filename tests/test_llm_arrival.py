@@ -20,11 +20,6 @@ pytestmark = pytest.mark.anyio
 ONCE = RetryPolicy(attempts=1)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def event(content: str, finish: str | None = None) -> str:
     choice = {"index": 0, "delta": {"content": content}, "finish_reason": finish}
     return f"data: {json.dumps({'choices': [choice]})}\n\n"

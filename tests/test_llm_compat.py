@@ -23,11 +23,6 @@ pytestmark = pytest.mark.anyio
 ONCE = RetryPolicy(attempts=1)
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Slept:
     """A pacing that notes waits and does not wait."""
 

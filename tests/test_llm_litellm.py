@@ -30,11 +30,6 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(scope="module")
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Slept:
     """A pacing that notes waits and does not wait."""
 

@@ -20,11 +20,6 @@ from llm_requests import REPLY_SCHEMA, SCHEMA
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def fault(message: str, **more) -> str:
     return json.dumps({"error": {"message": message, **more}})
 

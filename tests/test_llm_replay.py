@@ -17,11 +17,6 @@ from llm_requests import request, view
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def said(user: str | None, state: str = "ask_name", prompt: str = "p"):
     messages = (LLMMessage("system", prompt), LLMMessage("user", str(user)))
     return request(messages=messages, view=view(state=state, user=user, speak=user is None))

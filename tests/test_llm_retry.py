@@ -12,11 +12,6 @@ from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class FakeTime:
     """A clock that only sleeping and working moves; `slept` lists the waits."""
 

@@ -15,11 +15,6 @@ from llm_requests import request
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 async def test_texts_dicts_and_callables_are_answered_in_order():
     llm = ScriptedLLM(["plain", {"message": "é"}, lambda asked: {"said": asked.messages[-1].content}])
     texts = [(await llm.complete(request(f"say {n}"))).text for n in range(3)]

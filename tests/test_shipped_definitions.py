@@ -55,11 +55,6 @@ OFFLINE = {
 """What somebody says who talks to a definition without a model, and where that ends."""
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def check_pin(occasion: Occasion) -> dict[str, Any]:
     """The host's part of returns.json: compare the PIN, then forget it."""
     order = occasion.context["order_number"]

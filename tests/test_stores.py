@@ -23,11 +23,6 @@ from llm_fsm.testing.stores import store_suite
 NAUGHTY = json.loads((Path(__file__).parent / "data" / "blns" / "blns.json").read_text("utf-8"))
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 @pytest.mark.anyio
 @pytest.mark.parametrize("check", store_suite(), ids=str)
 async def test_memory_keeps_the_contract(check):

@@ -33,11 +33,6 @@ PROCESSES = str(Path(__file__).with_name("sqlite_processes.py"))
 
 
 @pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
-@pytest.fixture
 def path(tmp_path):
     return tmp_path / "x.db"
 

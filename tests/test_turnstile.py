@@ -14,11 +14,6 @@ from llm_fsm.errors import StoreError
 from llm_fsm.stores.turnstile import Turnstile
 
 
-@pytest.fixture
-def anyio_backend():
-    return "asyncio"
-
-
 async def settle():
     for _ in range(5):
         await asyncio.sleep(0)

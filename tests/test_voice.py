@@ -62,11 +62,6 @@ DESK: dict[str, Any] = {
 }
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 class Pieces:
     """A model that gives its replies in these pieces; an exception among them is raised there."""
 
