@@ -12,6 +12,7 @@ from typing import Any
 from llm_fsm.cases.hints import members, patterns, sizes
 from llm_fsm.cases.samples import matching, samples
 from llm_fsm.coercion import is_number
+from llm_fsm.lint.cases import placed
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Reasoning, read_names
@@ -174,28 +175,3 @@ def first(values: Sequence[Any]) -> Any:
 
 def text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
-def placed(chosen: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """A context of these names and values; dotted names are members of objects."""
-    context: dict[str, Any] = {}
-    for name, value in chosen:
-        if value is not None:
-            put(context, name.split("."), value)
-    return context
-
-
-def put(whole: dict[str, Any], path: Sequence[str], value: Any) -> None:
-    """Set a member of objects within objects; nothing where something else is in the way.
-
-    Objects on the way are copied: the same values are tried in many contexts.
-    """
-    *outer, last = path
-    place = whole
-    for part in outer:
-        inner = place.get(part, {})
-        if not isinstance(inner, dict):
-            return
-        place[part] = {**inner}
-        place = place[part]
-    place[last] = value

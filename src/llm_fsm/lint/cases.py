@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice, product
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -121,13 +121,29 @@ def contexts(case: Case, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]
     names = list(case.sets)
     choices = [draw(name, case.sets[name]) for name in names]
     for values in islice(product(*choices), limit):
-        context: dict[str, Any] = {}
-        for name, value in zip(names, values, strict=True):
-            if value is not None:
-                *outer, last = name.split(".")
-                place = context
-                for step in outer:
-                    inner = place.setdefault(step, {})
-                    place = inner if isinstance(inner, dict) else {}
-                place[last] = value
-        yield context
+        yield placed(zip(names, values, strict=True))
+
+
+def placed(chosen: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A context of these names and values; dotted names are members of objects."""
+    context: dict[str, Any] = {}
+    for name, value in chosen:
+        if value is not None:
+            put(context, name.split("."), value)
+    return context
+
+
+def put(whole: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a member of objects within objects; nothing where something else is in the way.
+
+    Objects on the way are copied: the same values are tried in many contexts.
+    """
+    *outer, last = path
+    place = whole
+    for part in outer:
+        inner = place.get(part, {})
+        if not isinstance(inner, dict):
+            return
+        place[part] = {**inner}
+        place = place[part]
+    place[last] = value
