@@ -1,10 +1,12 @@
-"""Requests and views as the engine makes them, for the tests of the adapters."""
+"""Requests and views as the engine makes them, and a pacing without waits, for the tests of the adapters."""
 
 from __future__ import annotations
 
 import json
+import time
 from typing import Any
 
+from llm_fsm.llm.retry import Pacing
 from llm_fsm.messages import Choice, LLMMessage, LLMRequest, ReplySchema, ToolSpec, TurnView
 
 REPLY_SCHEMA: dict[str, Any] = {
@@ -55,3 +57,14 @@ def request(user: str = "hello", **changes: Any) -> LLMRequest:
         "conversation_id": "c1",
     }
     return LLMRequest(**{**values, **changes})
+
+
+class Slept:
+    """A pacing that notes waits and does not wait."""
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+        self.pacing = Pacing(now=time.monotonic, sleep=self.sleep, chance=lambda: 1.0)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)

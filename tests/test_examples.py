@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 import http.client
-import importlib.util
 import json
 import os
 import subprocess
@@ -14,19 +13,19 @@ import threading
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
 from httpx import ASGITransport, AsyncClient
 
+from example_modules import EXAMPLES, example
 from llm_fsm import AsyncMachine, Machine, ModelError
 from llm_fsm.events import MoveRefused
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.testing import reply
 from llm_fsm.testing.server import serve_scripted
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+__all__ = ["example"]
 
 
 def run(name: str, *arguments: str, said: str = "", folder: Path | None = None, **environment: str) -> str:
@@ -44,22 +43,6 @@ def run(name: str, *arguments: str, said: str = "", folder: Path | None = None, 
     )
     assert done.stderr == ""
     return done.stdout
-
-
-@pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import an example by its name."""
-
-    def load(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, spec.name, module)
-        spec.loader.exec_module(module)
-        return module
-
-    return load
 
 
 @pytest.mark.parametrize("path", sorted(EXAMPLES.glob("*.py")), ids=lambda path: path.stem)

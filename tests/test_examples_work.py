@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from example_modules import EXAMPLES, example
 from llm_fsm import events as ev
 from llm_fsm.checking import check
 from llm_fsm.conversation import Turn
@@ -24,24 +24,9 @@ from llm_fsm.testing.server import serve_scripted
 
 pytestmark = pytest.mark.anyio
 
-EXAMPLES = Path(__file__).parent.parent / "examples"
+__all__ = ["example"]
+
 WORKING = ("cleanup", "code_review", "refund", "research")
-
-
-@pytest.fixture
-def example(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Import an example by its name."""
-
-    def load_module(name: str) -> ModuleType:
-        spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
-        assert spec is not None
-        assert spec.loader is not None
-        module = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, spec.name, module)
-        spec.loader.exec_module(module)
-        return module
-
-    return load_module
 
 
 def made(module: ModuleType, *replies: Any, **options: Any) -> AsyncMachine:

@@ -3,22 +3,10 @@ from pathlib import Path
 
 import pytest
 
-from llm_fsm import checking
+from findings_of_reading import check, said
 from llm_fsm.loader import load, load_dict
 
 DATA = Path(__file__).parent / "data" / "definitions"
-
-
-SHOWN = ("F101", "F102", "F111", "C201")
-
-
-def check(what):
-    """What reading, form and targets have to say; rules of style are for tests of their own."""
-    return [found for found in checking.check(what) if found.code[0] in "EMS" or found.code in SHOWN]
-
-
-def said(path):
-    return [(found.level, found.name, found.pointer) for found in check(path)]
 
 
 def state(**keys):

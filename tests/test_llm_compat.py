@@ -4,7 +4,6 @@ import asyncio
 import json
 import math
 import socket
-import time
 
 import pytest
 
@@ -16,22 +15,11 @@ from llm_fsm.llm.retry import Pacing, RetryPolicy
 from llm_fsm.messages import LLMMessage, ToolCall
 from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, serve_scripted
-from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, request
+from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request
 
 pytestmark = pytest.mark.anyio
 
 ONCE = RetryPolicy(attempts=1)
-
-
-class Slept:
-    """A pacing that notes waits and does not wait."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-        self.pacing = Pacing(now=time.monotonic, sleep=self.sleep, chance=lambda: 1.0)
-
-    async def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
 
 
 async def ask(replies, asked=None, *, refuse=(), model="m", **options):

@@ -10,7 +10,6 @@ import math
 import os
 import subprocess
 import sys
-import time
 
 import pytest
 
@@ -19,26 +18,15 @@ from llm_fsm.llm import litellm as adapter
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.litellm import LiteLLM
 from llm_fsm.llm.providers import marked, takes_marks
-from llm_fsm.llm.retry import Pacing, RetryPolicy
+from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.messages import LLMMessage, ModelReply, ToolCall
 from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, serve_scripted
-from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, request
+from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request
 
 pytestmark = [
     pytest.mark.anyio,
 ]
-
-
-class Slept:
-    """A pacing that notes waits and does not wait."""
-
-    def __init__(self) -> None:
-        self.waits: list[float] = []
-        self.pacing = Pacing(now=time.monotonic, sleep=self.sleep, chance=lambda: 1.0)
-
-    async def sleep(self, seconds: float) -> None:
-        self.waits.append(seconds)
 
 
 async def ask(replies, asked=None, *, refuse=(), **options):
