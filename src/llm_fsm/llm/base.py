@@ -10,7 +10,7 @@ where there are any.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
@@ -62,15 +62,14 @@ async def listened(llm: Any, request: LLMRequest, listener: Listener) -> object:
     return last
 
 
-async def streamed(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
-    """What the model's `stream` gives; of a model without one, the reply alone. Raises ModelError."""
-    stream = getattr(llm, "stream", None)
-    if stream is None:
-        yield await llm.complete(request)
-        return
-    async with aclosing(stream(request)) as items:
-        async for item in items:
-            yield item
+def streamed(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
+    """What the model's `stream` gives; of a model without one, the reply alone. Going through it raises ModelError."""
+    stream: Callable[[LLMRequest], AsyncGenerator[Any, None]] | None = getattr(llm, "stream", None)
+    return _whole(llm, request) if stream is None else stream(request)
+
+
+async def _whole(llm: Any, request: LLMRequest) -> AsyncGenerator[Any, None]:
+    yield await llm.complete(request)
 
 
 async def let_go(llm: object) -> None:
