@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
@@ -111,25 +112,28 @@ class TurnStream:
     def __init__(self, run: Callable[[Callable[[str, Event], None]], Any]) -> None:
         self._run = run
         self._begun = False
+        self._waiting: deque[Event] = deque()
         self.turn: Turn | None = None
 
     async def __aiter__(self) -> AsyncGenerator[Event, None]:
         if self._begun:
             raise RuntimeError("a stream is gone through once, and this one was; `turn.events` has its events")
         self._begun = True
-        queue: asyncio.Queue[Event | None] = asyncio.Queue()
+        waiting, came = self._waiting, asyncio.Event()
 
-        async def work() -> Turn:
-            try:
-                done: Turn = await self._run(lambda _, event: queue.put_nowait(event))
-                return done
-            finally:
-                queue.put_nowait(None)
+        def hear(_: str, event: Event) -> None:
+            waiting.append(event)
+            came.set()
 
-        task = asyncio.create_task(work())
+        task: asyncio.Task[Turn] = asyncio.create_task(self._run(hear))
+        task.add_done_callback(lambda _: came.set())
         try:
-            while (event := await queue.get()) is not None:
-                yield event
+            while waiting or not task.done():
+                if waiting:
+                    yield waiting.popleft()
+                else:
+                    came.clear()
+                    await came.wait()
             self.turn = await task
         finally:
             if not task.done():
