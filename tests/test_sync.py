@@ -59,6 +59,17 @@ def test_stream_gives_words_and_then_the_turn() -> None:
         assert stream.turn.text == "Name?"
 
 
+def test_events_of_a_stream_that_happen_together_take_one_way_to_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    with scripted(reply("bye", "Bye Ada", name="Ada")) as machine:
+        stream = machine.start(greet=False).stream("Ada")
+        ways, run = [], machine._loop.run
+        monkeypatch.setattr(machine._loop, "run", lambda work: ways.append(work) or run(work))
+        events = list(stream)
+        assert stream.turn is not None
+        assert tuple(event for event in events if not isinstance(event, MessageDelta)) == stream.turn.events
+        assert len(ways) < len(events)
+
+
 def test_stream_raises_and_can_be_left() -> None:
     with scripted(ModelError("down"), reply("hello"), reply("hello", "again")) as machine:
         chat = machine.start(greet=False)

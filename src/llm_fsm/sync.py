@@ -41,17 +41,24 @@ class SyncStream:
     def __iter__(self) -> Iterator[Event]:
         events, forks = aiter(self._stream), self._loop.forks
 
-        async def following() -> Event | None:
+        async def following() -> list[Event]:
+            """The next event, with those that have happened since: a way to the loop takes longer than they do."""
             try:
-                return await anext(events)  # with a default, Python 3.11 dies where it is cancelled at its beginning
+                found = [await anext(events)]  # with a default, Python 3.11 dies where it is cancelled at its beginning
+                while self._stream._waiting:
+                    found.append(await anext(events))
             except StopAsyncIteration:
-                return None
+                return []
+            return found
 
         try:
-            while (event := self._loop.run(following())) is not None:
-                yield event
-                if self._loop.forks != forks:
-                    raise RuntimeError("this stream began before its process was forked, and goes on in the other one")
+            while found := self._loop.run(following()):
+                for event in found:
+                    yield event
+                    if self._loop.forks != forks:
+                        raise RuntimeError(
+                            "this stream began before its process was forked, and goes on in the other one"
+                        )
             if self._stream.turn is None:  # closing the machine ended the stream in between two events
                 raise CancelledError
         finally:
