@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from llm_fsm.compact import in_unicode, value_of
@@ -65,3 +67,21 @@ def test_a_circle_ends_in_an_error() -> None:
     circle.append(circle)
     with pytest.raises(RecursionError):
         in_unicode(circle)
+
+
+def _read(read: Callable[[str | bytes], Any], text: str | bytes) -> str:
+    try:
+        return repr(read(text))
+    except ValueError as error:
+        return type(error).__name__
+
+
+@settings(max_examples=300)
+@given(st.text('{}[]",:0123456789.eE+-ntfNaIul \\\t\n\x01é\ud800') | _VALUES.map(json.dumps))
+@example('{"a": 1, "a": 2}')
+@example("[1e400, -0, -0.0, NaN, -Infinity, 01]")
+@example("\ufeff{}")
+@example("9" * 5000)
+def test_any_text_is_read_or_refused_as_the_standard_library_does(text: str) -> None:
+    for written in (text, text.encode("utf-8", "surrogatepass"), text.encode("utf-16", "surrogatepass")):
+        assert _read(value_of, written) == _read(json.loads, written)

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.coercion import joined
+from llm_fsm.compact import value_of
 from llm_fsm.llm.completion import (
     THOUGHTS,
     choice_fault,
@@ -104,7 +105,7 @@ class Chunks:
             self.done = True
             return ""
         try:
-            payload = json.loads(data)
+            payload = value_of(data)
         except (ValueError, RecursionError) as error:
             raise no_completion("a chunk that is not JSON") from error
         return self.take(payload)

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm.compact import value_of
 from llm_fsm.copies import made
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.modes import TOOL_NAME, Mode
@@ -32,7 +33,7 @@ def parse_payload(body: bytes) -> Any:
     """The JSON of an answer with status 200. Raises ModelError if it is none."""
     try:
         try:
-            return json.loads(body)
+            return value_of(body)
         except UnicodeDecodeError:
             return json.loads(body.decode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
