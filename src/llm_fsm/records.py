@@ -5,7 +5,6 @@ Shape: {"format": 1, "kind": …, "turn": n, "usage": {…}, "events": [{"type":
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -13,7 +12,7 @@ from typing import Literal
 from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm import session as se
-from llm_fsm.compact import in_unicode
+from llm_fsm.compact import in_unicode, value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
@@ -59,7 +58,7 @@ def dump(record: TurnRecord) -> str:
 def parse(text: str) -> TurnRecord:
     """The record of a text. Raises UnreadableError for what this version cannot read."""
     try:
-        document = json.loads(text)
+        document = value_of(text)
         if document["format"] != FORMAT:
             raise UnreadableError(
                 f"a turn record has format {document['format']!r}; this version reads format {FORMAT}"
@@ -82,7 +81,7 @@ def dump_session(session: Session) -> str:
 def parse_session(text: str) -> Session:
     """The session of a text. Raises UnreadableError for what this version cannot read."""
     try:
-        return se.from_dict(json.loads(text))
+        return se.from_dict(value_of(text))
     except _DAMAGED as error:
         raise UnreadableError(f"a stored conversation cannot be read: {error}") from error
 
