@@ -73,6 +73,17 @@ async def test_a_conversation_with_lists_is_not_read_again_in_each_turn(monkeypa
     assert (await chat.send("second")).context == {"city": ["Rome"]}
 
 
+async def test_a_resumed_conversation_is_read_once_and_changes_of_its_lists_are_not_kept(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with AsyncMachine.from_dict(GREETER, model=ScriptedLLM([reply("hello")], loop=True)) as machine:
+        chat = await machine.start(context={"tags": ["a"]}, greet=False)
+        resumed = await machine.resume(chat.id)
+        resumed.context["tags"].append("b")
+        monkeypatch.delattr("llm_fsm.engine.parse_session")
+        assert (await resumed.send("m")).context == {"tags": ["a"]}
+
+
 async def test_a_conversation_in_a_digression_is_not_read_again_and_what_it_left_stays(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

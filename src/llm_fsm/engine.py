@@ -271,10 +271,11 @@ class Engine:
             await self._migrate(held, found)
             return found
 
-    async def load(self, conversation_id: str) -> Session:
-        """A conversation as it stands. Raises ConversationNotFound."""
-        held, _ = await self._held(checked_id(conversation_id, "conversation id"))
-        return held.session
+    async def load(self, conversation_id: str) -> tuple[Session, str]:
+        """A conversation as it stands, and what is stored of it. Raises ConversationNotFound."""
+        loaded = await self.store.load(checked_id(conversation_id, "conversation id"))
+        held, _ = _holding(conversation_id, loaded)
+        return held.session, "" if loaded is None else loaded.session
 
     async def records(self, conversation_id: str) -> Sequence[TurnRecord]:
         """All turn records of a conversation, in order."""
@@ -379,8 +380,7 @@ def _after_turn(held: Held, outcome: Outcome | None) -> Held:
     """The conversation after a turn that was committed; as it was where there was none."""
     if outcome is None:
         return held
-    session = outcome.session
-    return Held(session=session, version=held.version + 1, pinned=session.definition)
+    return Held(session=outcome.session, version=held.version + 1, pinned=outcome.session.definition)
 
 
 async def _words_for(

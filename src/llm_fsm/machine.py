@@ -173,12 +173,12 @@ class AsyncMachine:
         What it has due by itself, such as a time-out, happens first.
         """
         await self._engine.look()
-        session = await self._engine.load(conversation_id)
+        session, text = await self._engine.load(conversation_id)
         if session.pause is not None and await self._engine.fire(conversation_id, self._now()) is not None:
-            session = await self._engine.load(conversation_id)
+            session, text = await self._engine.load(conversation_id)
         records = await self._engine.store.records(conversation_id, limit=1)
         greeting = parse(records[0]).text if records else ""
-        return AsyncConversation(self._engine, Seen(session), greeting)
+        return AsyncConversation(self._engine, self._engine.recent.found(session, text), greeting)
 
     # -- runs without a user
 
@@ -313,7 +313,7 @@ class AsyncMachine:
         Raises ConversationNotFound.
         """
         engine = self._engine
-        found = await engine.editions.find(await engine.load(conversation_id))
+        found = await engine.editions.find((await engine.load(conversation_id))[0])
         return self.definition if found is None else found.program.definition
 
     async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:

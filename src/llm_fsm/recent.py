@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from llm_fsm.copies import kept
-from llm_fsm.session import Session, with_parts
+from llm_fsm.session import Session, loose_parts, with_parts
 
 MOST = 64
 """Sessions that are quick to read."""
@@ -45,6 +45,13 @@ class Recent:
 
     def __len__(self) -> int:
         return len(self._seen)
+
+    def found(self, session: Session, text: str) -> Seen:
+        """What was read of a conversation, for whoever goes on with it: its next turn does not read it again."""
+        seen, loose = Seen(session), loose_parts(session)
+        if loose is not None:
+            self.see(seen, session, text, loose)
+        return seen
 
     def see(self, seen: Seen, session: Session, text: str, loose: str = "") -> None:
         """Put down what a turn made of a session."""
