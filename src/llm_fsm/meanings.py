@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from unicodedata import normalize
 
@@ -184,25 +184,29 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
     """A day or a time as ISO 8601 writes it, where the schema may ask for one and a text says it for certain.
 
     A number in groups is one without spaces and the like, where a pattern may want it so, unless each group could be
-    a number of its own: "10000-20000" may be two. So is one that begins with letters: "TR33 0006 1005".
+    a number of its own: "10000-20000" may be two. So is one that begins with letters ("TR33 0006 1005"),
+    unless any group could be one: "AB12 34" may be a code and how many.
     """
     plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
+    if patterned and any(_fitting(schema, [text])):  # what is refused is another part of the same value
+        return text
     if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
         return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
     if (form == "time" or patterned) and _EARLY.fullmatch(plain):
         return f"0{plain}"
-    digits = "".join(filter(str.isdigit, plain))
-    if patterned and len(digits) in _LONG and _GROUPS.fullmatch(plain) and not _takes_all(schema, plain):
-        return f"+{digits}" if plain[0] == "+" else digits
-    if patterned and _CODE.fullmatch(plain) and not _takes_all(schema, plain):
-        return "".join(_PARTS.findall(plain))
-    return text
+    if not patterned:
+        return text
+    groups = _PARTS.findall(plain)
+    joined = "".join(groups)
+    if _GROUPS.fullmatch(plain) and len(joined) in _LONG and not all(_fitting(schema, groups)):
+        return f"+{joined}" if plain[0] == "+" else joined
+    return joined if _CODE.fullmatch(plain) and not any(_fitting(schema, groups)) else text
 
 
-def _takes_all(schema: Mapping[str, Any], groups: str) -> bool:
-    """True when each group fits by itself."""
+def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
+    """Of each text, whether it fits by itself."""
     shape = compile_shape({name: schema[name] for name in _OF_TEXT if name in schema})
-    return all(shape.fault(group) is None for group in _PARTS.findall(groups))
+    return (shape.fault(text) is None for text in texts)
 
 
 def _letters(text: str) -> str:
