@@ -36,6 +36,14 @@ ORDER = {
     "properties": {"what": {"type": "string"}, "count": {"type": "integer"}, "size": {"enum": ["x_large", "small"]}},
     "required": ["what", "count"],
 }
+PARTS = {
+    "properties": {
+        "n": {"type": "integer"},
+        "code": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{6}$"},
+        "day": {"type": "string", "pattern": "^[0-9]{4}/[0-9]{1,2}/[0-9]{1,2}$"},
+    }
+}
+"""Of which two are written in another way than most patterns want."""
 
 
 @pytest.mark.parametrize(
@@ -130,6 +138,10 @@ ORDER = {
         ({"type": "string", "pattern": "^[A-Z]{2}[0-9]{6}$"}, " TR-445566", "TR445566"),
         ({"type": "string", "pattern": "^[A-Z]{2}[0-9]{6}$"}, "TR ٤٤٥٥٦٦", "TR445566"),
         ({"type": "string", "pattern": "^[A-Z0-9]{4,10}$"}, "AB12 CD34", None),
+        ({"type": "string", "pattern": "^[A-Z]{2}[0-9]{2,8}$"}, "AB12 34", None),
+        (PARTS, {"n": "3", "code": "AB-123456", "day": "2026/1/6"}, {"n": 3, "code": "AB-123456", "day": "2026/1/6"}),
+        ({"type": "boolean"}, "\u3000yes\xa0", True),
+        ({"enum": ["نعم", "لا"]}, "\u061cنعم\u061c", "نعم"),
         ({"type": "string", "pattern": "^[A-Za-z0-9]+$"}, "ROOM 12", None),
         ({"type": "string", "pattern": "^[A-Z]{2}[0-9]{6}$"}, "TR 445566 or TR 445567", None),
         ({"items": {"type": "string", "pattern": "^[0-9]{9}$"}}, ["012 345 678"], ["012345678"]),

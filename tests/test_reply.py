@@ -171,8 +171,9 @@ def test_parts_of_a_reply_in_another_form_count(text: str) -> None:
     assert parse(text) == Reply(target="bye", update={"name": "Ada"}, message="Hi")
 
 
-def test_marks_of_direction_around_a_target_are_not_part_of_it() -> None:
-    assert parse('{"transition": {"target_state": "\u2068who\u2069\u200f"}, "message": "من؟"}').target == "who"
+@pytest.mark.parametrize("target", ["\u2068who\u2069\u200f", "\u061cwho", "\u3000who\xa0", "who\u2003"])
+def test_marks_of_direction_and_blanks_around_a_target_are_not_part_of_it(target: str) -> None:
+    assert parse(f'{{"transition": {{"target_state": "{target}"}}, "message": "من؟"}}').target == "who"
 
 
 def test_an_update_after_the_words_is_named_and_does_not_count() -> None:

@@ -31,8 +31,11 @@ ALIASES: Mapping[str, Mapping[str, str]] = {
     "State": {"objective": "purpose", "state_instructions": "instructions"},
 }
 """Second names of keys by the model that has them, which `legacy` replaces before the form is looked at."""
-UNSEEN = " \t\r\n\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
-"""What nobody sees at either end of a name: blanks, and marks of direction that stand between scripts."""
+UNSEEN = (
+    "\t\n\v\f\r\x1c\x1d\x1e\x1f \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\u061c\u200b\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\ufeff"
+)
+"""What nobody sees at either end of a name: every blank, and marks of direction that stand between scripts."""
 _NOT_LATIN = re.compile(r"(?![\u0250-\u036f\u1e00-\u1eff\u2000-\u2bff])[^\W\d_\x00-\u024f]")
 """A letter of another script than ours."""
 
