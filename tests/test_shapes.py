@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from typing import Any
 
 import pytest
@@ -74,10 +76,19 @@ def test_types_and_formats_are_told_in_plain_words(schema: dict[str, Any], value
         (["S", "M", "L", "XL", None], '"S", "M", "L" or "XL"'),
         ([f"{number:0>98}" for number in range(9)], f'"{0:0>98}", "{1:0>98}", "{2:0>98}" or 6 more'),
         (["x" * 400, "b", "c", "d"], "4 values"),
+        ([None] * 4, "null, null or 2 other candidates"),
     ],
 )
-def test_a_refusal_lists_what_may_be_chosen(enum: list[Any], said: str) -> None:
-    assert compile_shape({"enum": enum}).fault(2) == f"2 is not one of {said}"
+@pytest.mark.parametrize("value", [2, "2 is not one of 3"])
+def test_a_refusal_lists_what_may_be_chosen(enum: list[Any], said: str, value: Any) -> None:
+    assert compile_shape({"enum": enum}).fault(value) == f"{json.dumps(value)} is not one of {said}"
+
+
+def test_a_long_value_is_refused_at_once_whatever_stands_in_it() -> None:
+    shape, value = compile_shape({"pattern": "^a$"}), " is not one of or 1 other candidates " * 6000
+    began = time.process_time()
+    shape.fault(value)
+    assert time.process_time() - began < 1
 
 
 def test_a_time_as_people_say_it_is_kept_in_one_call() -> None:

@@ -47,7 +47,9 @@ _FORMED_AS: Mapping[str, str] = {
     "uri": "an address such as https://example.org/",
 }
 _NONE_OF = re.compile("is not valid under any of the schemas listed in the '(?:any|one)Of' keyword$")
-_CHOICES = re.compile(r" is not one of (?:.*) or [0-9]+ other candidates$", re.DOTALL)
+_CHOICES = re.compile(r" or [0-9]+ other candidates\Z")
+_COUNTED = 40
+"""Characters at the end of a message in which it counts the values of an enum."""
 _MOST_CHOICES = 300
 """Characters of the values of an enum that are told."""
 _CODED = re.compile("%([0-7][0-9A-Fa-f])")
@@ -76,7 +78,7 @@ class Shape(NamedTuple):
         try:
             for error in self.validator.iter_errors(value):
                 where = "".join(f"/{step}" for step in error.instance_path)
-                reason = _plain(_short(_listed(error.message, error.kind)))
+                reason = _plain(_short(_listed(error)))
                 return f"at {where}: {reason}" if where else reason
         except UnicodeEncodeError:
             return "it contains half of a surrogate pair, which is not a character"
@@ -91,13 +93,14 @@ def _engine() -> Any:
     return import_module("jsonschema_rs")
 
 
-def _listed(message: str, kind: Any) -> str:
+def _listed(error: Any) -> str:
     """A message with the values that it only counts, so far as there is room for them; null says "not mentioned"."""
-    found = _CHOICES.search(message)
-    if found is None:
+    message: str = error.message
+    options = [json.dumps(option, ensure_ascii=False) for option in getattr(error.kind, "options", ())]
+    options = [option for option in options if option != "null"]
+    if not options or not _CHOICES.search(message, len(message) - _COUNTED):
         return message
     shown: list[str] = []
-    options = [json.dumps(option, ensure_ascii=False) for option in kind.options if option is not None]
     for option in options:
         if sum(map(len, shown)) + len(option) > _MOST_CHOICES:
             break
@@ -105,7 +108,7 @@ def _listed(message: str, kind: Any) -> str:
     left_out = len(options) - len(shown)
     last = f"{left_out} more" if left_out else shown.pop()
     told = f"{', '.join(shown)} or {last}" if shown else f"{len(options)} values"
-    return f"{message[: found.start()]} is not one of {told}"
+    return f"{json.dumps(error.instance, ensure_ascii=False)} is not one of {told}"
 
 
 def _short(message: str) -> str:
