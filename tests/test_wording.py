@@ -115,6 +115,7 @@ def test_broken_templates_are_errors_at_load(source: str) -> None:
     [
         ("Ask the name", {"full_name": {}}, "Ask the name. Still needed: full name."),
         ("What is it?", {"x": {"title": "The thing"}}, "What is it?"),
+        ("Ask for the 10 kΩ resistor", {"part": {}}, "Ask for the 10 kΩ resistor. Still needed: part."),
         ("", {}, "Please go on."),
         ("お名前をお願いします。", {"n": {"title": "お名前"}}, "お名前をお願いします。"),
         ("お名前をお願いします。", {"p": {"title": "電話番号"}}, "お名前をお願いします。 電話番号?"),

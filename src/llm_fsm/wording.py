@@ -382,7 +382,11 @@ def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, engli
     Where English words would be foreign, the names themselves ask, unless the purpose has them all; those of keys in
     another script than the purpose's do not.
     """
-    names = [label(key, schema) for key, schema in wanted.items() if "title" in schema or not is_foreign(key, purpose)]
+    names = [
+        label(key, schema)
+        for key, schema in wanted.items()
+        if english or "title" in schema or not is_foreign(key, purpose)
+    ]
     parts = [sentence(purpose)] if purpose else []
     if names and not asks(purpose):
         listed = ", ".join(names)
