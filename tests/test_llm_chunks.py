@@ -43,6 +43,15 @@ def test_a_reply_comes_where_servers_put_it(deltas: list[dict[str, Any]], text: 
     assert text_of(*deltas) == text
 
 
+@pytest.mark.parametrize("content", ["", '{"a": 1}'])
+def test_a_call_that_is_cut_is_no_whole_reply_whatever_stands_beside_it(content: str) -> None:
+    chunks = Chunks("prompt", tools=True)
+    for delta in ({"content": content}, called('{"a": 1}', id="x", index=0), called('{"b', id="y", index=1)):
+        chunks.take({"choices": [{"index": 0, "delta": delta}]})
+    with pytest.raises(ModelError, match="breaks off"):
+        chunks.completion()
+
+
 @pytest.mark.parametrize("indexes", [(0, 1), (0, 0), (None, None)])
 @pytest.mark.parametrize("together", [False, True])
 def test_calls_are_told_apart_by_their_ids_where_their_indexes_do_not(indexes: Any, together: bool) -> None:

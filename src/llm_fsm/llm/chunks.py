@@ -242,8 +242,8 @@ class Chunks:
 
     def _is_object(self) -> bool:
         """Whether the reply is a whole object: then nothing is missing of a stream that ended without a word."""
-        text = self._said()
-        return text.startswith("{") and _is_whole(text)
+        calls = [call["function"]["arguments"].strip() for call in self._calls.values()]
+        return all(text.startswith("{") and _is_whole(text) for text in (self._said(), *calls))
 
     def _said(self) -> str:
         called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
