@@ -87,7 +87,10 @@ def rejects_tools(status: int, body: str) -> bool:
 
 def rejects_stream(status: int, body: str) -> bool:
     """Whether an error answer says that the endpoint, or this user's model there, gives no streams."""
-    return status in FORM_STATUS and body.lstrip()[:1] != "<" and bool(_STREAM.search(_claims(body)[:4000].lower()))
+    if status not in FORM_STATUS or body.lstrip()[:1] == "<":
+        return False
+    words = _claims(body)[:4000].lower()
+    return bool(_STREAM.search(words)) and not _ANOTHER_CAUSE.search(words)
 
 
 def _claims(body: str) -> str:
