@@ -117,16 +117,18 @@ def test_secrets_of_a_called_definition_are_not_kept(tmp_path: Path, monkeypatch
     assert PIN not in Path(place_of(file)).read_text()
 
 
+@pytest.mark.parametrize(("given", "masked"), [("1234-abc", '"1111-xxx"'), (1234, "1111}")])
 def test_a_secret_that_nobody_said_is_masked_in_its_shape(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: Any, masked: str
 ) -> None:
     file = write(tmp_path, {"name": "c", "steps": [{"say": "guess"}]})
     with serve_scripted(
-        [{"transition": {"target_state": "ask", "context_update": {"pin": "1234-abc"}}, "message": ""}]
+        [{"transition": {"target_state": "ask", "context_update": {"pin": given}}, "message": ""}]
     ) as server:
         run_job(Job(file=file, mode="record", model="any", base_url=server.base_url))
-    assert "1234-abc" not in Path(place_of(file)).read_text()
-    assert "0000-xxx" in Path(place_of(file)).read_text()
+    kept = Path(place_of(file)).read_text().replace('\\"', '"')
+    assert str(given) not in kept
+    assert masked in kept
     assert run_job(Job(file=file)).passed
 
 

@@ -41,12 +41,12 @@ def without(secrets: Iterable[str], text: str) -> str | None:
     blotted = text
     for secret in secrets:
         blotted = blotted.replace(secret, BLOT)
-        for start, end in reversed(_spelled(secret, blotted)):
+        for start, end in reversed(spelled(secret, blotted)):
             blotted = blotted[:start] + BLOT + blotted[end:]
     return None if blotted == text else blotted
 
 
-def _spelled(secret: str, text: str) -> list[tuple[int, int]]:
+def spelled(secret: str, text: str) -> list[tuple[int, int]]:
     """Where a secret stands as people may write it: in groups, with other marks between, in capitals or not.
 
     A short one is not looked for. In time that grows with the length of both alone.

@@ -19,6 +19,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llm_fsm.cases.confided import disguised
 from llm_fsm.cases.faults import Fault, SuiteError
 from llm_fsm.cases.reading import ENDING
 from llm_fsm.coercion import is_number
@@ -213,7 +214,7 @@ def _reference(secret: str, said: Iterable[str]) -> str:
         start = text.find(secret)
         if start >= 0:
             return f"⟦say {number} {start} {start + len(secret)}⟧"
-    return re.sub("[^\\W\\d_]", "x", re.sub(r"\d", "0", secret))
+    return disguised(secret)
 
 
 def restored(reply: ModelReply, said: Sequence[str]) -> ModelReply:

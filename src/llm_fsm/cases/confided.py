@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
+from unicodedata import category
 
 from llm_fsm import events as ev
 from llm_fsm.errors import ReplyError
@@ -40,3 +41,11 @@ def _texts(value: object) -> Iterator[str]:
         yield str(value)
     else:
         yield from texts_in([value])
+
+
+def disguised(secret: str) -> str:
+    """Other characters of the same kind, as many; what stands between letters and digits stays.
+
+    Ones for digits, as no number begins with a zero; vowels are marks, and no letters, in some scripts.
+    """
+    return "".join("1" if one.isdecimal() else "x" if category(one)[0] in "LMN" else one for one in secret)

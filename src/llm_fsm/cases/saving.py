@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.cases.confided import confided
+from llm_fsm.cases.confided import confided, disguised
 from llm_fsm.folding import fold
 from llm_fsm.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, standing
 from llm_fsm.retake import not_taken
-from llm_fsm.secrecy import MIN_SECRET_CHARS
+from llm_fsm.secrecy import MIN_SECRET_CHARS, spelled
 from llm_fsm.session import Session
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 
@@ -37,7 +38,7 @@ def document_of(
         raise ValueError("nothing has happened yet")
     saver = _Saver(program)
     case = saver.case(kept)
-    hidden = _hidden({"name": name, **case}, saver.secrets, saver.names)
+    hidden = _hidden({"name": name, **case}, _disguises(saver.secrets), saver.names)
     return {"definition": definition, "cases": [hidden]}
 
 
@@ -82,11 +83,12 @@ class _Saver:
 
     def picky(self, records: Sequence[TurnRecord]) -> dict[str, dict[str, Any]]:
         """Tools that ask a person first, and with which arguments they did not: a test would ask about these, too."""
+        every = (self.program, *self.program.flows.values())
+        asking = {name for one in every for name, tool in one.definition.tools.items() if tool.approval}
         found: dict[str, list[Any]] = {}
         for event in not_taken(records):
-            tool = self.program.definition.tools.get(event.name)
             with suppress(ArgumentsFault):
-                if tool is not None and tool.approval:
+                if event.name in asking:
                     found.setdefault(event.name, []).append(read_arguments(event.arguments))
         return {
             name: {"calls": self.tools.get(name, [{"error": "it takes other arguments"}]),
@@ -208,31 +210,41 @@ def _arguments(text: str) -> Any:
     return found if isinstance(found, dict) else text
 
 
-def _hidden(value: Any, secrets: set[str], names: frozenset[str]) -> Any:
+def _disguises(secrets: Iterable[str]) -> dict[str, str]:
+    """What stands in place of secrets, as they are and as texts of JSON have them; longest first."""
+    found = {
+        json.dumps(secret, ensure_ascii=ascii)[1:-1]: json.dumps(disguised(secret))[1:-1]
+        for secret in secrets
+        for ascii in (True, False)
+    }
+    found |= {secret: disguised(secret) for secret in secrets}
+    return dict(sorted(found.items(), key=lambda one: len(one[0]), reverse=True))
+
+
+def _hidden(value: Any, secrets: Mapping[str, str], names: frozenset[str]) -> Any:
     """The value with other characters of the same kind in place of secrets. `names` stay, though they hold some."""
     if isinstance(value, str):
         if value in names and value not in secrets:
             return value
-        for secret in sorted(secrets, key=len, reverse=True):
-            value = re.sub(re.escape(secret), _replaced, value)
+        for secret, other in secrets.items():
+            value = re.sub(re.escape(secret), partial(_replaced, other), value)
+            for start, end in reversed(spelled(secret, value)):
+                value = value[:start] + disguised(value[start:end]) + value[end:]
         return value
     if isinstance(value, Mapping):
         return {key: _hidden(item, secrets, names) for key, item in value.items()}
     if isinstance(value, list):
         return [_hidden(item, secrets, names) for item in value]
-    if str(value) in secrets and isinstance(value, int) and not isinstance(value, bool):
-        return int("1" * len(str(abs(value))))
-    if str(value) in secrets and isinstance(value, float):
-        return float(re.sub(r"\d", "1", str(value)))
+    if str(value) in secrets and isinstance(value, int | float) and not isinstance(value, bool):
+        return type(value)(re.sub(r"\d", "1", str(value)))
     return value
 
 
-def _replaced(found: re.Match[str]) -> str:
-    """Other characters in place of a secret; the shortest ones stay where they are a part of a word or of a number."""
+def _replaced(other: str, found: re.Match[str]) -> str:
+    """What stands in place of a secret; the shortest ones stay where they are a part of a word or of a number."""
     secret, before, after = found[0], found.string[: found.start()][-1:], found.string[found.end() :][:1]
-    if len(secret) < MIN_SECRET_CHARS and (_go_on(before, secret[0]) or _go_on(secret[-1], after)):
-        return secret
-    return re.sub(r"[^\W\d_]", "x", re.sub(r"\d", "0", secret))
+    short = len(secret) < MIN_SECRET_CHARS
+    return secret if short and (_go_on(before, secret[0]) or _go_on(secret[-1], after)) else other
 
 
 def _go_on(left: str, right: str) -> bool:
