@@ -1,6 +1,6 @@
-"""JSON text without spaces, written quickly.
+"""JSON text without spaces, written and read quickly.
 
-pydantic-core writes a value twice as fast as the standard library does. What it will not write (halves of surrogate
+pydantic-core does both twice as fast as the standard library. What it will not write or read (halves of surrogate
 pairs, very deep values) is left to the standard library.
 """
 

@@ -1,6 +1,7 @@
 """Sessions as their callers had them last, so that a turn need not read again what still holds.
 
-Those of the last turns are left as they are quickest to read; what waits longer, as one of many, takes less memory.
+Those last resumed or in a turn are left as they are quickest to read; what waits longer, as one of many,
+takes less memory.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Seen:
 
 
 class Recent:
-    """What was seen in the last turns of one machine."""
+    """What was seen last in turns of one machine, and when conversations were resumed."""
 
     __slots__ = ("_seen",)
 
