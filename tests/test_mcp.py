@@ -157,18 +157,34 @@ async def test_a_server_that_never_answers_is_given_up_whoever_waits(monkeypatch
 
 
 async def test_a_server_that_reads_no_more_holds_nobody_up():
-    """Nor does it keep a cancellation that comes while its call is being given up."""
     async with servers({"things": STDIO}) as made:
         process = (await made.call("things", "process", {}, PLENTY))["result"]
         os.kill(process, signal.SIGSTOP)
         try:
-            task = asyncio.create_task(made.call("things", "add", {"a": "x" * 1_000_000}, 1))
-            await asyncio.sleep(1.2)  # the call was being written for a second, and is being given up for another
-            task.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await task
+            with pytest.raises(CallFault, match="given up"):
+                await made.call("things", "add", {"a": "x" * 1_000_000}, 0.1)
         finally:
             os.kill(process, signal.SIGKILL)
+
+
+async def test_a_cancellation_that_comes_while_a_call_is_given_up_is_not_kept():
+    given_up = asyncio.Event()
+
+    async def ends_slowly() -> None:
+        try:
+            await asyncio.sleep(PLENTY)
+        finally:
+            given_up.set()
+            await asyncio.sleep(PLENTY)
+
+    async with servers({"things": STDIO}) as made:
+        await made.call("things", "process", {}, PLENTY)
+        link = made._links[asyncio.get_running_loop()]["things"].link
+        task = asyncio.create_task(link._ask(ends_slowly(), 0.01))
+        await given_up.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
 
 
 async def test_a_server_on_this_machine_is_asked_through_no_proxy(monkeypatch):
