@@ -147,7 +147,7 @@ async def test_how_a_connection_broke_is_told_in_one_line(streams: bool) -> None
 async def test_a_connection_that_breaks_is_told_without_a_status_that_nobody_answered(streams: bool) -> None:
     with pytest.raises(ModelError, match="broke: Not enough data") as caught:
         await replied(cut(WORDS), streams=streams)
-    assert "400" not in str(caught.value)
+    assert "400" not in str(caught.value).partition(" broke: ")[2]  # before it stands the server's port
 
 
 @pytest.mark.parametrize("status", [400, 501])
