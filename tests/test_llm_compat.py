@@ -220,6 +220,38 @@ async def test_a_limit_of_tokens_is_sent_under_the_name_that_the_server_asks_for
     ]
 
 
+def untempered(body) -> str | HttpReply:
+    """A server whose model `m` reasons: it takes the default temperature alone."""
+    if "temperature" in body and body["model"] == "m":
+        said = "Unsupported value: 'temperature' does not support 0.2 with this model. Only 1 is supported."
+        return HttpReply(status=400, body={"error": {"message": said, "param": "temperature"}})
+    return f"{body.get('temperature')}"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_a_temperature_that_a_model_refuses_is_left_out_and_that_is_remembered(streams):
+    async with serve_scripted(untempered, delay=0.02) as server:
+        llm = CompatLLM("m", base_url=server.base_url, pacing=Slept().pacing)
+
+        async def one(**changes):
+            asked = request(schema=SCHEMA, temperature=0.2, **changes)
+            return [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+
+        at_once = await asyncio.gather(one(), one(), one())
+        later, other = await one(), await one(model="other")
+        await llm.aclose()
+    assert [(reply.text, reply.mode, reply.attempts) for reply in (*at_once, later, other)] == [
+        *[("None", "schema", 2)] * 3,
+        ("None", "schema", 1),
+        ("0.2", "schema", 1),
+    ]
+
+
+async def test_a_temperature_out_of_range_is_told_and_not_left_out():
+    said = HttpReply(status=400, body={"error": {"message": "temperature must be between 0 and 2"}})
+    assert "between 0 and 2" in str(await fault([said, "hi"], request(temperature=9.0)))
+
+
 async def test_streams_at_once_learn_that_a_server_cannot_count_in_them():
     def plain(body):
         refused = {"error": {"message": "unknown field stream_options"}}

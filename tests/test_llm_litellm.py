@@ -371,6 +371,28 @@ async def test_a_provider_that_cannot_count_in_streams_is_not_asked_again_to():
 
 
 @LITELLM_WARNS
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("model", ["fake", "gpt-5"])
+async def test_a_temperature_that_a_model_refuses_is_left_out_and_that_is_remembered(model, streams):
+    def untempered(body):
+        said = "Unsupported value: 'temperature' does not support 0.2 with this model. Only 1 is supported."
+        return HttpReply(status=400, body={"error": {"message": said}}) if "temperature" in body else REPLY
+
+    with serve_scripted(untempered) as server:
+        llm = LiteLLM(f"openai/{model}", api_base=server.base_url, api_key="k", pacing=Slept().pacing)
+
+        async def one():
+            asked = request(schema=SCHEMA, temperature=0.2)
+            return [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+
+        replies = [await one(), await one()]
+    assert [(reply.text, reply.mode, reply.attempts) for reply in replies] == [
+        (REPLY, "schema", 2),
+        (REPLY, "schema", 1),
+    ]
+
+
+@LITELLM_WARNS
 @pytest.mark.parametrize("status", [400, 501])
 async def test_a_provider_that_gives_no_streams_is_asked_for_whole_replies_and_remembered(status):
     fault = {"message": "you may not stream this model yet", "param": "stream", "code": "unsupported_value"}

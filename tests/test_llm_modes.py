@@ -12,6 +12,7 @@ from llm_fsm.llm.modes import (
     form_json,
     rejects_form,
     rejects_stream,
+    rejects_temperature,
     rejects_tools,
 )
 from llm_fsm.messages import ModelReply, ReplySchema
@@ -235,6 +236,38 @@ async def test_a_model_that_gives_no_streams_is_asked_for_whole_replies_from_the
         reply = await modes.settle_stream(name, SCHEMA, endpoint, endpoint.whole)
         assert reply.text == "ok"
     assert endpoint.tried == ["schema", "whole", "whole", "schema", "whole"]
+
+
+async def test_a_stream_that_broke_is_asked_for_again_next_time():
+    modes, tried = ReplyModes(), []
+
+    async def broken(mode: str) -> ModelReply:
+        tried.append(mode)
+        raise ModelError("answered 400: stream error", stream_rejected=True)
+
+    async def whole() -> ModelReply:
+        return ModelReply(text="ok")
+
+    for _ in range(2):
+        assert (await modes.settle_stream("m", SCHEMA, broken, whole)).text == "ok"
+    assert tried == ["schema", "schema"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "rejected"),
+    [
+        (400, "Unsupported value: 'temperature' does not support 0.2 with this model. Only the default (1) is.", True),
+        (400, "Unsupported parameter: 'temperature' is not supported with this model.", True),
+        (400, "gpt-5 models don't support temperature=0.2. Only temperature=1 is supported.", True),
+        (400, "`temperature` is deprecated for this model.", True),
+        (422, "temperature: Extra inputs are not permitted", True),
+        (400, "temperature must be between 0 and 2", False),
+        (400, "Unsupported parameter: 'top_p'", False),
+        (500, "Unsupported parameter: 'temperature'", False),
+    ],
+)
+def test_an_error_is_a_rejection_of_the_temperature_only_if_it_says_so(status, said, rejected):
+    assert rejects_temperature(ModelError(said, status=status)) is rejected
 
 
 async def test_a_form_that_is_rejected_in_streams_is_stepped_down_first():

@@ -10,7 +10,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.replay import RecordingLLM, ReplayLLM, read_cassette
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.messages import LLMMessage
+from llm_fsm.messages import LLMMessage, ModelReply
 from llm_fsm.testing import calls, reply
 from llm_requests import request, view
 
@@ -50,10 +50,24 @@ async def test_a_line_holds_the_request_and_the_reply_and_no_more(tmp_path):
         "mode": "scripted",
         "finish_reason": "stop",
         "input_tokens": 0,
+        "cached_tokens": 0,
         "output_tokens": 0,
         "seconds": 0.0,
         "cost": 0.0,
     }
+
+
+async def test_what_came_from_a_cache_is_played_back(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    asked = said("x")
+
+    class Cached:
+        async def complete(self, request):
+            return ModelReply(text="hello", input_tokens=812, cached_tokens=640)
+
+    recorded = await RecordingLLM(Cached(), path).complete(asked)
+    played = await ReplayLLM.from_file(path).complete(asked)
+    assert (played.input_tokens, played.cached_tokens) == (recorded.input_tokens, recorded.cached_tokens) == (812, 640)
 
 
 async def test_a_conversation_is_played_back_on_another_day(tmp_path):

@@ -99,7 +99,8 @@ class CompatLLM:
         """One form's reply. The loop is that of `Retries.run`, without its frames for each conversation that waits."""
         asked = Asked(model, mode, bool(request.tools))
         limit = self._limit(request, model)
-        body = _body(request, model, mode, limit)
+        heat = None if model in self._modes.untempered else request.temperature
+        body = _body(request, model, mode, limit, heat)
         last: ModelError | None = None
         while True:
             seconds = retries.begin(last)
@@ -109,7 +110,7 @@ class CompatLLM:
                 last = self._named(error)
             if self._learnt(last, model, limit):
                 limit = self._limit(request, model)
-                body = _body(request, model, mode, limit)
+                body = _body(request, model, mode, limit, heat)
             else:
                 await retries.pause(last)
 
@@ -142,9 +143,10 @@ class CompatLLM:
 
         async def ask(mode: Mode) -> Arrival:
             asked = Asked(model, mode, tools)
+            heat = None if model in self._modes.untempered else request.temperature
             while True:
                 limit, counts = self._limit(request, model), self._modes.counts
-                body = _body(request, model, mode, limit, stream=True, usage=counts)
+                body = _body(request, model, mode, limit, heat, stream=True, usage=counts)
                 try:
                     return await retries.run(partial(self._open, body, asked))
                 except ModelError as error:
@@ -293,11 +295,21 @@ class CompatLLM:
 
 
 def _body(
-    request: LLMRequest, model: str, mode: Mode, limit: str, *, stream: bool = False, usage: bool = False
+    request: LLMRequest,
+    model: str,
+    mode: Mode,
+    limit: str,
+    heat: float | None,
+    *,
+    stream: bool = False,
+    usage: bool = False,
 ) -> bytes:
-    """The request's JSON. It is put together by hand because the schema's text is made already."""
+    """The request's JSON, with the temperature `heat`.
+
+    It is put together by hand because the schema's text is made already.
+    """
     messages = ",".join([_message(message) for message in request.messages])
-    limits = "" if request.temperature is None else f',"temperature":{in_unicode(request.temperature)}'
+    limits = "" if heat is None else f',"temperature":{in_unicode(heat)}'
     if limit:
         limits += f',"{limit}":{in_unicode(request.max_tokens)}'
     form = form_json(mode, request.schema)

@@ -151,7 +151,7 @@ class LiteLLM:
         tools = bool(request.tools)
 
         async def ask(mode: Mode) -> ModelReply:
-            fields = {"model": model, **_fields(request, mode, model), **self._options_for(model)}
+            fields = {**_fields(request, mode, model, modes), **self._options_for(model)}
             answer = await retries.run(lambda seconds: self._send(litellm, fields, mode, tools, seconds))
             return replace(answer, attempts=retries.sent, seconds=retries.seconds)
 
@@ -166,7 +166,7 @@ class LiteLLM:
 
         async def ask(mode: Mode) -> _Arriving:
             while True:
-                fields = {"model": model, **_fields(request, mode, model), **self._options_for(model), "stream": True}
+                fields = {**_fields(request, mode, model, modes), **self._options_for(model), "stream": True}
                 if counts := modes.counts:
                     fields["stream_options"] = {"include_usage": True}
                 try:
@@ -375,12 +375,12 @@ def _loggers() -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
-def _fields(request: LLMRequest, mode: Mode, model: str) -> dict[str, Any]:
+def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> dict[str, Any]:
     messages = [message_json(message) for message in request.messages]
     if takes_marks(model):
         messages[:2] = map(marked, messages[:2])
-    fields: dict[str, Any] = {"messages": messages}
-    if request.temperature is not None:
+    fields: dict[str, Any] = {"model": model, "messages": messages}
+    if request.temperature is not None and model not in modes.untempered:
         fields["temperature"] = request.temperature
     if request.max_tokens is not None:
         fields["max_tokens"] = request.max_tokens

@@ -58,6 +58,7 @@ _ANOTHER_PARAMETER = re.compile(
     r"max_(completion_|output_)?tokens|temperature|top_p|\brole\b|image|media type|\bstream(ing|ed)?\b"
 )
 _STREAM = re.compile(r"\bstream(ing|ed)?\b")
+_BROKEN_STREAM = re.compile(r"stream (error|id\b|closed|reset|ended|interrupted)", re.IGNORECASE)
 _ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
 """Keys of error bodies that repeat parts of the request or of the model's words."""
 
@@ -91,6 +92,14 @@ def rejects_stream(status: int, body: str) -> bool:
         return False
     words = _claims(body)[:4000].lower()
     return bool(_STREAM.search(words)) and not _ANOTHER_CAUSE.search(words)
+
+
+def rejects_temperature(error: ModelError) -> bool:
+    """Whether an error says that the model takes no temperature, or none but its own: those that reason."""
+    said = str(error).lower()
+    if error.status not in FORM_STATUS or "temperature" not in said:
+        return False
+    return "deprecated" in said or bool(_UNSUPPORTED.search(said))
 
 
 def _claims(body: str) -> str:
@@ -144,10 +153,10 @@ def form_fields(mode: Mode, schema: ReplySchema | None) -> dict[str, Any]:
 class ReplyModes:
     """What the models of one endpoint accept, as far as it is known. `both`: schemas beside tools, too.
 
-    `counts`: it takes the wish for token counts in a stream.
+    `counts`: it takes the wish for token counts in a stream. `untempered`: models to which no temperature is sent.
     """
 
-    __slots__ = ("_both", "_first", "_known", "_unstreamed", "counts")
+    __slots__ = ("_both", "_first", "_known", "_unstreamed", "counts", "untempered")
 
     def __init__(self, first: Mode = "schema", *, both: bool = False) -> None:
         self._first = first
@@ -155,6 +164,7 @@ class ReplyModes:
         self._known: dict[tuple[str, bool], Mode] = {}
         self._unstreamed: set[str] = set()
         self.counts = True
+        self.untempered: set[str] = set()
 
     async def settle(
         self,
@@ -167,22 +177,25 @@ class ReplyModes:
         """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
 
         A step is remembered once a plainer request was answered. Without a schema only the prompt's words
-        say the form. Raises what `ask` raises for another reason.
+        say the form. A temperature that is rejected is left out by `ask` when it is called again.
+        Raises what `ask` raises for another reason.
         """
-        modes = self._modes(model, schema, tools)
-        for mode in modes[:-1]:
+        modes, step = self._modes(model, schema, tools), 0
+        while True:
+            tempered = model not in self.untempered
             try:
-                reply = await ask(mode)
+                reply = await ask(modes[step])
             except ModelError as error:
-                if not error.format_rejected:
+                if error.format_rejected and step + 1 < len(modes):
+                    step += 1
+                elif tempered and rejects_temperature(error):
+                    self.untempered.add(model)
+                else:
                     raise
-                continue
-            self._known[model, tools] = mode
-            return reply
-        reply = await ask("prompt")
-        if schema is not None:
-            self._known[model, tools] = "prompt"
-        return reply
+            else:
+                if schema is not None:
+                    self._known[model, tools] = modes[step]
+                return reply
 
     async def settle_stream(
         self,
@@ -201,8 +214,10 @@ class ReplyModes:
         except ModelError as error:
             if error.format_rejected or not error.stream_rejected:
                 raise
+            for_good = not _BROKEN_STREAM.search(str(error))
         reply = await whole()
-        self._unstreamed.add(model)
+        if for_good:
+            self._unstreamed.add(model)
         return reply
 
     def _modes(self, model: str, schema: ReplySchema | None, tools: bool) -> tuple[Mode, ...]:

@@ -5,7 +5,7 @@ at most the last line:
 
     {"fingerprint": "…", "state": "ask_name", "user": "I'm Ada",
      "reply": {"text": "…", "model": "…", "mode": "schema", "finish_reason": "stop",
-               "input_tokens": 812, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
+               "input_tokens": 812, "cached_tokens": 640, "output_tokens": 40, "seconds": 1.2, "cost": 0.0004}}
 
 `fingerprint` is the SHA-256 of the request's messages as JSON, without the time of `<now>`; `user` is null where
 nobody had spoken. A reply that calls tools has `tool_calls`: [{"id", "name", "arguments"}]. A JSON list of such
@@ -30,7 +30,7 @@ from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.reading import read_replies
 
 Match: TypeAlias = Literal["exact", "words"]
-_KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
+_KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "seconds", "cost")
 _NOW = re.compile("^<now>[^<]*</now>\n", re.MULTILINE)
 """When a message was said, in a prompt; nothing that comes from people, models or tools has a "<" there."""
 _QUOTED = 60
