@@ -56,6 +56,14 @@ def round_trip(*collected: str) -> Document:
 
 MOVE = "/states/a/transitions/0"
 
+def apart(first: list[str], second: list[str], needed: list[str], **more: Any) -> Document:
+    """Two states that ask for parts of one object, of which its schema needs some."""
+    schema = {"type": "object", "properties": {"street": TEXT, "city": TEXT}, "required": needed, **more}
+    states = {"a": {"required_context_keys": first, "transitions": [to("b")]},
+              "b": {"required_context_keys": second, "transitions": [to("c")]}}  # fmt: skip
+    return machine(states, {"x": schema})
+
+
 BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ("used-before-set", trip("{{ city }} {{ seat }}", TWO), [("warning", "/states/b/reply")]),
     (
@@ -162,6 +170,16 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
         [("info", "/states/a/context_scope/read")],
     ),
     (
+        "parts-asked-apart",
+        apart(["x.street"], ["x.city"], ["street", "city"]),
+        [("warning", "/states/a/required_context_keys"), ("warning", "/states/b/required_context_keys")],
+    ),
+    (
+        "parts-asked-apart",
+        apart(["x.street"], [], ["street", "city"]),
+        [("warning", "/states/a/required_context_keys")],
+    ),
+    (
         "bad-key",
         machine({"a": {"required_context_keys": ["first name", "_x"], "transitions": [to("b")]}}),
         [("error", "/states/a/required_context_keys/0"), ("error", "/states/a/required_context_keys/1")],
@@ -217,6 +235,11 @@ GOOD: list[tuple[str, Document]] = [
         "unobtainable-key",
         machine({"a": {"transitions": [to("b", when({"!": {"var": "approved"}}))]}}, ANSWER),
     ),
+    ("parts-asked-apart", apart(["x.street"], ["x.city"], [])),
+    ("parts-asked-apart", apart(["x.street", "x.city"], ["x.city"], ["street", "city"])),
+    ("parts-asked-apart", apart(["x"], ["x.city"], ["street", "city"])),
+    ("parts-asked-apart", apart(["x.street"], ["x.city"], ["street"])),
+    ("parts-asked-apart", apart(["x.street"], ["x.city"], ["street", "city"], **{"x-source": "host"})),
     ("secret-in-prompt", trip("Bye", SECRET, purpose="Ask for the pin; never repeat it")),
     ("secret-in-reply", trip("Your pin is stored", SECRET)),
     ("secret-in-reply", trip("{{ pin }}", {"pin": TEXT})),

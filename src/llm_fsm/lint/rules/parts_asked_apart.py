@@ -1,0 +1,70 @@
+"""A state asks for some parts of an object whose schema takes it only with all of them.
+
+Why it is bad:
+A value that its schema refuses is not kept, so the answer is lost, and asked for again for ever: the parts that are
+missing are not asked for in this state, and no other one asks for all of them at once.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"address": {"type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            "required": ["street", "city"]}}},
+    "states": {"hello": {"purpose": "Ask for the street", "required_context_keys": ["address.street"],
+                "transitions": [{"target_state": "town", "description": "The street is known"}]},
+               "town": {"purpose": "Ask for the city", "required_context_keys": ["address.city"],
+                "transitions": [{"target_state": "bye", "description": "The city is known"}]},
+               "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Take `required` out of the object's schema: a transition that needs all parts says so in `requires_context_keys`. Or
+declare each part as a key of its own, or ask for all of them in one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.excerpt import listed
+from llm_fsm.findings import Finding
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.spelling import quoted
+from llm_fsm.lint.subject import Subject
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare what each state asks of an object with what its schema demands of the whole."""
+    demands = {
+        key: needed
+        for key, schema in (subject.keys or {}).items()
+        if (needed := _needed(schema)) and subject.source_of(key) == "model"
+    }
+    asked = [
+        (name, state.pointer, wanted)
+        for name, state in subject.states.items()
+        if demands and subject.kind_of(name) == "converse"
+        for wanted in [{text for _, text in state.texts("required_context_keys")}]
+    ]
+    for key, needed in demands.items():
+        parts = {f"{key}.{part}" for part in needed}
+        if parts & (subject.keys or {}).keys() or any(key in wanted or parts <= wanted for _, _, wanted in asked):
+            continue
+        for name, pointer, wanted in asked:
+            here = sorted(one for one in wanted if one.startswith(f"{key}."))
+            if here:
+                lost = [quoted(part) for part in needed if f"{key}.{part}" not in wanted]
+                yield RULE.finding(
+                    f"state {quoted(name)} asks for {listed([*map(quoted, here)], 4)}, but {quoted(key)} "
+                    f"is refused without {listed(lost, 4)}",
+                    pointer=f"{pointer}/required_context_keys",
+                    hint=f'take "required" out of the schema of {quoted(key)}, or ask for all parts here',
+                )
+
+
+def _needed(schema: Mapping[str, Any]) -> list[str]:
+    needed, properties = schema.get("required"), schema.get("properties")
+    if not isinstance(needed, list) or not isinstance(properties, dict):
+        return []
+    return [part for part in needed if isinstance(part, str)]
+
+
+RULE = Rule(name="parts-asked-apart", code="K318", level="warning", check=check, at_key=True)
