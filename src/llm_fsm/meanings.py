@@ -185,7 +185,8 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
 
     A number in groups is one without spaces and the like, where a pattern may want it so, unless each group could be
     a number of its own: "10000-20000" may be two. So is one that begins with letters ("TR33 0006 1005"),
-    unless any group could be one: "AB12 34" may be a code and how many.
+    unless any group could be one: "AB12 34" may be a code and how many. Where the pattern takes letters and digits in
+    any place, a group of letters may be a word: "BUY 100 MSFT".
     """
     plain, form, patterned = plain_digits(text).strip(), schema.get("format"), "pattern" in schema
     if patterned and any(_fitting(schema, [text])):  # what is refused is another part of the same value
@@ -200,7 +201,10 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
     joined = "".join(groups)
     if _GROUPS.fullmatch(plain) and len(joined) in _LONG and not all(_fitting(schema, groups)):
         return f"+{joined}" if plain[0] == "+" else joined
-    return joined if _CODE.fullmatch(plain) and not any(_fitting(schema, groups)) else text
+    if not _CODE.fullmatch(plain) or any(_fitting(schema, groups)):
+        return text
+    is_loose = all(_fitting(schema, [sign * len(joined) for sign in "A0"]))
+    return text if is_loose and any(map(str.isalpha, groups)) else joined
 
 
 def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
