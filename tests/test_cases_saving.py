@@ -281,6 +281,45 @@ def test_names_of_the_definition_stay_where_a_secret_is_a_part_of_them(tmp_path:
     assert played(found, tmp_path).passed
 
 
+def test_secrets_that_are_names_in_results_are_replaced_and_names_of_the_definition_are_not(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {
+        "name": {"type": "object", "properties": {"total": {"type": "integer"}}},
+        "pin": {"type": "string", "x-secret": True},
+    }}  # fmt: skip
+    end = {"transition": {"target_state": "done", "context_update": {"pin": "99887766", "name": {"total": 3}}}}
+
+    def find(id: int) -> dict[str, Any]:
+        return {"accounts": {"99887766": {"total": 3, "DE 99887766": 1}}, "found": [{"99887766": id}]}
+
+    desk = {**DESK, "context_schema": schema}
+    document = {**desk, "states": {**DESK["states"], "done": {"reply": "Total {{ name.total }}."}}}
+
+    async def hold() -> dict[str, Any]:
+        replies = [calls(("find", {"id": 7})), {**end, "message": ""}]
+        async with AsyncMachine.from_dict(document, model=ScriptedLLM(replies), tools=[find]) as machine:
+            chat = await machine.start(greet=False)
+            await chat.send("total?")
+            records = [parse(record) for record in await machine.store.records(chat.id)]
+            return {**document_of(machine.program, "", records, "held"), "definition": document}
+
+    saved = asyncio.run(hold())
+    [case] = saved["cases"]
+    assert case["tools"]["find"] == [
+        {"result": {"accounts": {"11111111": {"total": 3, "DE 11111111": 1}}, "found": [{"11111111": 7}]}}
+    ]
+    assert case["steps"][0]["expect"]["context"] == {"name": {"total": 3}, "pin": "11111111"}
+    assert played(saved, tmp_path).passed
+
+
+def test_a_secret_that_is_a_word_of_tests_leaves_their_form_alone(tmp_path: Path) -> None:
+    told = {"transition": {"target_state": "done", "context_update": {"pin": "reply"}}, "message": "I say reply"}
+    schema = {"type": "object", "properties": {"name": {}, "pin": {"type": "string", "x-secret": True}}}
+    document = saved({**DESK, "context_schema": schema}, [told], "reply", tools=[find])
+    [step] = document["cases"][0]["steps"]
+    assert (step["say"], step["reply"]) == ("xxxxx", {"to": "done", "set": {"pin": "xxxxx"}, "message": "I say xxxxx"})
+    assert played(document, tmp_path).passed
+
+
 def test_time_that_matters_passes(tmp_path: Path) -> None:
     timed = {
         **DESK,

@@ -23,6 +23,8 @@ from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 _CLOCKS = ('"now"', "_timestamp")
 _PARTS = frozenset({"transition", "message", "reasoning"})
 _MOVE = frozenset({"target_state", "context_update"})
+_GIVEN = {"result": 1, "answer": 1, "arguments": 1, "input": 1, "context": 2, "set": 2, "context_update": 2}
+"""Parts of a test that hold values from outside, and how deep their names do: those of keys stand in the definition."""
 
 
 def document_of(
@@ -38,7 +40,7 @@ def document_of(
         raise ValueError("nothing has happened yet")
     saver = _Saver(program)
     case = saver.case(kept)
-    hidden = _hidden({"name": name, **case}, _disguises(saver.secrets), saver.names)
+    hidden = _Disguise(program.document, saver).hidden({"name": name, **case})
     return {"definition": definition, "cases": [hidden]}
 
 
@@ -221,23 +223,41 @@ def _disguises(secrets: Iterable[str]) -> dict[str, str]:
     return dict(sorted(found.items(), key=lambda one: len(one[0]), reverse=True))
 
 
-def _hidden(value: Any, secrets: Mapping[str, str], names: frozenset[str]) -> Any:
-    """The value with other characters of the same kind in place of secrets. `names` stay, though they hold some."""
-    if isinstance(value, str):
-        if value in names and value not in secrets:
-            return value
-        for secret, other in secrets.items():
-            value = re.sub(re.escape(secret), partial(_replaced, other), value)
-            for start, end in reversed(spelled(secret, value)):
-                value = value[:start] + disguised(value[start:end]) + value[end:]
+class _Disguise:
+    """Puts other characters of the same kind in place of secrets. Names of states and the like stay as they are."""
+
+    def __init__(self, definition: str, saver: _Saver) -> None:
+        self._definition = definition
+        self._secrets = _disguises(saver.secrets)
+        self._names = saver.names
+
+    def hidden(self, value: Any, depth: int = -1) -> Any:
+        """The value without secrets; `depth`: from how many levels on its names are none of ours, -1: of no level."""
+        if isinstance(value, str):
+            return value if value in self._names and value not in self._secrets else self._text(value)
+        if isinstance(value, Mapping):
+            return {
+                self._name(key) if depth in (0, 1) else key: self.hidden(
+                    item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1)
+                )
+                for key, item in value.items()
+            }
+        if isinstance(value, list):
+            return [self.hidden(item, depth) for item in value]
+        if str(value) in self._secrets and isinstance(value, int | float) and not isinstance(value, bool):
+            return type(value)(re.sub(r"\d", "1", str(value)))
         return value
-    if isinstance(value, Mapping):
-        return {key: _hidden(item, secrets, names) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_hidden(item, secrets, names) for item in value]
-    if str(value) in secrets and isinstance(value, int | float) and not isinstance(value, bool):
-        return type(value)(re.sub(r"\d", "1", str(value)))
-    return value
+
+    def _name(self, key: str) -> str:
+        """The name of a key, which everybody may read where it stands in the definition."""
+        return key if json.dumps(key) in self._definition else self._text(key)
+
+    def _text(self, text: str) -> str:
+        for secret, other in self._secrets.items():
+            text = re.sub(re.escape(secret), partial(_replaced, other), text)
+            for start, end in reversed(spelled(secret, text)):
+                text = text[:start] + disguised(text[start:end]) + text[end:]
+        return text
 
 
 def _replaced(other: str, found: re.Match[str]) -> str:
