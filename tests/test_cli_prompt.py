@@ -75,6 +75,17 @@ def test_what_cannot_be_shown_is_said(desk: Desk, arguments: list[str], said: st
     assert said in done.err
 
 
+@pytest.mark.parametrize("budget", [[], ["--budget", "5"]], ids=["look", "budget"])
+def test_a_machine_in_which_nobody_talks_has_no_prompts_and_no_fault(desk: Desk, budget: list[str]) -> None:
+    states = {"sort": {"kind": "decide", "transitions": [{"target_state": "end"}]}, "end": {"kind": "final"}}
+    desk.write("sorter.json", {"name": "sorter", "initial_state": "sort", "states": states})
+    done = desk.run("prompt", "sorter.json", *budget)
+    assert (done.code, done.out) == (0, "")
+    assert "sorter.json: no state talks with a user, so there are no prompts" in done.err
+    assert json.loads(desk.run("prompt", "sorter.json", "--format", "json", *budget).out) == []
+    assert desk.run("prompt", "sorter.json", "--state", "sort").code == 2
+
+
 def test_a_definition_at_fault_is_exit_1(desk: Desk) -> None:
     desk.write("broken.json", {**GREETER, "initial_state": "nowhere"})
     done = desk.run("prompt", "broken.json")

@@ -82,7 +82,7 @@ def prompt(
 
     FILE is a definition file, or the name of a shipped definition; one that it calls is looked at by itself. Tokens
     are estimated: messages, reply schema and the tools that --tools and --mcp bring. With --budget a prompt that takes
-    more is said on standard error.
+    more is said on standard error. Prompts of tasks are made of what they work on, and are not shown.
 
     Exit codes: 0 fine, 1 over the budget or the definition is at fault, 2 usage, 3 an MCP server cannot be used.
     """
@@ -95,9 +95,11 @@ def prompt(
     said = _Said(context=known, window=window, message=message)
     requests = [_request(program, name, said, Means(kit=kit)) for name in states]
     sizes = {request.state: _total(request) for request in requests}
+    if not requests:
+        printing.note(f"{path}: no state talks with a user, so there are no prompts to show or to measure")
     if form == "json":
         printing.out(printing.as_json([_document(request, budget) for request in requests]))
-    else:
+    elif requests:
         printing.out("\n".join(_one(requests[0]) if state is not None else _table(requests)))
     unseen = sorted({tool for name in states for tool in program.states[name].state.tools} - kit.terms.keys())
     if unseen:
@@ -126,9 +128,7 @@ def _states(program: Program, state: str | None) -> Sequence[str]:
     """The states to show. Raises UsageError for one that does not talk."""
     talking = [name for name, plan in program.states.items() if plan.kind == "converse"]
     if state is None:
-        if talking:
-            return talking
-        raise click.UsageError("no state of this machine talks with a user")
+        return talking
     if state not in talking:
         known = ", ".join(talking) or "none"
         raise click.UsageError(f"state {state!r} {_silence(program, state)}; these talk: {known}")
