@@ -131,6 +131,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "context",
         "copies",
         "definition",
+        "english",
         "errors",
         "event_json",
         "events",

@@ -193,6 +193,29 @@ async def test_steps_down_and_retries_count_as_attempts_together():
     assert (reply.mode, reply.attempts) == ("tool", 3)
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_marks_for_a_cache_are_sent_where_they_are_asked_for(streams):
+    history = '<conversation_history>\n[{"user":"a","system":"b"},{"user":"c","system":"d"}]\n</conversation_history>\n'
+    messages = (LLMMessage("system", "You serve."), LLMMessage("user", f"{history}<user_input>…"))
+
+    async def sent(**options):
+        async with serve_scripted(["hi"]) as server:
+            llm = CompatLLM("claude", base_url=server.base_url, **options)
+            asked = request(messages=messages)
+            reply = [item async for item in llm.stream(asked)][-1] if streams else await llm.complete(asked)
+            await llm.aclose()
+        assert reply.text == "hi"
+        return [message["content"] for message in server.requests[0].body["messages"]]
+
+    mark = {"cache_control": {"type": "ephemeral"}}
+    plain = [message.content for message in messages]
+    assert await sent() == plain
+    system, user = await sent(cache_marks=True)
+    assert system == [{"type": "text", "text": "You serve.", **mark}]
+    assert "".join(part["text"] for part in user) == plain[1]
+    assert [part["text"][-4:] for part in user if "cache_control" in part] == ['"d"}']
+
+
 def renaming(body) -> str | HttpReply:
     """A server that wants the limit of tokens under its newer name."""
     if "max_tokens" in body:

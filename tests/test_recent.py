@@ -26,6 +26,12 @@ def test_a_turn_puts_down_its_session_and_what_was_stored_of_it() -> None:
     assert (seen.session.turn, seen.text) == (2, "{}")
 
 
+def test_what_was_read_anew_is_not_read_again() -> None:
+    recent, seen = Recent(), Seen(_session(0))
+    recent.read(seen, _session(0, turn=2), "{}")
+    assert (seen.as_of("{}"), seen.as_of("{ }")) == (_session(0, turn=2), None)
+
+
 def test_what_waits_longer_than_the_last_turns_takes_less_memory_and_is_the_same() -> None:
     recent, all_seen = Recent(), [Seen(_session(number)) for number in range(MOST + 2)]
     for number, seen in enumerate(all_seen):

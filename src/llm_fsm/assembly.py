@@ -257,10 +257,8 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) ->
         "limits": root.limits,
         "bounds": tuple((name, most) for name, most in bounds if most is not None),
         "alone": not any(plan.kind == "converse" for plan in plans),
-        "waits": any(
-            plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind) for plan in plans
-        )
-        or "silence" in used,
+        "waits": "silence" in used
+        or any(plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind) for plan in plans),
         "pieces": pieces,
         "works": any(
             plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize

@@ -220,8 +220,8 @@ class AsyncConversation:
 
     async def refresh(self) -> None:
         """Read what other processes may have done."""
-        session, _ = await self._engine.load(self.id)
-        self._engine.recent.see(self._seen, session, "")
+        session, text = await self._engine.load(self.id)
+        self._engine.recent.read(self._seen, session, text)
 
     async def send(self, text: str, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it.

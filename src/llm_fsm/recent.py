@@ -54,6 +54,11 @@ class Recent:
             self.see(seen, session, text, loose)
         return seen
 
+    def read(self, seen: Seen, session: Session, text: str) -> None:
+        """Put down what was read of a session anew: nor does its next turn read that again."""
+        loose = loose_parts(session)
+        self.see(seen, session, "" if loose is None else text, loose or "")
+
     def see(self, seen: Seen, session: Session, text: str, loose: str = "") -> None:
         """Put down what a turn made of a session."""
         seen.text = ""  # another thread may look meanwhile, and would take parts of two turns for one

@@ -33,6 +33,7 @@ from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from llm_fsm.definition import Definition
+from llm_fsm.english import reads_english
 from llm_fsm.names import is_foreign, label
 from llm_fsm.questions import QUESTION_MARKS, asks, marked, puts
 
@@ -54,31 +55,6 @@ _STOPS = (
     (re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff]$"), ""),
 )
 """The full stops of scripts that have another one than Latin, or, as Thai and its neighbours, none."""
-_EXPRESSION = re.compile(r"\{[{%#].*?[}%#]\}", re.DOTALL)
-_LETTERS = re.compile(r"[^\W\d_]+")
-_ENGLISH = frozenset(
-    (
-        *("the", "and", "of", "to", "your", "you", "with", "what", "which", "for", "how", "is", "are", "user", "their"),
-        *("ask", "get", "tell", "say", "give", "choose", "collect", "confirm", "greet", "when", "where", "this", "if"),
-    )
-)
-"""Some of the commonest words of English, and of its definitions where they say little."""
-_PLACES = re.compile(r"\b(?:(?i:las?|les?|los|el|d[aei]|du|del|della|il|van)\s)+(?=[A-Z])")
-"""What stands in names that English has, too: Las Vegas, Charles de Gaulle."""
-_FOREIGN = frozenset(
-    (
-        *("der", "das", "dem", "des", "und", "ist", "ihre", "ihr", "sie", "ein", "eine", "wie", "nach", "bitte"),
-        *("de", "het", "een", "van", "uw", "wat", "welke", "voor", "naar", "niet", "klant"),
-        *("och", "ditt", "vad", "att", "og", "dit", "det", "hvad", "hvilken", "vilken", "kunden", "navn", "namn"),
-        *("le", "la", "les", "du", "et", "est", "une", "votre", "vous", "quel", "quelle", "pour", "nom"),
-        *("il", "di", "che", "del", "della", "dell", "una", "suo", "sua", "quale", "gli", "nome", "cliente"),
-        *("el", "los", "las", "su", "que", "cual", "para", "nombre", "seu", "qual", "uma", "da"),
-        *("yang", "dan", "anda", "untuk", "apa", "nomor", "nombor", "dengan", "tidak", "kami", "nama", "pelanggan"),
-        *("jest", "jaki", "numer", "klient", "klienta", "nimi", "bir", "ang", "ng", "mga", "ya", "kwa", "jina"),
-    )
-)
-"""Common words, in ASCII letters, of languages that often need no others; none of them is English."""
-
 _REPEATING = frozenset({"ljust", "rjust", "center", "zfill", "expandtabs", "translate"})
 _WIDE = re.compile(r":[^}]*(?:\d{3}|\{)")
 """A width or a precision of three digits, or one that stands in a value."""
@@ -361,19 +337,11 @@ def is_ended(text: str) -> bool:
 
 
 def is_english(definition: Definition) -> bool:
-    """False where English words would be foreign: more words are of other languages, or have letters it lacks, than
-    are its commonest. A single word of another one may be a name.
-    """
+    """False where English words would be foreign to the users of a definition."""
     states, schemas = definition.states.values(), definition.key_schemas.values()
     texts = [text for state in states for text in (state.purpose, state.description, state.reply or "")]
     texts += [str(schema.get(name, "")) for schema in schemas for name in ("title", "description")]
-    words = [word for text in texts for word in _words_of(text)]
-    foreign, told = sum(not word.isascii() for word in words), sum(word in _FOREIGN for word in words)
-    return foreign + (told if told > 1 else 0) <= sum(word in _ENGLISH for word in words)
-
-
-def _words_of(text: str) -> list[str]:
-    return _LETTERS.findall(_PLACES.sub("", _EXPRESSION.sub(" ", text)).lower())
+    return reads_english(texts)
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:

@@ -39,6 +39,7 @@ from llm_fsm.lint.rules import (
     empty_file,
     empty_reply,
     ends_at_once,
+    english_last_words,
     example_dialogue_roles,
     final_with_transitions,
     flow_mapping,
@@ -201,6 +202,7 @@ MODULES: tuple[ModuleType, ...] = (
     collects_at_the_end,
     repeated_transition,
     ends_at_once,
+    english_last_words,
     left_at_once,
     # C: decision
     bad_condition,

@@ -34,6 +34,7 @@ from llm_fsm.llm.modes import (
     rejects_tools,
 )
 from llm_fsm.llm.post import Answer, Closed, Post, checked_headers
+from llm_fsm.llm.providers import marked
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
@@ -54,6 +55,7 @@ class CompatLLM:
 
     `model` is sent as given, without a leading "openai/". `api_key`: the Bearer token; None sends none.
     `headers`: further headers of each request. `timeout`: seconds for one request, else what `retry` says.
+    `cache_marks`: mark what is to be cached (`cache_control`), for servers that pass that on to Claude's providers.
     There is one session per event loop: `aclose` is to be awaited in each.
     Raises ConfigurationError when the address, its proxy or the key cannot be used.
     """
@@ -71,8 +73,10 @@ class CompatLLM:
         timeout: float | None = None,
         retry: RetryPolicy | None = None,
         pacing: Pacing | None = None,
+        cache_marks: bool = False,
     ) -> None:
         self._model = model
+        self._marks = cache_marks
         self._url, self.where = _endpoint(base_url)
         self._proxy = proxy_for(self._url)
         if self._proxy is not None:
@@ -100,7 +104,7 @@ class CompatLLM:
         asked = Asked(model, mode, bool(request.tools))
         limit = self._limit(request, model)
         heat = None if model in self._modes.untempered else request.temperature
-        body = _body(request, model, mode, limit, heat)
+        body = _body(request, model, mode, limit, heat, marks=self._marks)
         last: ModelError | None = None
         while True:
             seconds = retries.begin(last)
@@ -110,7 +114,7 @@ class CompatLLM:
                 last = self._named(error)
             if self._learnt(last, model, limit):
                 limit = self._limit(request, model)
-                body = _body(request, model, mode, limit, heat)
+                body = _body(request, model, mode, limit, heat, marks=self._marks)
             else:
                 await retries.pause(last)
 
@@ -146,7 +150,7 @@ class CompatLLM:
             heat = None if model in self._modes.untempered else request.temperature
             while True:
                 limit, counts = self._limit(request, model), self._modes.counts
-                body = _body(request, model, mode, limit, heat, stream=True, usage=counts)
+                body = _body(request, model, mode, limit, heat, marks=self._marks, stream=True, usage=counts)
                 try:
                     return await retries.run(partial(self._open, body, asked))
                 except ModelError as error:
@@ -301,14 +305,18 @@ def _body(
     limit: str,
     heat: float | None,
     *,
+    marks: bool,
     stream: bool = False,
     usage: bool = False,
 ) -> bytes:
-    """The request's JSON, with the temperature `heat`.
+    """The request's JSON, with the temperature `heat`; `marks`: with marks for what is to be cached.
 
     It is put together by hand because the schema's text is made already.
     """
-    messages = ",".join([_message(message) for message in request.messages])
+    texts = [_message(message) for message in request.messages]
+    if marks:
+        texts[:2] = [in_unicode(marked(message_json(message))) for message in request.messages[:2]]
+    messages = ",".join(texts)
     limits = "" if heat is None else f',"temperature":{in_unicode(heat)}'
     if limit:
         limits += f',"{limit}":{in_unicode(request.max_tokens)}'
