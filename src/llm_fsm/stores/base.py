@@ -24,9 +24,6 @@ from typing import NamedTuple, Protocol
 
 from llm_fsm.errors import UnreadableError
 
-CONTRACT = 1
-"""The version of this contract."""
-
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 
 
