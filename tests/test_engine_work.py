@@ -796,6 +796,18 @@ async def test_result_of_a_tool_shows_no_rest_of_a_secret_that_another_one_begin
     assert returned.result == {"code": "•••", "text": "Your code is •••, your PIN still •••."}
 
 
+async def test_result_of_a_tool_shows_no_secret_as_the_name_of_a_key() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return {"code": "k7-44", "accounts": [{"k7-44": {"total": 3}, "of k7-44-plum": 1}]}
+
+    machine = enrolling(enrol, output={"code": "code"})
+    turn = await machine.run(context={"pin": "k7-44-plum"})
+    [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert returned.result == {"code": "•••", "accounts": [{"•••": {"total": 3}, "of •••": 1}]}
+    assert turn.outcome == "passed"
+
+
 async def test_error_of_a_tool_shows_no_secret() -> None:
     def enrol() -> Any:
         """Enrol."""

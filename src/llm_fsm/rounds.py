@@ -317,7 +317,8 @@ class Rounds(Progress):
         """The result of a tool, or an answer to it, without secrets, wherever in it they stand."""
         mapping = self.taken(name, source)
         secrets = {*secrets_in(self.program.keys, mapping, value), *self.secrets()}
-        return blotted(sorted(secrets, key=len, reverse=True), masked(self.program.keys, mapping, value))
+        shown = masked(self.program.keys, mapping, value)
+        return blotted(sorted(secrets, key=len, reverse=True), shown, names=True)
 
     def write(self, name: str, value: Any, source: str) -> None:
         """Write what the output of a tool takes from a value of this source."""

@@ -79,13 +79,15 @@ def _folded(text: str) -> str:
     return "".join(small if len(small := letter.casefold()) == 1 else letter for letter in text)
 
 
-def blotted(secrets: Iterable[str], value: Any) -> Any:
-    """A JSON value whose texts have secrets blotted out."""
+def blotted(secrets: Iterable[str], value: Any, *, names: bool = False) -> Any:
+    """A JSON value whose texts have secrets blotted out; `names`: its names, too, where they come from outside."""
     if isinstance(value, str):
         found = without(secrets, value)
         return value if found is None else found
     if isinstance(value, Mapping):
-        return {key: blotted(secrets, item) for key, item in value.items()}
+        return {
+            blotted(secrets, key) if names else key: blotted(secrets, item, names=names) for key, item in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [blotted(secrets, item) for item in value]
+        return [blotted(secrets, item, names=names) for item in value]
     return value
