@@ -96,10 +96,27 @@ def test_unusable_reply_is_asked_for_once_more(bad: str) -> None:
     assert done.requests[1].messages[2].content == (bad or "{}")
 
 
-@pytest.mark.parametrize("target", ["nowhere", "Bye", "bye "])
+@pytest.mark.parametrize("target", ["Bye", "bye ", "BYE"])
+def test_a_target_in_other_letters_is_the_one_name_that_it_can_be(target: str) -> None:
+    done = talk(GREET, "I'm Ada", reply(target, "Bye, Ada", name="Ada"))
+    assert (done.session.state, done.text, done.usage.calls) == ("bye", "Bye, Ada", 1)
+    assert done.of(ev.MovePicked)[0].target == "bye"
+
+
+def test_a_target_that_two_names_are_in_other_letters_is_refused() -> None:
+    states = {
+        "hello": {"transitions": [{"target_state": "bye"}, {"target_state": "Bye"}]},
+        "bye": {"purpose": "Say goodbye"},
+        "Bye": {"purpose": "Say goodbye loudly"},
+    }
+    done = talk(program(GREETER, states=states), "I'm Ada", reply("BYE", "Bye", name="Ada"), reply("Bye", "BYE"))
+    assert (done.session.state, done.usage.calls) == ("Bye", 2)
+
+
+@pytest.mark.parametrize("target", ["nowhere", "by e"])
 def test_refused_pick_keeps_the_accepted_values_and_tells_why(target: str) -> None:
     done = talk(
-        GREET, "Ada", reply(target.replace("bye ", "nope"), "Moving!", nick="A"), reply("hello", "Again?")
+        GREET, "Ada", reply(target, "Moving!", nick="A"), reply("hello", "Again?")
     )
     assert (done.session.state, done.text, done.usage.calls) == ("hello", "Again?", 2)
     assert done.session.context == {"nick": "A"}

@@ -1,6 +1,6 @@
 """What values of replies mean that stand in another form than their schema's: in that of strict modes, or as said.
 
-What may be meant in two ways (`2.300`, a day that ends with its year) stays as it is. Whether what was found fits is
+What may be meant in two ways (`2.300`, `03/04/2026`) stays as it is. Whether what was found fits is
 for the schema to tell.
 """
 
@@ -22,12 +22,16 @@ _TYPES: Mapping[str, type | tuple[type, ...]] = {
 }  # fmt: skip
 _YES_NO = {"yes": True, "no": False}
 _BETWEEN = re.compile(r"[\s_-]+")
+_INSIDE = re.compile(r"(?<=[^\W\d]) (?=\w)|(?<=\w) (?=[^\W\d])")
+"""What parts words, which many languages may write as one; between digits it parts numbers."""
 _GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
 """A number that is a thousand times as large where a point stands between thousands."""
 _DAY = re.compile(
     r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*([0-9]{1,2})\s*[.\u65e5\uc77c]?"
 )
 """A day that begins with its year, which nobody reads in two ways."""
+_DAY_OR_MONTH = re.compile(r"([0-9]{1,2})\s*([-/.])\s*([0-9]{1,2})\s*\2\s*([0-9]{4})")
+"""A day that ends with its year: which number is the month is certain where the other is none."""
 _EARLY = re.compile(r"[0-9]:[0-5][0-9](?::[0-5][0-9])?")
 """A time before ten o'clock, without the zero."""
 _ACCENTS = re.compile("[\u0300-\u036f]")
@@ -43,6 +47,7 @@ _CODE = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9
 """A number that begins with letters, in groups: an account, an order, a passport."""
 _PARTS = re.compile("[A-Z0-9]+")
 _OF_TEXT = ("pattern", "minLength", "maxLength")
+_MONTHS = 12
 _LONG = range(9, 17)
 """How many digits a number in groups has: fewer may be a day, more may be two numbers."""
 _SIGNS = str.maketrans("\uff0e\uff0d\uff0b\u2212", ".-+-")
@@ -144,8 +149,9 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
     """What a text says as a word of an enum in other letters, as yes or no, or as JSON."""
     text, enum = text.strip(UNSEEN), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
-    same = [word for word in words if _letters(word) == _letters(text)]
-    same = same or [word for word in words if _bare(word) == _bare(text)]
+    same: list[str] = []
+    for form in (letters, _bare, _joined):
+        same = same or [word for word in words if form(word) == form(text)]
     if same:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
@@ -193,18 +199,30 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
         return text
     if (form == "date" or patterned) and (found := _DAY.fullmatch(plain)):
         return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
+    if (form == "date" or patterned) and (found := _DAY_OR_MONTH.fullmatch(plain)):
+        first, second = int(found[1]), int(found[3])
+        if max(first, second) > _MONTHS or first == second:
+            return f"{found[4]}-{min(first, second):02}-{max(first, second):02}"
     if (form == "time" or patterned) and _EARLY.fullmatch(plain):
         return f"0{plain}"
     if not patterned:
         return text
     groups = _PARTS.findall(plain)
     joined = "".join(groups)
-    if _GROUPS.fullmatch(plain) and len(joined) in _LONG and not all(_fitting(schema, groups)):
+    if _GROUPS.fullmatch(plain) and _is_one(schema, groups):
         return f"+{joined}" if plain[0] == "+" else joined
     if not _CODE.fullmatch(plain) or any(_fitting(schema, groups)):
         return text
     is_loose = all(_fitting(schema, [sign * len(joined) for sign in "A0"]))
     return text if is_loose and any(map(str.isalpha, groups)) else joined
+
+
+def _is_one(schema: Mapping[str, Any], groups: list[str]) -> bool:
+    """True where groups of digits are one number for certain."""
+    digits = sum(map(len, groups))
+    if digits >= _LONG.stop:
+        return not any(_fitting(schema, ("".join(groups[:end]) for end in range(1, len(groups)))))
+    return digits in _LONG and not all(_fitting(schema, groups))
 
 
 def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
@@ -213,13 +231,19 @@ def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
     return (shape.fault(text) is None for text in texts)
 
 
-def _letters(text: str) -> str:
+def letters(text: str) -> str:
+    """A text whatever its case and what stands between its words."""
     return _BETWEEN.sub(" ", normalize("NFKC", text).casefold())
 
 
 def _bare(text: str) -> str:
     """The letters of a text without accents, which names of choices often lack."""
-    return _ACCENTS.sub("", normalize("NFD", _letters(text))).translate(_BARRED)
+    return _ACCENTS.sub("", normalize("NFD", letters(text))).translate(_BARRED)
+
+
+def _joined(text: str) -> str:
+    """The letters of a text without what stands between its words."""
+    return _INSIDE.sub("", _bare(text))
 
 
 def _sub(properties: Mapping[str, Any], name: str) -> Mapping[str, Any]:

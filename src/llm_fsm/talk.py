@@ -20,6 +20,7 @@ from llm_fsm.errors import ReplyError
 from llm_fsm.excerpt import cut
 from llm_fsm.flows import MAX_DEPTH
 from llm_fsm.foresight import asides, outlook
+from llm_fsm.meanings import letters
 from llm_fsm.messages import ModelReply
 from llm_fsm.patterns import UNNAMED
 from llm_fsm.program import Outlook, StatePlan
@@ -128,6 +129,7 @@ class Talking(Repairing):
             reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
             self.note(ev.ReplyRejected(fault=error.fault, reason=reason))
             return Complaint(reason)
+        reply = self.named(reply, look)
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         theirs = yield from self.update(reply)
         here, flow = self.plan, self.session.flow
@@ -158,6 +160,14 @@ class Talking(Repairing):
         foreseen = self.session.state in look.arrivals.get(reply.target, ()) and self.session.flow in flows
         yield from self.complete_words(spoken_for=foreseen)
         return None
+
+    def named(self, reply: Reply, look: Outlook | None = None) -> Reply:
+        """A reply with the one name that it may give, where its target is that in other letters (`Done` for `done`)."""
+        if reply.target in self.program.states or reply.target in self.program.patterns:
+            return reply
+        valid = (look or self.look()).valid
+        same = [name for name in valid if letters(name) == letters(reply.target)]
+        return reply._replace(target=same[0]) if len(same) == 1 and reply.target not in valid else reply
 
     def led_to(self, move: Move) -> StatePlan:
         """Where a move leads, in whichever definition."""
@@ -230,7 +240,7 @@ class Talking(Repairing):
             return
         self.note(ev.ModelReplied(asked_for=asked_for, text=head))
         try:
-            reply = parse(head)._replace(message=words)
+            reply = self.named(parse(head)._replace(message=words))
         except ReplyError:
             return
         self.note(made(ev.MovePicked, target=cut(reply.target, 200)))  # handlers' keys count events, here as in `take`
