@@ -38,11 +38,11 @@ _ACCENTS = re.compile("[\u0300-\u036f]")
 """Marks of Latin, Greek and Cyrillic letters; those of other scripts make other sounds."""
 _BARRED = str.maketrans("\u0111\u0142\u00f8\u0131", "dloi")
 """Latin letters that Unicode takes for one with no mark: those of Vietnamese, Polish, Danish and Turkish."""
-_GROUP = "[0-9]{1,6}"
+_GROUP = "[0-9]{1,12}"
 _GROUPS = re.compile(
     rf"\+{_GROUP}(?:[\s-]{_GROUP}){{1,8}}|\(?{_GROUP}(?:[\s()-]{{1,3}}{_GROUP}){{1,8}}|{_GROUP}(?:\.{_GROUP}){{2,8}}"
 )
-"""A number as people write long ones, in groups; two numbers one after the other have larger groups."""
+"""A number as people write long ones, in groups."""
 _CODE = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9]{1,12}){1,8}")
 """A number that begins with letters, in groups: an account, an order, a passport."""
 _PARTS = re.compile("[A-Z0-9]+")
@@ -50,6 +50,8 @@ _OF_TEXT = ("pattern", "minLength", "maxLength")
 _MONTHS = 12
 _LONG = range(9, 17)
 """How many digits a number in groups has: fewer may be a day, more may be two numbers."""
+_GROUP_DIGITS = 6
+"""At most so many stand in a group; two numbers one after the other have larger ones."""
 _SIGNS = str.maketrans("\uff0e\uff0d\uff0b\u2212", ".-+-")
 """Full-width signs, and the minus of typography, as JSON writes them."""
 _PLAIN = re.compile(r"[-+]?[0-9]{1,15}(?:\.[0-9]+)?")
@@ -222,7 +224,7 @@ def _is_one(schema: Mapping[str, Any], groups: list[str]) -> bool:
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
         return not any(_fitting(schema, ("".join(groups[:end]) for end in range(1, len(groups)))))
-    return digits in _LONG and not all(_fitting(schema, groups))
+    return digits in _LONG and max(map(len, groups)) <= _GROUP_DIGITS and not all(_fitting(schema, groups))
 
 
 def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
