@@ -350,6 +350,7 @@ LEAVES = {"transitions": [{"target_state": "here"}]}
             {"purpose": "All right?", "adds_after_your_message": f"{LONG[:159]} …"},
         ),
         ({"kind": "task", "purpose": "Work"}, {"purpose": "Work", "adds_after_your_message": True}),
+        ({"description": "First", "reply": "One."}, {"adds_after_your_message": "One."}),
     ],
 )
 def test_what_lies_behind_a_transition_is_said_once_and_in_words(target: dict[str, Any], there: Any) -> None:

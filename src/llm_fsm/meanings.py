@@ -32,8 +32,8 @@ _DAY = re.compile(
 """A day that begins with its year, which nobody reads in two ways."""
 _DAY_OR_MONTH = re.compile(r"([0-9]{1,2})\s*([-/.])\s*([0-9]{1,2})\s*\2\s*([0-9]{4})")
 """A day that ends with its year: which number is the month is certain where the other is none."""
-_EARLY = re.compile(r"[0-9]:[0-5][0-9](?::[0-5][0-9])?")
-"""A time before ten o'clock, without the zero."""
+_TIME = re.compile(r"([01]?[0-9]|2[0-3])[:.h]([0-5][0-9](?::[0-5][0-9])?)")
+"""A time, also without the zero before ten o'clock, with a point (Greek, German) or an h (French, Vietnamese)."""
 _ACCENTS = re.compile("[\u0300-\u036f]")
 """Marks of Latin, Greek and Cyrillic letters; those of other scripts make other sounds."""
 _BARRED = str.maketrans("\u0111\u0142\u00f8\u0131", "dloi")
@@ -205,8 +205,8 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
         first, second = int(found[1]), int(found[3])
         if max(first, second) > _MONTHS or first == second:
             return f"{found[4]}-{min(first, second):02}-{max(first, second):02}"
-    if (form == "time" or patterned) and _EARLY.fullmatch(plain):
-        return f"0{plain}"
+    if (form == "time" or patterned) and (found := _TIME.fullmatch(plain)):
+        return f"{found[1]:0>2}:{found[2]}"
     if not patterned:
         return text
     groups = _PARTS.findall(plain)

@@ -96,7 +96,7 @@ def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Promp
 
 
 def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
-    """One entry of <transitions> as JSON."""
+    """One entry of <transitions> as JSON. What its description says, `there` does not say again."""
     item: dict[str, Any] = {"to": move.target}
     if move.description:
         item["desc"] = clean(move.description)
@@ -105,8 +105,8 @@ def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: boo
         item["auto"] = True
     if not is_open:
         item["open"] = False
-    if there:
-        item["there"] = in_words(there)
+    if there and (said := {name: part for name, part in there.items() if part != move.description}):
+        item["there"] = in_words(said)
     return escaped(item)
 
 
