@@ -113,6 +113,51 @@ def test_a_target_that_two_names_are_in_other_letters_is_refused() -> None:
     assert (done.session.state, done.usage.calls) == ("Bye", 2)
 
 
+ROUTED = {
+    "ask": {
+        "transitions": [
+            {"target_state": "route", "conditions": needs("size")},
+            {"target_state": "end", "description": "Wants nothing"},
+        ]
+    },
+    "route": {
+        "kind": "decide",
+        "transitions": [
+            {"target_state": "again", "conditions": [{"logic": {">": [{"var": "size"}, 5]}}]},
+            {"target_state": "small"},
+        ],
+    },
+    "again": {
+        "kind": "decide",
+        "transitions": [
+            {"target_state": "large", "conditions": [{"logic": {"==": [{"var": "_current_state"}, "again"]}}]}
+        ],
+    },
+    "small": {"purpose": "Small?", "transitions": [{"target_state": "end"}]},
+    "large": {"purpose": "Large?", "transitions": [{"target_state": "end"}]},
+    "end": {"purpose": "Bye"},
+}
+
+
+@pytest.mark.parametrize(("size", "target"), [(3, "small"), (9, "large")])
+def test_naming_what_the_conditions_of_one_deciding_state_lead_to_names_that(size: int, target: str) -> None:
+    done = talk(machine(ROUTED), "m", reply(target, "Which one?", size=size))
+    assert (done.session.state, done.text, done.usage.calls) == (target, "Which one?", 1)
+    assert done.of(ev.StateEntered)[0].state == "route"
+
+
+@pytest.mark.parametrize("sent", [{"size": 9}, {}])
+def test_naming_what_a_deciding_state_does_not_lead_to_now_is_refused(sent: dict[str, int]) -> None:
+    done = talk(machine(ROUTED), "m", reply("small", "Small?", **sent), reply("ask", "What size?"))
+    assert (done.session.state, done.text, done.usage.calls) == ("ask", "What size?", 2)
+    assert done.of(ev.MoveRefused)[0].by == "unknown"
+
+
+def test_naming_a_deciding_state_behind_another_one_is_refused() -> None:
+    done = talk(machine(ROUTED), "m", reply("again", "Large?", size=9), reply("route", "Large?"))
+    assert (done.session.state, done.usage.calls) == ("large", 2)
+
+
 @pytest.mark.parametrize("target", ["nowhere", "by e"])
 def test_refused_pick_keeps_the_accepted_values_and_tells_why(target: str) -> None:
     done = talk(

@@ -20,7 +20,10 @@ from llm_fsm.shapes import compile_shape, types_of
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict
 }  # fmt: skip
-_YES_NO = {"yes": True, "no": False}
+_YES = "yes ja sí oui sim tak ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
+_NO = "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem tidak"
+_YES_NO = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
+"""What a model may write for a boolean in the user's language."""
 _BETWEEN = re.compile(r"[\s_-]+")
 _INSIDE = re.compile(r"(?<=[^\W\d]) (?=\w)|(?<=\w) (?=[^\W\d])")
 """What parts words, which many languages may write as one; between digits it parts numbers."""

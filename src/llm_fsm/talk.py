@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from llm_fsm import events as ev
 from llm_fsm.certain import certain_move, certain_value
 from llm_fsm.copies import made, row
-from llm_fsm.corrections import divided
+from llm_fsm.corrections import divided, own_moves
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.excerpt import cut
@@ -23,16 +23,18 @@ from llm_fsm.foresight import asides, outlook
 from llm_fsm.meanings import letters
 from llm_fsm.messages import ModelReply
 from llm_fsm.patterns import UNNAMED
-from llm_fsm.program import Outlook, StatePlan
+from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
 from llm_fsm.session import Session
 from llm_fsm.speech import UPDATE
-from llm_fsm.transition import Move, Refusal, judge
+from llm_fsm.transition import Move, Refusal, judge, verdict
 
 T = TypeVar("T")
+_MAX_DECIDING = 25
+"""Deciding states in a row that are looked through: as many steps as a turn makes by itself."""
 _NOWHERE = Outlook(items=(), valid=(), open=frozenset(), arrivals={})
 
 
@@ -135,6 +137,7 @@ class Talking(Repairing):
         here, flow = self.plan, self.session.flow
         if self.has("correct") and (yield from self.corrected(reply, self.outset)):
             return None
+        reply = self.routed(reply)
         decision = yield from self.decided(reply)
         if isinstance(decision, Complaint):
             return decision
@@ -168,6 +171,18 @@ class Talking(Repairing):
         valid = (look or self.look()).valid
         same = [name for name in valid if letters(name) == letters(reply.target)]
         return reply._replace(target=same[0]) if len(same) == 1 and reply.target not in valid else reply
+
+    def routed(self, reply: Reply) -> Reply:
+        """A reply that names a state to which one deciding state leads from here for certain, with that one's name."""
+        here, target, states = self.plan, reply.target, self.program.states
+        if target == here.id or any(move.target == target for move in here.moves) or target not in states:
+            return reply
+        if states[target].kind == "decide":
+            return reply
+        data = self.session.data()
+        ways = {move.target for move in own_moves(here) if verdict(move, data).holds}
+        found = [way for way in ways if decided_from(self.program, way, {**data, "_previous_state": here.id}) == target]
+        return reply._replace(target=found[0]) if len(found) == 1 else reply
 
     def led_to(self, move: Move) -> StatePlan:
         """Where a move leads, in whichever definition."""
@@ -251,6 +266,7 @@ class Talking(Repairing):
             if self.here == place or reply.target == self.plan.id:  # else questions among the words may be left out
                 self.promise = _before(words, self.said)
             return
+        reply = self.routed(reply)
         decision = yield from self.decided(reply)
         if isinstance(decision, Complaint):
             return
@@ -312,6 +328,19 @@ def _alone(run: Generator[Effect, Result, T]) -> T | None:
         return found
     run.close()
     return None
+
+
+def decided_from(program: Program, state: str, data: Mapping[str, Any]) -> str:
+    """Where deciding states lead from one of them; a state that does not decide, where they lead nowhere, itself."""
+    for _ in range(_MAX_DECIDING):
+        plan = program.states[state]
+        there = {**data, "_current_state": state, "_turns_in_state": 0}
+        moves = plan.moves if plan.kind == "decide" else ()
+        taken = next((move for move in moves if verdict(move, there).holds), None)
+        if taken is None:
+            break
+        data, state = {**data, "_previous_state": state}, taken.target
+    return state
 
 
 def _stand_in(session: Session, head: str) -> str:
