@@ -31,12 +31,14 @@ _GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
 """A number that is a thousand times as large where a point stands between thousands."""
 _DAY = re.compile(
     r"([0-9]{4})\s*[-/.\u5e74\ub144]\s*([0-9]{1,2})\s*[-/.\u6708\uc6d4]\s*([0-9]{1,2})\s*[.\u65e5\uc77c]?"
+    r"(?:[T ]00:00(?::00(?:\.0+)?)?Z?)?"
 )
-"""A day that begins with its year, which nobody reads in two ways."""
+"""A day that begins with its year, which nobody reads in two ways, also with no time of it."""
 _DAY_OR_MONTH = re.compile(r"([0-9]{1,2})\s*([-/.])\s*([0-9]{1,2})\s*\2\s*([0-9]{4})")
 """A day that ends with its year: which number is the month is certain where the other is none."""
 _TIME = re.compile(r"([01]?[0-9]|2[0-3])[:.h]([0-5][0-9](?::[0-5][0-9])?)")
 """A time, also without the zero before ten o'clock, with a point (Greek, German) or an h (French, Vietnamese)."""
+_HALF_DAY = re.compile(r"(0?[1-9]|1[0-2]):([0-5][0-9])\s*([AaPp])\.?[Mm]\.?")
 _ACCENTS = re.compile("[\u0300-\u036f]")
 """Marks of Latin, Greek and Cyrillic letters; those of other scripts make other sounds."""
 _BARRED = str.maketrans("\u0111\u0142\u00f8\u0131", "dloi")
@@ -138,6 +140,11 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
         return _in_format(schema, value) if isinstance(value, str) else value
     kind = schema.get("type")
     found = _said(schema, value) if isinstance(value, str) else value
+    items = schema.get("items")
+    if kind == "array" and isinstance(found, str) and isinstance(items, Mapping) and "enum" in items:
+        one = _meant(items, found, depth + 1)
+        parts = [found] if _has_form(items, one) else _SEVERAL.split(found)
+        return [_meant(items, part.strip(), depth + 1) for part in parts]
     if kind == "array" and not isinstance(found, list) and not (isinstance(found, str) and _SEVERAL.search(found)):
         return _meant(schema, [found], depth + 1)
     return found
@@ -211,8 +218,11 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
         first, second = int(found[1]), int(found[3])
         if max(first, second) > _MONTHS or first == second:
             return f"{found[4]}-{min(first, second):02}-{max(first, second):02}"
+    if (form == "time" or patterned) and (found := _HALF_DAY.fullmatch(plain)):
+        return f"{int(found[1]) % 12 + 12 * (found[3] in 'Pp'):02}:{found[2]}"
     if (form == "time" or patterned) and (found := _TIME.fullmatch(plain)):
-        return f"{found[1]:0>2}:{found[2]}"
+        time = f"{found[1]:0>2}:{found[2]}"
+        return time if any(_fitting(schema, [time])) else re.sub(r"(?<=:..):00$", "", time)
     if not patterned:
         return text
     groups = _PARTS.findall(plain)
