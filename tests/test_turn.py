@@ -96,7 +96,7 @@ def test_unusable_reply_is_asked_for_once_more(bad: str) -> None:
     assert done.requests[1].messages[2].content == (bad or "{}")
 
 
-@pytest.mark.parametrize("target", ["Bye", "bye ", "BYE"])
+@pytest.mark.parametrize("target", ["Bye", "bye ", "BYE", "`bye`", "<bye>", "**bye**."])
 def test_a_target_in_other_letters_is_the_one_name_that_it_can_be(target: str) -> None:
     done = talk(GREET, "I'm Ada", reply(target, "Bye, Ada", name="Ada"))
     assert (done.session.state, done.text, done.usage.calls) == ("bye", "Bye, Ada", 1)
@@ -139,10 +139,10 @@ ROUTED = {
 }
 
 
-@pytest.mark.parametrize(("size", "target"), [(3, "small"), (9, "large")])
+@pytest.mark.parametrize(("size", "target"), [(3, "small"), (9, "large"), (9, "Large")])
 def test_naming_what_the_conditions_of_one_deciding_state_lead_to_names_that(size: int, target: str) -> None:
     done = talk(machine(ROUTED), "m", reply(target, "Which one?", size=size))
-    assert (done.session.state, done.text, done.usage.calls) == (target, "Which one?", 1)
+    assert (done.session.state, done.text, done.usage.calls) == (target.lower(), "Which one?", 1)
     assert done.of(ev.StateEntered)[0].state == "route"
 
 

@@ -33,6 +33,8 @@ from llm_fsm.speech import UPDATE
 from llm_fsm.transition import Move, Refusal, judge, verdict
 
 T = TypeVar("T")
+_AROUND = "`'\"*<>[](){}.:,"
+"""What may stand around a name, and in none."""
 _MAX_DECIDING = 25
 """Deciding states in a row that are looked through: as many steps as a turn makes by itself."""
 _NOWHERE = Outlook(items=(), valid=(), open=frozenset(), arrivals={})
@@ -166,11 +168,15 @@ class Talking(Repairing):
 
     def named(self, reply: Reply, look: Outlook | None = None) -> Reply:
         """A reply with the one name that it may give, where its target is that in other letters (`Done` for `done`)."""
-        if reply.target in self.program.states or reply.target in self.program.patterns:
+        states = self.program.states
+        if reply.target in states or reply.target in self.program.patterns:
             return reply
-        valid = (look or self.look()).valid
-        same = [name for name in valid if letters(name) == letters(reply.target)]
-        return reply._replace(target=same[0]) if len(same) == 1 and reply.target not in valid else reply
+        valid, meant = (look or self.look()).valid, letters(reply.target.strip(_AROUND))
+        for names in (valid, states) if reply.target not in valid else ():
+            same = [name for name in names if letters(name) == meant]
+            if same:
+                return reply._replace(target=same[0]) if len(same) == 1 else reply
+        return reply
 
     def routed(self, reply: Reply) -> Reply:
         """A reply that names a state to which one deciding state leads from here for certain, with that one's name."""
