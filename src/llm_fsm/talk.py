@@ -133,13 +133,13 @@ class Talking(Repairing):
             reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
             self.note(ev.ReplyRejected(fault=error.fault, reason=reason))
             return Complaint(reason)
-        reply = self.named(reply, look)
+        if reply.target not in self.program.states:
+            reply = self.named(reply, look)
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         theirs = yield from self.update(reply)
         here, flow = self.plan, self.session.flow
         if self.has("correct") and (yield from self.corrected(reply, self.outset)):
             return None
-        reply = self.routed(reply)
         decision = yield from self.decided(reply)
         if isinstance(decision, Complaint):
             return decision
@@ -162,7 +162,8 @@ class Talking(Repairing):
             arrival = yield from self.arrive(move, decision.by, theirs if move.target == reply.target else None)
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
-        foreseen = self.session.state in look.arrivals.get(reply.target, ()) and self.session.flow in flows
+        aim = reply.target if move is None or decision.by != "model" else move.target
+        foreseen = self.session.state in look.arrivals.get(aim, ()) and self.session.flow in flows
         yield from self.complete_words(spoken_for=foreseen)
         return None
 
@@ -178,17 +179,15 @@ class Talking(Repairing):
                 return reply._replace(target=same[0]) if len(same) == 1 else reply
         return reply
 
-    def routed(self, reply: Reply) -> Reply:
-        """A reply that names a state to which one deciding state leads from here for certain, with that one's name."""
-        here, target, states = self.plan, reply.target, self.program.states
-        if target == here.id or any(move.target == target for move in here.moves) or target not in states:
-            return reply
-        if states[target].kind == "decide":
-            return reply
-        data = self.session.data()
-        ways = {move.target for move in own_moves(here) if verdict(move, data).holds}
-        found = [way for way in ways if decided_from(self.program, way, {**data, "_previous_state": here.id}) == target]
-        return reply._replace(target=found[0]) if len(found) == 1 else reply
+    def way_to(self, here: StatePlan, target: str) -> Move | None:
+        """The move to the one deciding state that leads for certain to a state that was named."""
+        states, data = self.program.states, self.session.data()
+        if target not in states or states[target].kind == "decide":
+            return None
+        ways = {move.target: move for move in reversed(own_moves(here)) if verdict(move, data).holds}
+        there = {**data, "_previous_state": here.id}
+        found = [move for way, move in ways.items() if decided_from(self.program, way, there) == target]
+        return found[0] if len(found) == 1 else None
 
     def led_to(self, move: Move) -> StatePlan:
         """Where a move leads, in whichever definition."""
@@ -211,6 +210,8 @@ class Talking(Repairing):
         if reply.target == here.id:
             return Decision(None, "model", followed=True)
         judged = self.judged(here, reply.target)
+        if isinstance(judged, Refusal) and judged.by == "unknown":
+            judged = self.way_to(here, reply.target) or judged
         if isinstance(judged, Refusal):
             self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
             return self.complaint(reply.target, judged.reason, unmet=judged.by == "closed")
@@ -272,7 +273,6 @@ class Talking(Repairing):
             if self.here == place or reply.target == self.plan.id:  # else questions among the words may be left out
                 self.promise = _before(words, self.said)
             return
-        reply = self.routed(reply)
         decision = yield from self.decided(reply)
         if isinstance(decision, Complaint):
             return
