@@ -176,6 +176,26 @@ def test_one_judge_call_for_all_judged_results_at_temperature_zero() -> None:
     assert done.session.outcome == "passed"
 
 
+def test_all_tasks_are_judged_in_one_form_which_a_cache_may_serve() -> None:
+    onward = [{"target_state": "second"}]
+    first, second = ([{"name": name, "check": {"judge": f"It is {name}"}}] for name in ("short", "true"))
+    states = {"write": task(key_results=first, transitions=onward), "second": task(key_results=second)}
+    done = worker(states).run("text", verdicts(short=True), "more", verdicts(true=True, short=False))
+    assert done.session.outcome == "passed"
+    one, other = (asked.schema for asked in done.requests if asked.schema is not None)
+    assert one.text == other.text
+    assert '"enum":["short","true"]' in one.text
+    assert (one.name, other.name) == ("verdicts", "verdicts")
+
+
+def test_of_many_key_results_a_judge_may_name_those_of_its_task_alone() -> None:
+    many = [{"name": f"r{n}", "check": {"judge": f"It is {n}"}} for n in range(25)]
+    states = {"write": task(key_results=JUDGED), "second": task(key_results=many)}
+    done = worker(states).run("text", verdicts(kind=True, true=True))
+    assert done.requests[1].schema is not None
+    assert '"enum":["kind","true"]' in done.requests[1].schema.text
+
+
 @pytest.mark.parametrize(
     "said",
     [
@@ -355,6 +375,17 @@ def test_without_a_default_conditions_and_priority_decide() -> None:
 def test_brief_names_the_routes() -> None:
     system = worker(ROUTES).run("apple").requests[0].messages[0].content
     assert "<routes>\n- apple\n</routes>" in system
+
+
+def test_briefs_begin_alike_as_far_as_tasks_and_attempts_go() -> None:
+    onward = [{"target_state": "second"}]
+    states = {"write": task(key_results=[LENGTH], transitions=onward), "second": task(purpose="Read", memory=True)}
+    done = worker(states).run("abc", "abcdef", "x", input="a long story")
+    (system, first), (_, again), (other, _) = ((message.content for message in item.messages) for item in done.requests)
+    assert system[: system.index("- The output is accepted")] == other[: other.index("- Call tools")]
+    assert "result itself" in other[: other.index("- Call tools")]
+    assert again.startswith(first)
+    assert again.index("a long story") < again.index("<failed_attempt>")
 
 
 # -- tools

@@ -20,6 +20,8 @@ from llm_fsm.tool_results import shortened
 
 MAX_INPUT_CHARS = 100_000
 """Characters of a task's input, as JSON, that a model is shown; more is shortened as results of tools are."""
+MOST_NAMES = 24
+"""Names of key results in the form of every judge's reply, where a machine has no more."""
 
 Messages = tuple[LLMMessage, ...]
 
@@ -106,12 +108,17 @@ def judge_messages(program: Program, session: Session, checks: Sequence[Check], 
     )
 
 
-def verdict_schema(checks: Sequence[Check]) -> ReplySchema:
-    """The form of a judge's reply on these checks."""
+def verdict_schema(program: Program, checks: Sequence[Check]) -> ReplySchema:
+    """The form of a judge's reply on these checks: the same for all tasks, as it stands before all that is cached.
+
+    Of many names it has only those of the checks.
+    """
+    judged = (check.name for plan in program.states.values() for check in plan.checks if check.by == "judge")
+    names = list(dict.fromkeys(judged))
     verdict = {
         "type": "object",
         "properties": {
-            "name": {"type": "string", "enum": [check.name for check in checks]},
+            "name": {"type": "string", "enum": names if len(names) <= MOST_NAMES else [check.name for check in checks]},
             "reason": {"type": "string"},
             "passed": {"type": "boolean"},
         },

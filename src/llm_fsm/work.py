@@ -225,7 +225,7 @@ class Working(Rounds):
                 f"the output has {size} characters, too many to be judged; at most {MAX_JUDGED_CHARS} are"
             )
             return dict.fromkeys((check.name for check in checks), (False, reason))
-        schema = verdict_schema(checks)
+        schema = verdict_schema(self.program, checks)
         request = self.question(
             judge_messages(self.program, self.session, checks, output), schema, temperature=0.0
         )
