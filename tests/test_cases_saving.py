@@ -13,6 +13,7 @@ from cli_command import Desk, desk
 from llm_fsm import AsyncMachine
 from llm_fsm.cases.running import FileResult, Job, run_job
 from llm_fsm.cases.saving import document_of
+from llm_fsm.cli import exits
 from llm_fsm.folder import definition_paths
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.records import parse
@@ -105,6 +106,7 @@ def test_the_definition_is_named_from_the_folder_of_the_test(desk: Desk) -> None
     [
         ("held.json", "ends in .test.json, which held.json does not"),
         ("there.test.json", "there.test.json exists already and is not overwritten"),
+        ("none/held.test.json", "there is no folder none"),
     ],
 )
 def test_a_name_that_cannot_be_used_is_refused_before_anything_is_said(
@@ -115,6 +117,13 @@ def test_a_name_that_cannot_be_used_is_refused_before_anything_is_said(
     desk.write("there.test.json", "{}")
     done = desk.run("chat", "greeter.json", "--model", "offline", "--save-test", name, stdin=b"Ada\n")
     assert (done.code, done.out, said in done.err) == (2, "", True)
+
+
+def test_a_test_that_could_not_be_written_is_told_by_the_exit_code(desk: Desk) -> None:
+    command = ("chat", "greeter.json", "--model", "offline", "--save-test", f"{'x' * 300}.test.json")
+    done = desk.run(*command, stdin=b"Ada\n")
+    assert done.code == exits.OUTPUT
+    assert "cannot be written: file name too long" in done.err
 
 
 def test_replies_that_were_refused_or_were_none_are_part_of_it(tmp_path: Path) -> None:

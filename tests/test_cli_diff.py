@@ -137,3 +137,10 @@ def test_changes_of_what_is_called_are_told_with_its_name(desk: Desk) -> None:
     done = desk.run("diff", "a/outer.json", "b/outer.json")
     assert (done.code, done.out) == (0, "a/outer.json and b/outer.json mean the same\n")
     assert "it was not compared" in done.err
+
+
+def test_a_store_that_is_none_is_told_by_the_option_that_named_it(desk: Desk) -> None:
+    desk.write("old.json", SHOP)
+    done = desk.run("diff", "old.json", "old.json", "--conversations", "nonsense")
+    assert (done.code, done.out) == (2, "")
+    assert '--conversations: unknown store "nonsense"' in done.err

@@ -130,7 +130,7 @@ def test_replay_tells_which_conversations_go_another_way(desk: Desk) -> None:
     [
         (("migrate", "greeter.json", "--map", "none.json"), "'none.json' does not exist"),
         (("migrate", "greeter.json", "--map", "bad.json"), "'stats' is neither states nor keys"),
-        (("migrate", "greeter.json", "--map", "list.json"), "one JSON object"),
+        (("migrate", "greeter.json", "--map", "list.json"), "list.json: one JSON object is needed, not an empty list"),
         (("migrate", "greeter.json", "--map", "latin.json"), "latin.json: is not UTF-8 at byte 3"),
         (("migrate", "greeter.json", "--map", "twice.json"), "twice.json: the key 'age' stands in line 2 a second"),
         (("migrate", "nothing.json"), "nothing.json: there is no such file"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.cases import selection
 from llm_fsm.folder import NoDefinitionError, below, definitions, looks_like_definition, settings_file
 from llm_fsm.lint.config import ConfigError
 from llm_fsm.testing import check_folder
@@ -43,6 +45,20 @@ def relative(paths: Any, folder: Path) -> list[str]:
 
 def test_a_folder_stands_for_the_definitions_below_it(folder: Path) -> None:
     assert relative(below(folder), folder) == ["bots/a.json", "bots/b.json", "bots/deep/c.json"]
+
+
+def test_a_folder_that_must_not_be_read_stands_for_itself(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scan = os.scandir
+    closed = str(folder / "bots" / "deep")
+
+    def asked(path: str) -> Any:
+        if path == closed:
+            raise PermissionError(errno.EACCES, "Permission denied", path)
+        return scan(path)
+
+    monkeypatch.setattr(os, "scandir", asked)
+    assert relative(below(str(folder)), folder) == ["bots/a.json", "bots/b.json", "bots/deep"]
+    assert selection.files([str(folder)]) == [closed]
 
 
 @pytest.mark.parametrize(

@@ -39,10 +39,11 @@ def definitions(path: str) -> Iterator[str]:
 def below(folder: str | os.PathLike[str]) -> list[str]:
     """The `*.json` files in a folder tree that look like definitions, in order of their names.
 
-    Folders that begin with a dot are not entered. Raises NoDefinitionError when there is none.
+    Folders that begin with a dot are not entered; one that must not be read stands for itself, and the loader says so.
+    Raises NoDefinitionError when there is none.
     """
     found: list[str] = []
-    for place, folders, names in os.walk(folder):
+    for place, folders, names in os.walk(folder, onerror=lambda error: found.append(str(error.filename))):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
         paths = (os.path.join(place, name) for name in sorted(names) if name.endswith(".json"))
         found.extend(path for path in paths if looks_like_definition(path))

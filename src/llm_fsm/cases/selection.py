@@ -40,11 +40,13 @@ def files(paths: Iterable[str]) -> list[str]:
 
 
 def _below(folder: str) -> Iterable[str]:
-    for place, folders, names in os.walk(folder):
+    unread: list[str] = []  # given, too, so that whoever opens them says what is wrong
+    for place, folders, names in os.walk(folder, onerror=lambda error: unread.append(str(error.filename))):
         folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in SKIPPED)
         yield from (
             os.path.normpath(os.path.join(place, name)) for name in sorted(names) if name.endswith(ENDING)
         )
+    yield from unread
 
 
 def wanted(expression: str) -> Wanted:

@@ -172,6 +172,7 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             raise
         talk = Talk(runner, machine, conversation, path)
         again = resume_command(wanted, choice.called(path, definition_paths()), talk.id) if lasts else ""
+        saved = True
         try:
             code = _converse(talk, wanted, opening, out)
         except (KeyboardInterrupt, LLMFSMError) as error:
@@ -179,13 +180,22 @@ def _run(wanted: Wanted, ctx: click.Context) -> int:
             code = exits.end(error, verbose=verbose)
             if again and not isinstance(error, ConversationNotFound):  # deleted by another program meanwhile
                 printing.note(f"to go on: {again}")
-            return code
         else:
             _say_waiting(talk, again)
-            return code
         finally:
             if wanted.save_test is not None:
-                printing.note(saved_test.write(talk, wanted.save_test))
+                saved = _is_saved(talk, wanted.save_test)
+        return code if saved else code or exits.OUTPUT
+
+
+def _is_saved(talk: Talk, name: str) -> bool:
+    """Write the conversation as a test, and say so, or why not."""
+    try:
+        printing.note(saved_test.write(talk, name))
+    except exits.Failure as error:
+        printing.error(error.format_message())
+        return False
+    return True
 
 
 def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Context) -> Path | None:

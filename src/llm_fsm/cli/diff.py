@@ -88,7 +88,7 @@ def _called_changes(old: tuple[Definition, str], new: tuple[Definition, str]) ->
 
 async def _counted(db: str, names: set[str], changes: Sequence[Change]) -> Live:
     """Conversations of these definitions that have not ended, page by page."""
-    store = open_existing(db)
+    store = open_existing(db, "--conversations")
     if store is None:
         return Live(0, 0, (0,) * len(changes))
     total, touched, numbers = 0, 0, [0] * len(changes)

@@ -15,6 +15,7 @@ from llm_fsm import source
 from llm_fsm.cli.exits import Failure
 from llm_fsm.definition import Definition
 from llm_fsm.flows import gather
+from llm_fsm.form import describe
 from llm_fsm.tools import ToolRegistry
 
 MAX_INPUT_BYTES = 4_000_000
@@ -180,7 +181,7 @@ def object_of(text: str, where: str) -> dict[str, Any]:
     """The JSON object of a text. Raises Failure."""
     found = json_of(text, where)
     if not isinstance(found, dict):
-        raise Failure(f"{where} is one JSON object")
+        raise Failure(f"{where}: one JSON object is needed, not {describe(found)}")
     return found
 
 

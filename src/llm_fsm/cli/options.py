@@ -45,8 +45,8 @@ def _default_file() -> Path:
         raise Failure(said, STORE) from error
 
 
-def open_store(url: str | None) -> Store:
-    """The store of `--db`, by default SQLite in the user's data folder.
+def open_store(url: str | None, option: str = "--db") -> Store:
+    """The store of an option, by default SQLite in the user's data folder.
 
     Raises UsageError, and Failure for a file that is there and holds no conversations.
     """
@@ -56,15 +56,15 @@ def open_store(url: str | None) -> Store:
     except (ConfigurationError, ValueError) as error:
         if os.path.isfile(chosen):
             raise Failure(f"{chosen}: is no store of conversations; {error}", STORE) from error
-        raise click.UsageError(f"--db: {error}") from error
+        raise click.UsageError(f"{option}: {error}") from error
 
 
-def open_existing(url: str | None) -> Store | None:
-    """The store of `--db` for reading; None when the default file does not exist yet.
+def open_existing(url: str | None, option: str = "--db") -> Store | None:
+    """The store of an option for reading; None when the default file does not exist yet.
 
     Raises Failure for a file that was named and does not exist: reading must not create it.
     """
-    store = open_store(url)
+    store = open_store(url, option)
     path = getattr(store, "path", None)
     if not isinstance(path, str) or path == ":memory:" or not _is_missing(path):
         return store

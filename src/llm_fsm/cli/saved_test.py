@@ -6,6 +6,7 @@ import os
 from importlib import import_module
 
 from llm_fsm.cli import printing
+from llm_fsm.cli.exits import OUTPUT, Failure
 from llm_fsm.cli.talk import Talk
 from llm_fsm.folder import definition_paths
 
@@ -18,14 +19,17 @@ def refusal(name: str) -> str | None:
         return f"the name of a file of tests ends in {ENDING}, which {printing.one_line(name)} does not"
     if os.path.lexists(name):
         return f"{printing.one_line(name)} exists already and is not overwritten; name another file"
+    folder = os.path.dirname(name) or os.curdir
+    if not os.path.isdir(folder):
+        return f"{printing.one_line(name)} cannot be written: there is no folder {printing.one_line(folder)}"
     return None
 
 
 def write(talk: Talk, name: str) -> str:
-    """Write the conversation so far, and say so, or why not."""
+    """Write the conversation so far, and say so. Raises Failure that says why not."""
     fault = refusal(name)
     if fault is not None:
-        return fault
+        raise Failure(fault, OUTPUT)
     make = import_module("llm_fsm.cases.saving").document_of
     try:
         document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
@@ -33,7 +37,7 @@ def write(talk: Talk, name: str) -> str:
             stream.write(printing.as_json(document) + "\n")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        return f"{printing.one_line(name)} cannot be written: {reason.lower()}"
+        raise Failure(f"{printing.one_line(name)} cannot be written: {reason.lower()}", OUTPUT) from error
     shown = printing.one_line(name)
     return f"saved to {shown}; to play it: {printing.one_line(printing.program())} test {shown}"
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_fsm.cli import answers, explained, printing, saved_test, transcript
+from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.talk import Talk
 from llm_fsm.context import has
 from llm_fsm.errors import ConversationConflict
@@ -170,7 +171,11 @@ def _answer(talk: Talk, argument: str) -> Answer:
 
 def _test(talk: Talk, argument: str) -> Answer:
     stamp = time.strftime("%Y%m%d-%H%M%S")
-    return Answer(saved_test.write(talk, os.path.expanduser(argument or f"conversation-{stamp}.test.json")))
+    name = os.path.expanduser(argument or f"conversation-{stamp}.test.json")
+    try:
+        return Answer(saved_test.write(talk, name))
+    except Failure as error:
+        return Answer(error.format_message())
 
 
 def _quit(_: Talk, __: str) -> Answer:
