@@ -363,6 +363,7 @@ async def test_definition_that_nobody_knows_is_replaced_where_its_state_is_known
         ({"states": {"a": 1}}, 'is {"states": '),
         ({"keys": {"a": 1}}, "names each new key"),
         ({"states": {"how_many": "wher"}}, "did you mean 'where'"),
+        ({"keys": {"place": "pepole"}}, "leads 'place' to 'pepole', .* did you mean 'people'"),
         ({"keys": {"people": "_turn"}}, "leads 'people' to '_turn': names that begin with _"),
     ],
 )

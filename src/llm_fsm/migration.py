@@ -6,6 +6,7 @@ name keeps its name. A value that its new key refuses is dropped, so that it is 
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -49,7 +50,10 @@ def read_change(document: Mapping[str, Any]) -> Change:
 
 
 def check_change(change: Change, program: Program) -> None:
-    """Raise ConfigurationError where the map leads to a state that the definition does not have."""
+    """Raise ConfigurationError where the map leads to a state that the definition does not have, or misspells a key.
+
+    A key that the definition says nothing of may be the host's own, where none that it declares is nearly called so.
+    """
     for old, new in change.states.items():
         if new not in program.states:
             guess = nearest(new, program.states)
@@ -57,6 +61,16 @@ def check_change(change: Change, program: Program) -> None:
             raise ConfigurationError(
                 f"the map of states leads {old!r} to {new!r}, which the definition "
                 f"{program.definition.name!r} does not have{hint}"
+            )
+    declared = program.definition.key_schemas
+    for old, key in change.keys.items():
+        if key is None or key.split(".", 1)[0] in declared or json.dumps(key) in program.definition.canonical:
+            continue
+        guess = nearest(key, declared)
+        if guess is not None:
+            raise ConfigurationError(
+                f"the map of keys leads {old!r} to {key!r}, which the definition {program.definition.name!r} "
+                f"does not have; did you mean {guess!r}?"
             )
 
 
