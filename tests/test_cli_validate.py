@@ -284,3 +284,11 @@ def test_words_that_python_left_out_are_not_printed_empty(asked: tuple[str, ...]
     done = subprocess.run([sys.executable, "-OO", "-m", "llm_fsm", *asked], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout) == (2, "")
     assert "PYTHONOPTIMIZE=2" in done.stderr
+
+
+def test_a_file_that_is_named_in_several_ways_is_checked_once(desk: Desk) -> None:
+    desk.write("wrong.json", WRONG)
+    ways = ("wrong.json", "./wrong.json", ".", str(desk.folder / "wrong.json"))
+    done = desk.run("validate", *ways, "--select", "unknown-initial-state", "--format", "json")
+    assert [found["file"] for found in json.loads(done.out)["findings"]] == ["wrong.json"]
+    assert done.err.startswith("2 files, 1 error,")

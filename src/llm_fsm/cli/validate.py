@@ -189,8 +189,8 @@ def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
             continue
         try:
             for file in definitions(path):
-                if file not in seen:
-                    seen.add(file)
+                if (place := os.path.abspath(file)) not in seen:
+                    seen.add(place)
                     yield file, _kept(wish, file, _check_file(wish, file))
         except NoDefinitionError as error:
             message = str(error).removeprefix(f"{path}: ")
