@@ -130,6 +130,7 @@ LAYERS: Mapping[str, tuple[str, ...]] = {
         "conditions",
         "context",
         "copies",
+        "courtesies",
         "definition",
         "english",
         "errors",

@@ -149,7 +149,6 @@ def test_a_number_that_is_both_a_choice_and_the_place_of_another_is_for_the_mode
 def test_a_number_of_a_list_in_any_writing_is_for_the_model(asked: str) -> None:
     assert value({"type": "integer"}, "2", asked=asked) is None
     assert value({"type": "string", "pattern": "^[0-9]{1,2}$"}, "2", asked=asked) is None
-    assert value({"type": "integer"}, "3", asked=asked) == 3
 
 
 def test_a_choice_that_is_a_number_is_for_the_model_where_a_list_gives_that_number_to_another() -> None:
@@ -158,6 +157,8 @@ def test_a_choice_that_is_a_number_is_for_the_model_where_a_list_gives_that_numb
     assert value(tables, "6", asked="1. Table for 2\n2. Table for 4\n3. Table for 6") == 6
     assert value({"enum": ["1", "2"]}, "2", asked="1) billing 2) repairs") == "2"
     assert value({"enum": ["1", "0"]}, "0", asked="1) billing 0) repairs") is None
+    assert value({"enum": [1, 2, 4]}, "2", asked="1. alone\n2. a family\n3. a pair") is None
+    assert value(tables, "2", asked="Press 2 to hear it again. How many: 2, 4 or 6?") is None
 
 
 def test_the_number_of_a_choice_counts_only_where_a_list_shows_that_whole_choice() -> None:
@@ -170,7 +171,12 @@ def test_the_number_of_a_choice_counts_only_where_a_list_shows_that_whole_choice
 
 def test_a_number_of_two_lists_is_for_the_model() -> None:
     assert value(SIZES, "1", asked=f"{MENU} Which crust? 1. thin 2. thick") is None
-    assert value(SIZES, "small", asked=f"{MENU} Which crust? 1. thin 2. thick") == "Small"
+    assert value(SIZES, "small", asked=f"{MENU} Which crust? 1. thin 2. thick") is None
+    days, listed = {"enum": ["Monday", "Sunday"]}, "\n1. Monday\n2. Sunday\n"
+    assert value(days, "2", asked=f"{listed}How many people?") is None
+    assert value(days, "2", asked=f"Rate us from 1 to 5. Which day?{listed}") is None
+    assert value(days, "2", asked=f"We are open. Which day?{listed}") == "Sunday"
+    assert value(SIZES, "001", asked=MENU) is None
 
 
 @pytest.mark.parametrize(
@@ -238,6 +244,63 @@ def test_a_choice_is_certain_after_the_first_question_only_where_the_choices_wer
 def test_an_answer_to_one_of_two_questions_is_for_the_model(schema: dict[str, Any], text: str) -> None:
     assert value(schema, text, asked="How many nights? And how many guests?") is None
     assert value(schema, text, asked="You are welcome. How many guests?") is not None
+
+
+AGE = {"type": "integer", "minimum": 1}
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("Rate us from 1 to 5. How old are you?", "How old are you? Rate us!"),
+        *("We would love a rating. How old are you?", "How old are you, or 3 for a person?"),
+        *("Rating:\nAge:", "Age and number of children?", "How many nights, how many guests?", "Adults / children?"),
+        *("Bewerten Sie uns. Wie alt sind Sie?", "Wie alt sind Sie und wie viele Kinder haben Sie?"),
+        *("Évaluez-nous. Quel âge avez-vous ?", "Valuti il servizio. Quanti anni ha?"),
+        *("Оцените нас. Сколько вам лет?", "قيّم خدمتنا. كم عمرك؟", "평가해 주세요. 몇 살이세요?"),
+        *("評価してください。おいくつですか。", "请打分。您几岁？"),
+        *("सेवा को आंकें। आपकी उम्र क्या है?", "Puan verin. Kaç yaşındasınız?", "Hoe oud bent u en uw vrouw?"),
+        *("ให้คะแนนเรา 1 ถึง 5 คุณอายุเท่าไร", "3 = help. How old are you?"),
+    ],
+)
+def test_a_number_is_for_the_model_where_anything_else_stands_beside_its_question(asked: str) -> None:
+    assert value(AGE, "3", asked=asked) is None
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        *("How old are you?", "Thank you, Ada. How old are you?", "Great! Your age, in years:"),
+        *("Danke, Frau Lovelace. Wie alt sind Sie?", "Merci. Quel âge avez-vous ?", "¡Gracias! ¿Cuántos años tiene?"),
+        *("Спасибо. Сколько вам лет?", "ありがとうございます。おいくつですか。", "شكرا. كم عمرك؟"),
+        *("감사합니다. 나이가 어떻게 되세요?", "धन्यवाद। आपकी उम्र क्या है?", "谢谢。您今年多大？"),
+        *("How old are you (1 to 120)?", "Please enter your age."),
+    ],
+)
+def test_a_number_is_certain_where_its_question_stands_alone_but_for_thanks(asked: str) -> None:
+    assert value(AGE, "34", asked=asked) == 34
+
+
+@pytest.mark.parametrize(
+    ("schema", "text", "asked", "found"),
+    [
+        (ZIP, "24103", "The postcode? And the order number?", None),
+        (ZIP, "24103", "Your postcode and your order number?", None),
+        (ZIP, "24103", "Geben Sie die Bestellnummer ein. Und die Postleitzahl?", None),
+        (ZIP, "24103", "It is for the bill. What is your postcode?", "24103"),
+        ({"type": "string", "format": "email"}, "ada@example.org", "Your e-mail?", "ada@example.org"),
+        ({"type": "boolean"}, "yes", "Confirm the order. Are you over 18?", None),
+        ({"type": "boolean"}, "yes", "Do you accept the terms and conditions?", True),
+        ({"type": "boolean"}, "no", "Are you over 18 and do you agree?", None),
+        ({"type": "boolean"}, "yes", "Herbata czy kawa?", None),
+        ({"enum": ["red", "blue"]}, "red", "Which colour for the frame, and which for the seat?", None),
+        ({"enum": ["red", "blue"]}, "red", "Frame: red or blue? Seat: red or blue?", None),
+    ],
+)
+def test_nothing_is_certain_where_more_than_one_thing_was_asked_for(
+    schema: dict[str, Any], text: str, asked: str, found: Any
+) -> None:
+    assert value(schema, text, asked=asked) == found
 
 
 @pytest.mark.parametrize(

@@ -67,12 +67,11 @@ def _was_asked(session: Session, outset: Session, plan: StatePlan) -> bool:
 
 
 def _is_of(program: Program, session: Session, heard: Heard, key: str, value: Any) -> bool:
-    """False where the value may be that of another key: one that was set before, or that was asked for as well."""
-    more = heard.to_several
-    if heard.first and not more:
+    """False where the value may be that of another key, one that was set before."""
+    if heard.first:
         return True
     keys = program.keys
-    others = [other for other in keys.offered if other != key and (more or other in session.context)]
+    others = [other for other in keys.offered if other != key and other in session.context]
     return not session.stack and not any(
         _FORMS & keys.offered[other].keys() and keys.fault(other, value) is None for other in others
     )

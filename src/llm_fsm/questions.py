@@ -9,8 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from llm_fsm.courtesies import is_courtesy
 from llm_fsm.excerpt import TRUNCATED
-from llm_fsm.pleas import begs, may_beg
+from llm_fsm.pleas import begs, may_request
 
 YES = frozenset(
     (
@@ -29,7 +30,8 @@ QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 _ASKED = re.compile(f"[{QUESTION_MARKS}]+|か(?=。|$)", re.MULTILINE)
 """A question mark, or how a Japanese sentence ends that asks."""
 _THAI_ASKS = re.compile(
-    r"(?:คะ(?<!นะคะ)|กี่(?<!ไม่กี่)\S{1,20}|ไหม|มั้ย|หรือไม่|หรือเปล่า|หรือยัง|อะไร|ไหน|เท่าไหร่|เท่าไร|เมื่อไหร่|เมื่อไร|อย่างไร|ใคร)"
+    r"(?:คะ(?<!นะคะ)|กี่(?<!ไม่กี่)\S{1,20}|ไหม|มั้ย|หรือไม่|หรือเปล่า|หรือยัง|อะไร|ไหน|เท่าไหร่|เท่าไร|เมื่อไหร่"
+    r"|เมื่อไร|อย่างไร|ใคร)"
     r"(?:ดี|บ้าง)?(?:ครับ)?(?=\s|$)"
 )
 """How one ends in Thai, which has no question mark."""
@@ -67,18 +69,42 @@ _TURNED = frozenset(
 )
 """Words that turn a question round, or make it a choice: yes may then be meant either way, or say nothing."""
 _TURNED_PARTS = re.compile(
-    r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|^ש?לא$|^אינ|ません|ない|なし|まだ|抜き|嫌|それとも|または|あるいは|もしくは"
+    r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|^ש?לא$|^אינ|ません|ない|なし|まだ|抜き|嫌|それとも|または|あるいは"
+    r"|もしくは"
     r"|か[\u30a0-\u30ff\u4e00-\u9fff]|不|没|沒|未|无|無|别|別|非|介意|反[对對]|还是|還是|或"
-    r"|않|없|못|아니|또는|혹은|싫|모르|아직|^안[가-힣]|(?:나|랑|든지)$|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor|m[ae]y[ae]|m[ae]s[ae]k"
+    r"|않|없|못|아니|또는|혹은|싫|모르|아직|^안[가-힣]|(?:나|랑|든지)$|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor|m[ae]y[ae]"
+    r"|m[ae]s[ae]k"
     r"|m[ae]m[ıi]ş|\ws[ıiuü]z$"
 )
-_OR = re.compile(r"¿[^¿?]*\b[ou]\b|\bya da\b")
-_OR_BESIDE = {"ja": "of", "nee": "of", "sì": "o", "sí": "o", "si": "o", "no": "o"}
+_OR = re.compile(r"¿[^¿?]*\b[ou]\b|\bya da\b|(?<=\w )czy\b")
+_OR_BESIDE = {"ja": "of", "nee": "of", "sì": "o", "sí": "o", "si": "o", "no": "o", "yes": "o"}
 """Words for "or" that mean something else in other languages, or elsewhere; these beside answers of their own one."""
 _TURKISH_ASKS = re.compile("m[ıiuü](?:[sy][ıiuüd]\\w+)?")
 """What each question of Turkish has, and each part of a choice."""
 _NO_AGREES = re.compile(r"[ąćęłńśźżčďěňřšťůž]|\bczy\b", re.IGNORECASE)
 """Letters of languages in which "no" says yes (Polish, Czech, Slovak), or hardly anything, and of some others."""
+
+
+_AND = re.compile(
+    r"\b(?:and|und|sowie|et|y|e(?!-)|och|og|ja|oraz|и|та|і|και|κι|ve|és|dan|và|as well|also|plus|और|तथा|एवं)\b"
+    r"|[&+/;、；／]|\bو\w|\bו\w|[和与與跟及]|(?<![こひも])と(?!ころ|き|いう)|(?:와|과|랑|하고|그리고|및)\s|และ|กับ"
+)
+_SLAVONIC_AND = re.compile(r"\b[ia]\b")
+_DUTCH_AND = re.compile(r"\ben\b")
+_DUTCH = re.compile(r"\b(?:hoe|hoeveel|uw|u|je|jij|wat|welke?|wanneer|het)\b")
+"""What says that "en" is "and", which in Romance languages it is not."""
+_CLAUSE_END = re.compile("[,，،]")
+_THAI_GAP = re.compile(r"[\u0e01-\u0e5b0-9]\s+(?=[\u0e01-\u0e5b])")
+_RANGE = re.compile(r"(?<![\d.,])\d+\s*(?:[^\W\d_]{1,5}|[-–—~〜～])\s*\d+")
+_COUNTS = re.compile(
+    r"\b(?:how (?:many|much|old|long|far)|number of|wie ?viele?|wie (?:alt|lange)|anzahl|combien|nombre de"
+    r"|cuánt[oa]s?|número de"
+    r"|quant[oaie]s?|numero di|hoeveel|aantal|hur många|antal|hvor mange|ile|ilu|liczb[aęy]|сколько|скільки"
+    r"|kolik|koľko|πόσ\w+|kaç|montako|kuinka|hány|berapa|bao nhiêu)\b|كم|כמה|कितन|いくつ|何[人名泊個枚回台]|几|幾"
+    r"|多少|몇|얼마|กี่|เท่าไ",
+    re.IGNORECASE,
+)
+_YES_NO = re.compile(rf"\b(?:{'|'.join(YES | NO)})\s*/\s*(?:{'|'.join(YES | NO)})\b")
 
 
 def asks(text: str) -> bool:
@@ -153,9 +179,44 @@ def _share(pairs: frozenset[str], wanted: frozenset[str]) -> float:
 
 
 def several(words: str) -> bool:
-    """True where more than one thing may have been asked, or begged for."""
-    begged = (may_beg(part) for part in _sentences(words) if not asks(part))
-    return len(_ASKED.findall(marked(words))) + sum(begged) > 1
+    """True where more than one thing may have been asked, or begged for, each in a sentence of its own."""
+    asked = len(_ASKED.findall(marked(words)))
+    parts = [] if asked > 1 else [part for part in _sentences(words) if part and not is_courtesy(part)]
+    return asked > 1 or (len(parts) > 1 and asked + sum(may_request(part) for part in parts if not asks(part)) > 1)
+
+
+def joined(words: str) -> bool:
+    """True where one sentence may ask for two things: "How many nights, and how many guests?"."""
+    parts = [part for part in _sentences(words) if part and not is_courtesy(part)]
+    return any(map(_joins, filter(puts, parts))) or (not any(map(puts, parts)) and any(map(_joins, parts)))
+
+
+def _joins(sentence: str) -> bool:
+    text = _YES_NO.sub("", marked(sentence).casefold())
+    if _AND.search(text) or (_NO_AGREES.search(text) and _SLAVONIC_AND.search(text)):
+        return True
+    if _DUTCH_AND.search(text) and _DUTCH.search(text):
+        return True
+    first, *others = (set(_WORD.findall(part)) for part in _CLAUSE_END.split(text))
+    return any(first & other for other in others)
+
+
+def alone(words: str) -> bool:
+    """True where the words are one sentence, but for thanks and greetings: whatever else they tell may ask as well."""
+    found = [part for part in _sentences(words) if _WORD.search(part) and not is_courtesy(part)]
+    return len(found) <= 1 and not any(map(_THAI_GAP.search, found))
+
+
+def stands(number: str, words: str) -> bool:
+    """True where a number is said in the words, if not as an end of a range: "0" in "How many, or 0 for none?"."""
+    if number not in words:
+        return False
+    return re.search(rf"(?<![\d.,]){re.escape(number)}(?![\d.,]*\d)", _RANGE.sub("", words)) is not None
+
+
+def counts(text: str) -> bool:
+    """True where a text may ask for a number."""
+    return _COUNTS.search(text) is not None
 
 
 def takes(word: str, words: str) -> bool:

@@ -1,9 +1,10 @@
 """Values that a whole message is for certain, without a model: of keys with `x-fast`.
 
-It is never a guess: a choice of an `enum` by its words, or by its number where the numbered choices were what was
-said last; a text that the key's own pattern or format recognises, where that refuses what people say otherwise, and
-more words around it; yes, no, a number or a very short text only in answer to a state's first question, since a
-later one may be about something else, and only where nothing else was asked with it.
+It is never a guess, and nothing is certain where more than one thing may have been asked for: a choice of an `enum`
+by its words, or by its number where the numbered choices were what was said last; a text that the key's own pattern or
+format recognises, where that refuses what people say otherwise, and more words around it; yes, no, a number or a very
+short text only in answer to a state's first question, since a later one may be about something else. A number or a
+very short text, which nearly everything can be answered by, needs a question that stands alone.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm.questions import NO, YES, no_agrees, several, takes, times_listed
+from llm_fsm.questions import NO, YES, alone, counts, joined, no_agrees, several, stands, takes, times_listed
 
 _WORDS = (
     *("no", "ok", "hi", "yes", "why", "how", "who", "help", "stop", "back", "what", "wait", "none", "hello", "sorry"),
@@ -29,6 +30,7 @@ _AROUND = ("not {}", "{} or so")
 """What people say around a value; where that is taken as well, it is not known what the value is."""
 _ASIDE = YES | NO | {"ok", "okay", "hi", "hello", "help", "stop", "cancel", "back", "again", "thanks", "sorry", "wait"}
 """What people say to whatever was said last."""
+_POINT = "\u2022"
 _SHORT = 3
 _DIGITS = 4
 _WHOLE = re.compile(r"-?\d{1,15}")
@@ -49,14 +51,14 @@ class Heard(NamedTuple):
     whole: bool = True
 
     @property
-    def to_one_question(self) -> bool:
-        """True for an answer to the state's first question, if that is not one of several."""
-        return self.first and not self.to_several
+    def to_one(self) -> bool:
+        """True where no more than one thing was asked for."""
+        return self.whole and not several(self.asked)
 
     @property
-    def to_several(self) -> bool:
-        """True where more than one thing may have been asked."""
-        return not self.whole or several(self.asked)
+    def to_first(self) -> bool:
+        """True for an answer to the state's first question, if that is alone in what was said."""
+        return self.first and self.whole and alone(self.asked) and not joined(self.asked)
 
 
 Recogniser = Callable[[Heard], Any]
@@ -116,9 +118,9 @@ def _without_no(one: Recogniser) -> Recogniser:
 def _of_texts(fits: Callable[[object], bool]) -> Recogniser:
     def text(heard: Heard) -> Any:
         said = heard.text
-        if len(said) <= _SHORT and (not heard.to_one_question or times_listed(said, heard.asked)):
+        if len(said) <= _SHORT and (not heard.to_first or times_listed(said, heard.asked) or stands(said, heard.asked)):
             return None
-        if not said or not fits(said):
+        if not said or not fits(said) or not heard.to_one or joined(heard.asked):
             return None
         return None if any(fits(around.format(said)) for around in _AROUND) else said
 
@@ -127,9 +129,10 @@ def _of_texts(fits: Callable[[object], bool]) -> Recogniser:
 
 def _of_numbers(form: re.Pattern[str]) -> Recogniser:
     def number(heard: Heard) -> Any:
-        if not heard.to_one_question or times_listed(heard.text, heard.asked):
+        said = heard.text
+        if not _plain(form, said) or not heard.to_first or times_listed(said, heard.asked) or stands(said, heard.asked):
             return None
-        return json.loads(heard.text) if _plain(form, heard.text) else None
+        return json.loads(said)
 
     return number
 
@@ -148,6 +151,13 @@ def _spaced(text: str) -> list[str]:
     return text.replace("_", " ").split()
 
 
+def _without(listed: list[re.Pattern[str]], words: str) -> str:
+    """The words with a mark for each point of a list."""
+    for point in listed:
+        words = point.sub(_POINT, words)
+    return words
+
+
 def _of_choices(choices: list[Any]) -> Recogniser | None:
     labels = [choice if isinstance(choice, str) else json.dumps(choice) for choice in choices]
     by_words = dict(zip(map(folded, labels), choices, strict=True))
@@ -161,30 +171,42 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
         for n, words in enumerate(whole, 1)
     ]
 
+    def are_points(asked: str) -> bool:
+        """True where the points of a list have no other numbers than choices have."""
+        return all(str(n) in by_words or not times_listed(str(n), asked) for n in range(1, len(choices) + 2))
+
     def by_place(number: str, heard: Heard) -> Any:
         """The choice at a place of the list that was said last, if nothing else has that number."""
-        place = int(number) if len(number) <= _DIGITS else 0
-        if times_listed(number, heard.asked) > 1 or not heard.whole or not 1 <= place <= len(choices):
+        place = 0 if len(number) > _DIGITS or number[0] == "0" else int(number)
+        if times_listed(number, heard.asked) > 1 or not 1 <= place <= len(choices):
             return None  # a second list, or perhaps one
+        rest = _without(listed, heard.asked)
+        if stands(number, rest) or counts(rest if not alone(rest) else rest.rpartition(_POINT)[2]):
+            return None  # it may be asked for beside the list, or after it
         named, found = by_words.get(number), choices[place - 1]
         return found if named is None or named == found else None
 
     def by_name(word: str, heard: Heard) -> Any:
         named = by_words.get(word)
-        if named is None or (word in _ASIDE and not heard.to_one_question):
+        if named is None or (word in _ASIDE and not heard.first):
             return None
         if all(one.search(heard.asked) for one in shown):
             return named
-        return named if heard.first and (word not in YES | NO or takes(word, heard.asked)) else None
+        sure = heard.first and not joined(heard.asked)
+        return named if sure and (word not in YES | NO or takes(word, heard.asked)) else None
 
     def choice(heard: Heard) -> Any:
         word = folded(heard.text)
         number = word.removesuffix(")")
+        if not heard.whole or several(_without(listed, heard.asked).replace(_POINT, " ")):
+            return None
         if number.isascii() and number.isdecimal():
             if all(one.search(heard.asked) for one in listed):
                 return by_place(number, heard)
-            if times_listed(number, heard.asked) and number not in in_place:
+            if times_listed(number, heard.asked) and not (number in in_place and are_points(heard.asked)):
                 return None  # a list of something else
+            if len(re.findall(rf"(?<!\d){number}(?!\d)", heard.asked)) > 1:
+                return None  # what else it is said of may be meant
         return by_name(word, heard)
 
     return choice
@@ -192,6 +214,7 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
 
 def _yes_or_no(heard: Heard) -> Any:
     word = folded(heard.text)
-    if not heard.to_one_question or (word in YES) == (word in NO) or not takes(word, heard.asked):
+    if not (heard.first and heard.to_one) or (word in YES) == (word in NO) or not takes(word, heard.asked):
         return None
-    return word in YES
+    agrees = word in YES
+    return agrees if agrees or not joined(heard.asked) else None
