@@ -24,7 +24,9 @@ _YES = "yes ja sí oui sim tak ano evet да ναι 네 예 はい 是 是的 ن
 _NO = "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem tidak"
 _YES_NO = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
 """What a model may write for a boolean in the user's language."""
-_BETWEEN = re.compile(r"[\s_-]+")
+_BETWEEN = re.compile("[\\s_\u2010-\u2015\u2212-]+")
+_QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
+"""Apostrophes as typography has them."""
 _INSIDE = re.compile(r"(?<=[^\W\d]) (?=\w)|(?<=\w) (?=[^\W\d])")
 """What parts words, which many languages may write as one; between digits it parts numbers."""
 _GROUPED = re.compile(r"[-+]?[1-9][0-9]{0,2}\.[0-9]{3}")
@@ -227,19 +229,19 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
         return text
     groups = _PARTS.findall(plain)
     joined = "".join(groups)
-    if _GROUPS.fullmatch(plain) and _is_one(schema, groups):
-        return f"+{joined}" if plain[0] == "+" else joined
+    if _GROUPS.fullmatch(plain) and _is_one(schema, groups, sign := "+" * (plain[0] == "+")):
+        return sign + joined
     if not _CODE.fullmatch(plain) or any(_fitting(schema, groups)):
         return text
-    is_loose = all(_fitting(schema, [sign * len(joined) for sign in "A0"]))
+    is_loose = all(_fitting(schema, [letter * len(joined) for letter in "A0"]))
     return text if is_loose and any(map(str.isalpha, groups)) else joined
 
 
-def _is_one(schema: Mapping[str, Any], groups: list[str]) -> bool:
-    """True where groups of digits are one number for certain."""
+def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
+    """True where groups of digits, after a sign, are one number for certain."""
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
-        return not any(_fitting(schema, ("".join(groups[:end]) for end in range(1, len(groups)))))
+        return not any(_fitting(schema, (sign + "".join(groups[:end]) for end in range(1, len(groups)))))
     return digits in _LONG and max(map(len, groups)) <= _GROUP_DIGITS and not all(_fitting(schema, groups))
 
 
@@ -251,7 +253,7 @@ def _fitting(schema: Mapping[str, Any], texts: Iterable[str]) -> Iterator[bool]:
 
 def letters(text: str) -> str:
     """A text whatever its case and what stands between its words."""
-    return _BETWEEN.sub(" ", normalize("NFKC", text).casefold())
+    return _BETWEEN.sub(" ", normalize("NFKC", text).casefold().translate(_QUOTES))
 
 
 def _bare(text: str) -> str:
