@@ -261,10 +261,8 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
             arrivals[name] = frozenset((plan.id if ends else name,))
             valid[name] = None
     valid[plan.id] = None
-    valid.update(dict.fromkeys(named(program.patterns)))
-    return Outlook(
-        items=tuple(items), valid=tuple(valid), open=frozenset(open_), arrivals=arrivals, further=further
-    )
+    beside_states = tuple(name for name in named(program.patterns) if name not in valid)
+    return Outlook(tuple(items), tuple(valid), frozenset(open_), arrivals, further, beside_states)
 
 
 def lacking(session: Session, plan: StatePlan) -> tuple[str, ...]:
@@ -295,7 +293,7 @@ def ahead(root: Program, session: Session) -> Ahead:
     look = outlook(program, session, asides(root, session))
     scope = plan.state.context_scope
     return Ahead(
-        open=tuple(name for name in look.valid if name != plan.id),
+        open=tuple(name for name in (*look.valid, *look.patterns) if name != plan.id),
         missing=lacking(session, plan),
         shown=tuple(program.keys.visible(session.context, None if scope is None else scope.read)),
     )

@@ -76,7 +76,8 @@ class StatePlan:
 class Outlook(NamedTuple):
     """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
 
-    `further`: states that may be named although no transition of this state leads there.
+    `further`: states that may be named although no transition of this state leads there; `patterns`: what may be named
+    beside states.
     """
 
     items: tuple[str, ...]
@@ -84,6 +85,7 @@ class Outlook(NamedTuple):
     open: frozenset[str]
     arrivals: Mapping[str, frozenset[str]]
     further: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -243,7 +243,7 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
 ) -> tuple[str, dict[str, int]]:
     """The user message of one call, and the estimated tokens of each of its sections after those that are `fixed`.
 
-    `items` are entries of <transitions>; `valid` the states that may be named, patterns apart; `keys` the lines
+    `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
     of keys that the system message does not list; `earlier` those of answers from before a flow.
     `said`: the words of this turn that stand before those that are asked for; `outcome`: what they tell of, as JSON.
     `time`: seconds since the epoch of the turn.

@@ -57,7 +57,7 @@ class Speaking(Moving):
             StateWords(id=plan.id, tokens=name_tokens(plan.id)) if program.prompts.whole else plan.words,
             session.window,
             look.items,
-            [name for name in look.valid if name not in program.patterns] if program.patterns else look.valid,
+            look.valid,
             self.heard(words_only=words_only),
             session.time,
             keys="\n".join(further.values()),

@@ -84,8 +84,8 @@ class Talking(Repairing):
                 return
             loop.tries += 1
             loop.refused = (*loop.refused, complaint.reason)
-            valid = tuple(name for name in loop.look.valid if name != complaint.target)
-            unmet = complaint.target if complaint.unmet and len(valid) < len(loop.look.valid) else ""
+            valid = tuple(name for name in (*loop.look.valid, *loop.look.patterns) if name != complaint.target)
+            unmet = complaint.target if complaint.unmet and complaint.target in loop.look.valid else ""
             possible = valid if complaint.target else None  # else <valid_states> and <patterns> say it all
             loop.request = self.again(loop.request, reply.text, complaint.reason, possible, unmet=unmet)
         if self.paused:
