@@ -101,3 +101,31 @@ def test_what_the_loader_refuses_for_its_form_does_not_fit(changes):
 
 def test_descriptions_come_from_the_models():
     assert docstrings(Transition)["auto"] == "Taken without asking as soon as its conditions hold."
+
+
+@pytest.mark.parametrize(
+    ("written", "fits"),
+    [
+        ({"type": "string", "title": "Name", "x-source": "host", "x-secret": True}, True),
+        ({"type": ["integer", "null"], "x-source": None, "x-fast": False, "minimum": 1}, True),
+        (True, True),
+        ({"type": "strng"}, False),
+        ({"type": ["string", "text"]}, False),
+        ({"x-source": "hots"}, False),
+        ({"x-secret": "yes"}, False),
+        ({"x-fast": 1}, False),
+        ({"description": 5}, False),
+        ({"enum": "gold"}, False),
+        ("string", False),
+        (None, False),
+    ],
+)
+def test_an_editor_underlines_what_the_loader_refuses_of_a_context_key(written, fits):
+    document = {
+        "name": "x",
+        "initial_state": "a",
+        "context_schema": {"type": "object", "properties": {"key": written}},
+        "states": {"a": {"purpose": "Greet"}},
+    }
+    errors = [found for found in check(document) if found.level == "error"]
+    assert (validator().is_valid(document), not errors) == (fits, fits)

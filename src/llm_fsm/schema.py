@@ -60,6 +60,40 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
 }
 
 
+_TYPE = {"enum": ["string", "integer", "number", "boolean", "array", "object", "null"]}
+
+_CONTEXT_KEY: Mapping[str, Any] = {
+    "description": "JSON Schema of a context key, with settings of its own.",
+    "type": ["object", "boolean"],
+    "properties": {
+        "type": {
+            "description": "What kind of value it has; a list where it may have several.",
+            "anyOf": [_TYPE, {"type": "array", "items": _TYPE}],
+        },
+        "title": {"type": "string", "description": "What users read in place of the key's name."},
+        "description": {"type": "string", "description": "What the key means, for the model."},
+        "enum": {"type": "array", "description": "The values that it may have."},
+        "pattern": {"type": "string", "description": "A regular expression that a text must match."},
+        "format": {"type": "string", "description": "What a text must be, such as date, time, email or uri."},
+        "x-source": {
+            "description": "Who may write the key.",
+            "enum": ["model", "host", "tool", "answer", None],
+            "default": "model",
+        },
+        "x-secret": {
+            "description": "Kept from prompts, fixed replies and logs.",
+            "type": ["boolean", "null"],
+            "default": False,
+        },
+        "x-fast": {
+            "description": "Taken without a model where the message is certain.",
+            "type": ["boolean", "null"],
+            "default": False,
+        },
+    },
+}
+
+
 def definition_schema() -> dict[str, Any]:
     """The JSON Schema of a definition file. Unknown keys are allowed: for the loader they are warnings."""
     schema = Definition.model_json_schema(by_alias=True, mode="validation")
@@ -69,6 +103,9 @@ def definition_schema() -> dict[str, Any]:
     for choice in (schema["properties"]["states"], *schema["properties"]["states"].get("anyOf", ())):
         if "patternProperties" in choice:
             choice["additionalProperties"] = False
+    for choice in schema["properties"]["context_schema"]["anyOf"]:
+        if choice.get("type") == "object":
+            choice["properties"] = {"properties": {"type": "object", "additionalProperties": _CONTEXT_KEY}}
     schema["properties"] = {
         "$schema": {"type": "string", "description": "Allowed and ignored."},
         **schema["properties"],
