@@ -183,6 +183,23 @@ def test_a_greeting_that_breaks_off_is_told_as_no_beginning(
     assert desk.run("conversations", "show", "x").code == 2
 
 
+def test_an_interrupt_in_the_middle_of_words_says_that_nothing_of_the_turn_is_kept(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    words = {"transition": {"target_state": "hello"}, "message": " ".join(f"word{number}" for number in range(100))}
+    slow = FaultyStream(words=words, size=4, split=400, pause=0.02)
+    with serve_scripted([HELLO, slow]) as server:
+        arguments = ("greeter.json", "--id", "x", "--model", "any", "--base-url", server.base_url)
+        terminal = opened(terminals, "chat", *arguments)
+        terminal.wait_for_prompt()
+        terminal.type("hi there" + ENTER)
+        terminal.wait_for("word1 ")
+        terminal.type("\x03")
+        assert terminal.code() == 130
+    assert "Nothing of this turn is kept: neither the message nor what was said." in terminal.screen
+    assert "hi there" not in desk.run("conversations", "show", "x").out
+
+
 def test_a_store_that_forgets_is_told_of_at_the_beginning(desk: Desk, terminals: list[Terminal]) -> None:
     terminal = opened(terminals, "chat", "greeter.json", "--db", "memory", *desk.replies(HELLO))
     terminal.wait_for("kept in memory alone: it is gone when you leave")

@@ -6,7 +6,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar
 
@@ -25,7 +25,7 @@ from llm_fsm.cli import answers, exits, printing, slash
 from llm_fsm.cli.talk import Talk
 from llm_fsm.cli.words import Words
 from llm_fsm.conversation import AsyncConversation, Turn
-from llm_fsm.errors import ConversationConflict, ConversationEnded, ModelError, StoreError
+from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
 from llm_fsm.events import Event, MessageDelta
 from llm_fsm.observers import Observer
 
@@ -38,6 +38,11 @@ NOTE = "dim"
 FAULT = "red"
 _Done = TypeVar("_Done")
 _UNCHANGED = "Nothing has changed; ↑ brings the message back."
+_BROKEN_OFF = {
+    "kept": "The turn is kept, and all that was said in it.",
+    "begun": "The turn is not finished; it is when the conversation goes on.",
+    "gone": "Nothing of this turn is kept: neither the message nor what was said.",
+}
 
 
 class Screen:
@@ -306,9 +311,14 @@ def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None
 
 
 def _turn(talk: Talk, screen: Screen, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
-    """One turn; what failed is said, and the user may go on."""
+    """One turn; what failed is said, and the user may go on. An interrupt goes through; what it left is said."""
+    before = talk.data()
     try:
         screen.hear_out(work)
+    except KeyboardInterrupt:
+        with suppress(LLMFSMError, KeyboardInterrupt):
+            screen.note(_BROKEN_OFF[talk.left_by_interrupt(before)])
+        raise
     except (ModelError, ConversationConflict) as error:
         screen.fault(str(error))
         screen.note(_UNCHANGED)

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any, Literal
 
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition import Definition
@@ -18,6 +19,7 @@ from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import Paused
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, parse, replay, standing
+from llm_fsm.recovery import under_way
 from llm_fsm.session import Session
 
 
@@ -72,6 +74,17 @@ class Talk:
         if hear is None:
             return self._runner.run(self._conversation.answer(value))
         return self._runner.run(_streamed(self._conversation.stream_answer(value), hear))
+
+    def data(self) -> dict[str, Any]:
+        """What conditions read, which no turn leaves as it was."""
+        return self._conversation.data()
+
+    def left_by_interrupt(self, before: dict[str, Any]) -> Literal["kept", "begun", "gone"]:
+        """What became of a turn that was interrupted; `before`: `data` as it was then."""
+        self.refresh()
+        if self.data() != before:
+            return "kept"
+        return "begun" if self._runner.run(under_way(self._machine.store, self.id)).must else "gone"
 
     def patience(self) -> float | None:
         """Seconds until something happens by itself; None: never."""
