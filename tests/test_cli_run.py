@@ -188,7 +188,7 @@ def test_input_is_text_or_a_json_value_from_wherever_it_comes(work: Desk, given:
         (("writer.json", "--input", "@nowhere"), 2, "nowhere: no such file"),
         (("writer.json", "--input", "@latin"), 2, "latin: is not UTF-8 at byte 1"),
         (("writer.json", "--context", "[]"), 2, "--context is one JSON object"),
-        (("writer.json", "--background", "7"), 2, "--background is one JSON object"),
+        (("writer.json", "--background", "7"), 2, "--background: one JSON object is needed, not the number 7"),
         (("writer.json", "--background", '{"gaols": []}'), 2, "did you mean 'goals'"),
         (("writer.json", "--tools", "nowhere.py"), 2, "nowhere.py: there is no such file"),
         (("writer.json", "--tools", "raises.py"), 2, "raises.py:2: it could not be run: ValueError: no"),

@@ -68,6 +68,8 @@ _THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)
 _DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
 """A number with the separator that Arabic script has for decimals alone, or with a comma where none has thousands."""
 _TEXTS = ({"string"}, {"string", "null"})
+_FORMS = ("pattern", "enum")
+"""What says of a text that it may be written in digits; a number for a name is a mistake of the model."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """What stands between several things in one text."""
 
@@ -131,8 +133,8 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     """A value in the form that its schema asks for, so far as it says that in another one."""
     if depth >= MAX_DEPTH:
         return value
-    if type(value) is int and types_of(schema) in _TEXTS:  # had it begun with a zero, it would have been no JSON
-        return str(value)
+    if type(value) is int and types_of(schema) in _TEXTS and not schema.keys().isdisjoint(_FORMS):
+        return str(value)  # had it begun with a zero, it would have been no JSON
     if _has_form(schema, value):
         properties, items = schema.get("properties"), schema.get("items")
         if isinstance(value, dict) and isinstance(properties, Mapping):

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 from llm_fsm import events as ev
 from llm_fsm.certain import certain_move, certain_value
 from llm_fsm.copies import made, row
-from llm_fsm.corrections import divided, own_moves
+from llm_fsm.corrections import divided
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.excerpt import cut
@@ -23,20 +23,18 @@ from llm_fsm.foresight import asides, outlook
 from llm_fsm.meanings import letters
 from llm_fsm.messages import ModelReply
 from llm_fsm.patterns import UNNAMED
-from llm_fsm.program import Outlook, Program, StatePlan
+from llm_fsm.program import Outlook, StatePlan
 from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
 from llm_fsm.session import Session
 from llm_fsm.speech import UPDATE
-from llm_fsm.transition import Move, Refusal, judge, verdict
+from llm_fsm.transition import Move, Refusal, judge
 
 T = TypeVar("T")
 _AROUND = "`'\"*<>[](){}.:,"
 """What may stand around a name, and in none."""
-_MAX_DECIDING = 25
-"""Deciding states in a row that are looked through: as many steps as a turn makes by itself."""
 _NOWHERE = Outlook(items=(), valid=(), open=frozenset(), arrivals={})
 
 
@@ -162,8 +160,7 @@ class Talking(Repairing):
             arrival = yield from self.arrive(move, decision.by, theirs if move.target == reply.target else None)
         if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
             self.said.insert(first, reply.message)  # never words that announce a move that was not made
-        aim = reply.target if move is None or decision.by != "model" else move.target
-        foreseen = self.session.state in look.arrivals.get(aim, ()) and self.session.flow in flows
+        foreseen = self.session.state in look.arrivals.get(reply.target, ()) and self.session.flow in flows
         yield from self.complete_words(spoken_for=foreseen)
         return None
 
@@ -178,16 +175,6 @@ class Talking(Repairing):
             if same:
                 return reply._replace(target=same[0]) if len(same) == 1 else reply
         return reply
-
-    def way_to(self, here: StatePlan, target: str) -> Move | None:
-        """The move to the one deciding state that leads for certain to a state that was named."""
-        states, data = self.program.states, self.session.data()
-        if target not in states or states[target].kind == "decide":
-            return None
-        ways = {move.target: move for move in reversed(own_moves(here)) if verdict(move, data).holds}
-        there = {**data, "_previous_state": here.id}
-        found = [move for way, move in ways.items() if decided_from(self.program, way, there) == target]
-        return found[0] if len(found) == 1 else None
 
     def led_to(self, move: Move) -> StatePlan:
         """Where a move leads, in whichever definition."""
@@ -210,8 +197,6 @@ class Talking(Repairing):
         if reply.target == here.id:
             return Decision(None, "model", followed=True)
         judged = self.judged(here, reply.target)
-        if isinstance(judged, Refusal) and judged.by == "unknown":
-            judged = self.way_to(here, reply.target) or judged
         if isinstance(judged, Refusal):
             self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
             return self.complaint(reply.target, judged.reason, unmet=judged.by == "closed")
@@ -334,19 +319,6 @@ def _alone(run: Generator[Effect, Result, T]) -> T | None:
         return found
     run.close()
     return None
-
-
-def decided_from(program: Program, state: str, data: Mapping[str, Any]) -> str:
-    """Where deciding states lead from one of them; a state that does not decide, where they lead nowhere, itself."""
-    for _ in range(_MAX_DECIDING):
-        plan = program.states[state]
-        there = {**data, "_current_state": state, "_turns_in_state": 0}
-        moves = plan.moves if plan.kind == "decide" else ()
-        taken = next((move for move in moves if verdict(move, there).holds), None)
-        if taken is None:
-            break
-        data, state = {**data, "_previous_state": state}, taken.target
-    return state
 
 
 def _stand_in(session: Session, head: str) -> str:
