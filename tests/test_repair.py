@@ -1033,6 +1033,20 @@ def test_patterns_are_offered_by_name_in_prompt_and_schema() -> None:
     assert off.of(ev.MoveRefused)[0].by == "unknown"
 
 
+@pytest.mark.parametrize("target", ["Repeat", "`repeat`", "REPEAT."])
+def test_a_pattern_in_other_letters_is_that_pattern(target: str) -> None:
+    done = say(FORM, at("mail"), "What?", reply(target, "?"))
+    assert done.usage.calls == 1
+    assert done.of(ev.MovePicked)[0].target == "repeat"
+    assert done.of(fe.Repaired)[0].pattern == "repeat"
+
+
+def test_a_target_that_a_state_and_a_pattern_are_in_other_letters_is_refused() -> None:
+    made = machine({"a": {"transitions": [{"target_state": "Cancel"}]}, "Cancel": {}}, patterns=["cancel"])
+    done = say(made, at("a", made), "No", reply("CANCEL", "?"), reply("Cancel", "Bye"))
+    assert (done.session.state, done.usage.calls) == ("Cancel", 2)
+
+
 def test_all_patterns_together_take_at_most_100_tokens() -> None:
     plain = machine(STATES, context_schema=SCHEMA)
     sizes = [

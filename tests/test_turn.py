@@ -111,6 +111,8 @@ def test_a_target_that_two_names_are_in_other_letters_is_refused() -> None:
     }
     done = talk(program(GREETER, states=states), "I'm Ada", reply("BYE", "Bye", name="Ada"), reply("Bye", "BYE"))
     assert (done.session.state, done.usage.calls) == ("Bye", 2)
+    marked = talk(program(GREETER, states=states), "I'm Ada", reply("`Bye`", "BYE", name="Ada"))
+    assert (marked.session.state, marked.usage.calls) == ("Bye", 1)
 
 
 @pytest.mark.parametrize("target", ["nowhere", "by e"])

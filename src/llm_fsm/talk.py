@@ -169,9 +169,9 @@ class Talking(Repairing):
         states = self.program.states
         if reply.target in states or reply.target in self.program.patterns:
             return reply
-        valid, meant = (look or self.look()).valid, letters(reply.target.strip(_AROUND))
-        for names in (valid, states) if reply.target not in valid else ():
-            same = [name for name in names if letters(name) == meant]
+        look, bare = look or self.look(), reply.target.strip(_AROUND)
+        for names in ((*look.valid, *look.patterns), states) if reply.target not in look.valid else ():
+            same = [bare] if bare in names else [name for name in names if letters(name) == letters(bare)]
             if same:
                 return reply._replace(target=same[0]) if len(same) == 1 else reply
         return reply
