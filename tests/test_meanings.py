@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+import llm_fsm.meanings
 from llm_fsm.meanings import from_strict, meanings, pairs
 from llm_fsm.shapes import compile_shape
 
@@ -204,6 +206,16 @@ PARTS = {
         ({"type": "string"}, 1.5, None),
         ({"type": "string"}, True, None),
         ({"type": "integer"}, True, None),
+        ({"type": "string", "pattern": r"^\+?[0-9]{6,15}$"}, 612345678, None),
+        ({"type": "string", "pattern": "^[0-9]{4,5}$"}, 2139, None),
+        ({"type": "string", "enum": ["1", "01"]}, 1, None),
+        ({"type": "string", "pattern": "^-[0-9]$"}, -5, "-5"),
+        ({"type": "boolean"}, "tak", None),
+        ({"type": "array", "items": {"enum": ["a, b", "a", "b", "c"]}}, "a, b, c", None),
+        ({"pattern": "^[0-9]{16,20}$"}, "1 123456789012 3456", None),
+        ({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, "13/13/2026", None),
+        ({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, "40/11/2026", None),
+        ({"type": "string", "pattern": "^[0-9]{4}-[0-9]{2}-[0-9]{2}$"}, "00/24/2026", None),
     ],
 )
 def test_what_a_refused_value_says_in_another_form(schema: dict[str, Any], sent: Any, meant: Any) -> None:
@@ -211,6 +223,22 @@ def test_what_a_refused_value_says_in_another_form(schema: dict[str, Any], sent:
     found = next((value for value in meanings(schema, sent, None) if shape.fault(value) is None), None)
     assert found == meant
     assert type(found) is type(meant)
+
+
+@pytest.mark.parametrize("sent", ["a," * 5000, "choice 1, " * 1000, "a b-" * 2500])
+def test_long_texts_are_no_choices_and_take_no_time(sent: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[str] = []
+
+    def counted(text: str, plain: Callable[[str], str] = llm_fsm.meanings.letters) -> str:
+        compared.append(text)
+        return plain(text)
+
+    monkeypatch.setattr(llm_fsm.meanings, "letters", counted)
+    choices = [f"choice number {number}" for number in range(40)]
+    shapes: list[dict[str, Any]] = [{"enum": choices}, {"type": "array", "items": {"enum": choices}}]
+    for schema in shapes:
+        assert not any(compile_shape(schema).fault(found) is None for found in meanings(schema, sent, None))
+    assert sum(map(len, compared)) < len(sent)
 
 
 def test_parts_of_an_object_stand_beside_those_that_it_has() -> None:

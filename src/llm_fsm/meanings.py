@@ -20,10 +20,10 @@ from llm_fsm.shapes import compile_shape, types_of
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict
 }  # fmt: skip
-_YES = "yes ja sí oui sim tak ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
+_YES = "yes ja sí oui sim ano evet да ναι 네 예 はい 是 是的 نعم כן हाँ हां ใช่ có igen iya"
 _NO = "no nein nee nej non não nie hayır нет ні όχι 아니요 아니오 いいえ 否 不 不是 لا לא नहीं ไม่ không nem tidak"
 _YES_NO = {**dict.fromkeys(_YES.split(), True), **dict.fromkeys(_NO.split(), False)}
-"""What a model may write for a boolean in the user's language."""
+"""What a model may write for a boolean in the user's language; not "tak", which is yes in Polish and no in Malay."""
 _BETWEEN = re.compile("[\\s_\u2010-\u2015\u2212-]+")
 _QUOTES = str.maketrans("\u2018\u2019\u02bc", "'''")
 """Apostrophes as typography has them."""
@@ -54,7 +54,7 @@ _CODE = re.compile(r"(?=(?:[^0-9]*[0-9]){3})[A-Z]{1,4}[0-9]{0,12}(?:[\s-][A-Z0-9
 """A number that begins with letters, in groups: an account, an order, a passport."""
 _PARTS = re.compile("[A-Z0-9]+")
 _OF_TEXT = ("pattern", "minLength", "maxLength")
-_MONTHS = 12
+_MONTHS, _DAYS = 12, 31
 _LONG = range(9, 17)
 """How many digits a number in groups has: fewer may be a day, more may be two numbers."""
 _GROUP_DIGITS = 6
@@ -67,11 +67,14 @@ _THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)
 """A number with the separator that Arabic script has for thousands alone."""
 _DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
 """A number with the separator that Arabic script has for decimals alone, or with a comma where none has thousands."""
+_LONGEST_WORD = 4
+"""How many times as long as the longest word of an enum a text may be that is one in other letters."""
 _TEXTS = ({"string"}, {"string", "null"})
 _FORMS = ("pattern", "enum")
 """What says of a text that it may be written in digits; a number for a name is a mistake of the model."""
 _SEVERAL = re.compile("[,;\n\u060c\u3001\uff0c]")
 """What stands between several things in one text."""
+_MOST_CHOICES = 100
 
 
 def pairs(value: object) -> dict[str, Any] | None:
@@ -134,7 +137,7 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         return value
     if type(value) is int and types_of(schema) in _TEXTS and not schema.keys().isdisjoint(_FORMS):
-        return str(value)  # had it begun with a zero, it would have been no JSON
+        return _as_text(schema, value)
     if _has_form(schema, value):
         properties, items = schema.get("properties"), schema.get("items")
         if isinstance(value, dict) and isinstance(properties, Mapping):
@@ -147,11 +150,26 @@ def _meant(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any:
     items = schema.get("items")
     if kind == "array" and isinstance(found, str) and isinstance(items, Mapping) and "enum" in items:
         one = _meant(items, found, depth + 1)
-        parts = [found] if _has_form(items, one) else _SEVERAL.split(found)
-        return [_meant(items, part.strip(), depth + 1) for part in parts]
+        return [one] if _has_form(items, one) else _choices(items, found, depth + 1)
     if kind == "array" and not isinstance(found, list) and not (isinstance(found, str) and _SEVERAL.search(found)):
         return _meant(schema, [found], depth + 1)
     return found
+
+
+def _choices(items: Mapping[str, Any], text: str, depth: int) -> list[Any]:
+    """Choices that stand in one text; as it is where a choice has itself what parts them, or there are too many."""
+    enum, parts = items["enum"], _SEVERAL.split(text, _MOST_CHOICES)
+    if len(parts) > _MOST_CHOICES or any(isinstance(word, str) and _SEVERAL.search(word) for word in enum):
+        return [text]
+    return [_meant(items, part.strip(), depth) for part in parts]
+
+
+def _as_text(schema: Mapping[str, Any], number: int) -> str | int:
+    """A whole number as a text, where that cannot have begun with a zero, as many phone numbers do: JSON has none."""
+    text, zero = (f"{'-' * (number < 0)}{more}{abs(number)}" for more in ("", "0"))
+    known = schema["enum"] if isinstance(schema.get("enum"), list) else None
+    lost = any(_fitting(schema, [zero])) if known is None else zero in known
+    return number if lost else text
 
 
 def _has_form(schema: Mapping[str, Any], value: object) -> bool:
@@ -169,8 +187,9 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
     text, enum = text.strip(UNSEEN), schema.get("enum")
     words = [word for word in enum if isinstance(word, str)] if isinstance(enum, list) else []
     same: list[str] = []
-    for form in (letters, _bare, _joined):
-        same = same or [word for word in words if form(word) == form(text)]
+    for form in (letters, _bare, _joined) if words and len(text) <= _LONGEST_WORD * max(map(len, words)) else ():
+        meant = form(text)
+        same = same or [word for word in words if form(word) == meant]
     if same:
         return same[0] if len(same) == 1 else text
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
@@ -220,7 +239,7 @@ def _in_format(schema: Mapping[str, Any], text: str) -> str:
         return f"{found[1]}-{found[2]:0>2}-{found[3]:0>2}"
     if (form == "date" or patterned) and (found := _DAY_OR_MONTH.fullmatch(plain)):
         first, second = int(found[1]), int(found[3])
-        if max(first, second) > _MONTHS or first == second:
+        if 0 < min(first, second) <= _MONTHS < max(first, second) <= _DAYS or 0 < first == second <= _MONTHS:
             return f"{found[4]}-{min(first, second):02}-{max(first, second):02}"
     if (form == "time" or patterned) and (found := _HALF_DAY.fullmatch(plain)):
         return f"{int(found[1]) % 12 + 12 * (found[3] in 'Pp'):02}:{found[2]}"
@@ -243,7 +262,9 @@ def _is_one(schema: Mapping[str, Any], groups: list[str], sign: str) -> bool:
     """True where groups of digits, after a sign, are one number for certain."""
     digits = sum(map(len, groups))
     if digits >= _LONG.stop:
-        return not any(_fitting(schema, (sign + "".join(groups[:end]) for end in range(1, len(groups)))))
+        cuts = range(1, len(groups))
+        ends = (part for cut in cuts for part in (sign + "".join(groups[:cut]), "".join(groups[cut:])))
+        return not any(_fitting(schema, ends))
     return digits in _LONG and max(map(len, groups)) <= _GROUP_DIGITS and not all(_fitting(schema, groups))
 
 
