@@ -318,3 +318,40 @@ def test_a_short_answer_is_certain_only_to_the_states_first_question(
     schema: dict[str, Any], text: str, found: Any
 ) -> None:
     assert value(schema, text, first=False) == found
+
+
+LIST = "How would you like it?\n1. Small\n2. Very large"
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        (f"{LIST}\nPlease choose one.", "Very large"),
+        (f"{LIST}\nReply with the number.", "Very large"),
+        (f"{LIST}\nBitte wählen Sie eine Nummer", "Very large"),
+        ("How would you like it? Please choose one:\n1. Small\n2. Very large", "Very large"),
+        (f"{LIST}\nPlease choose a number from 1 to 5.", None),
+        (f"{LIST}\nPlease choose one and tell me how many.", None),
+        (f"{LIST}\nPlease enter your number.", None),
+        ("How many? Please enter a number. As they come:\n1. Small\n2. Very large", None),
+        (f"{LIST}\nPlease choose one.\nHow many guests?", None),
+    ],
+)
+def test_what_only_asks_to_choose_from_a_list_is_no_further_question(asked: str, found: Any) -> None:
+    assert value(SIZES, "2", asked=asked) == found
+
+
+@pytest.mark.parametrize(
+    ("asked", "found"),
+    [
+        ("Got it. And your postal code?", "94110"),
+        ("¿Y su código postal?", "94110"),
+        ("En wat is uw postcode?", "94110"),
+        ("A jaki jest kod pocztowy? Dziękuję.", "94110"),
+        ("And your code and street?", None),
+        ("En wat is uw postcode en straat?", None),
+        ("A jaki jest kod i numer, w którym mieście?", None),
+    ],
+)
+def test_a_question_that_begins_with_and_asks_for_one_thing(asked: str, found: Any) -> None:
+    assert value(ZIP, "94110", asked=asked) == found

@@ -68,6 +68,34 @@ _COURTESY = re.compile(
 )
 
 
+_INVITATION = re.compile(
+    r"(?:^|(?<=[.!?:…]))[^\S\n]*(?:"
+    r"(?:so |now )?(?:please |just ){0,2}(?:choose|pick|select|reply with|answer with|respond with|enter|type|send|say)"
+    r"(?: me)? (?:one|an? (?:number|option)|(?:the|its) number|(?:the|your) (?:option|choice))"
+    r"(?: (?:of|from) (?:these|them|the (?:above|following|list|options|following options|options (?:above|below))))?"
+    r"(?: (?:above|below|you (?:prefer|want|like|would like)))?"
+    r"|(?:bitte )?(?:wähle?n? sie|wähle?|nennen sie|nenne|antworten sie mit|antworte mit) (?:bitte )?"
+    r"(?:eine?(?: (?:nummer|option))?|(?:die|der|einer) nummer)(?: aus)?"
+    r"|(?:veuillez|merci de) (?:en )?(?:choisir|indiquer|saisir)(?: (?:une option|un numéro|le numéro))?"
+    r"|(?:por favor,? )?(?:elija|elige|escriba|indique|seleccione|escolha|digite|selecione)"
+    r" (?:una opción|un número|el número|uma opção|um número|o número)(?:,? por favor)?"
+    r"|(?:per favore,? )?(?:scelga|scegli|indichi|indica|digiti) (?:un['’]opzione|un numero|il numero)"
+    r"(?:,? per favore)?"
+    r")(?:[.!:]+(?=\s|$)|[^\S\n]*$)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""A sentence that asks for no more than one of what is listed, as the question did: "Please choose one."."""
+_NUMBER = re.compile("n(?:umber|ummer|um[eé]ro|úmero)", re.IGNORECASE)
+
+
+def uninviting(words: str, end: int) -> str:
+    """Words without the sentences that only ask to choose from a list, which ends there.
+
+    "Enter a number." may ask for another one where it stands before the list.
+    """
+    return _INVITATION.sub(lambda one: one[0] if one.start() < end and _NUMBER.search(one[0]) else "", words)
+
+
 def is_courtesy(sentence: str) -> bool:
     """True where a sentence asks for nothing, as it is one of these."""
     return _COURTESY.fullmatch(sentence) is not None

@@ -89,6 +89,7 @@ _AND = re.compile(
     r"\b(?:and|und|sowie|et|y|e(?!-)|och|og|ja|oraz|и|та|і|και|κι|ve|és|dan|và|as well|also|plus|और|तथा|एवं)\b"
     r"|[&+/;、；／]|\bو\w|\bו\w|[和与與跟及]|(?<![こひも])と(?!ころ|き|いう)|(?:와|과|랑|하고|그리고|및)\s|และ|กับ"
 )
+_BEGUN = re.compile(r"\W*")
 _SLAVONIC_AND = re.compile(r"\b[ia]\b")
 _DUTCH_AND = re.compile(r"\ben\b")
 _DUTCH = re.compile(r"\b(?:hoe|hoeveel|uw|u|je|jij|wat|welke?|wanneer|het)\b")
@@ -193,9 +194,12 @@ def joined(words: str) -> bool:
 
 def _joins(sentence: str) -> bool:
     text = _YES_NO.sub("", marked(sentence).casefold())
-    if _AND.search(text) or (_NO_AGREES.search(text) and _SLAVONIC_AND.search(text)):
-        return True
-    if _DUTCH_AND.search(text) and _DUTCH.search(text):
+    ands = [_AND, *[_SLAVONIC_AND] * bool(_NO_AGREES.search(text)), *[_DUTCH_AND] * bool(_DUTCH.search(text))]
+    begun = _BEGUN.match(text)
+    onward = begun.end() if begun else 0
+    found = next((found for one in ands if (found := one.match(text, onward))), None)  # "And your name?" goes on
+    onward = found.end() if found else onward
+    if any(one.search(text, onward) for one in ands):
         return True
     first, *others = (set(_WORD.findall(part)) for part in _CLAUSE_END.split(text))
     return any(first & other for other in others)

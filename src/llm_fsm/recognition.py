@@ -14,6 +14,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm.courtesies import uninviting
 from llm_fsm.questions import NO, YES, alone, counts, joined, no_agrees, several, stands, takes, times_listed
 
 _WORDS = (
@@ -196,6 +197,9 @@ def _of_choices(choices: list[Any]) -> Recogniser | None:
         return named if sure and (word not in YES | NO or takes(word, heard.asked)) else None
 
     def choice(heard: Heard) -> Any:
+        ends = [[found.end() for found in one.finditer(heard.asked)] for one in shown]
+        if all(ends):
+            heard = heard._replace(asked=uninviting(heard.asked, max(map(max, ends))))
         word = folded(heard.text)
         number = word.removesuffix(")")
         if not heard.whole or several(_without(listed, heard.asked).replace(_POINT, " ")):
