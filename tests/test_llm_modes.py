@@ -261,13 +261,33 @@ async def test_a_stream_that_broke_is_asked_for_again_next_time():
         (400, "gpt-5 models don't support temperature=0.2. Only temperature=1 is supported.", True),
         (400, "`temperature` is deprecated for this model.", True),
         (422, "temperature: Extra inputs are not permitted", True),
+        (400, "`temperature` may only be set to 1 when thinking is enabled.", True),
+        (400, "invalid temperature: only 1 is allowed for this model", True),
+        (400, "temperature is incompatible with reasoning", True),
         (400, "temperature must be between 0 and 2", False),
+        (400, "temperature can only be set to 0 or more", False),
+        (400, "temperature may only be set to 1 or less", False),
         (400, "Unsupported parameter: 'top_p'", False),
         (500, "Unsupported parameter: 'temperature'", False),
     ],
 )
 def test_an_error_is_a_rejection_of_the_temperature_only_if_it_says_so(status, said, rejected):
     assert rejects_temperature(ModelError(said, status=status)) is rejected
+
+
+async def test_a_temperature_is_sent_again_where_its_absence_did_not_help():
+    modes, said = ReplyModes(), []
+
+    async def ask(mode: str) -> str:
+        said.append("m" in modes.untempered)
+        if len(said) <= 2:
+            raise ModelError("'What temperature is it?' is not supported", status=400)
+        return "ok"
+
+    with pytest.raises(ModelError):
+        await modes.settle("m", SCHEMA, ask)
+    assert await modes.settle("m", SCHEMA, ask) == "ok"
+    assert said == [False, True, False]
 
 
 async def test_a_form_that_is_rejected_in_streams_is_stepped_down_first():

@@ -59,6 +59,10 @@ _ANOTHER_PARAMETER = re.compile(
 )
 _STREAM = re.compile(r"\bstream(ing|ed)?\b")
 _BROKEN_STREAM = re.compile(r"stream (error|id\b|closed|reset|ended|interrupted)", re.IGNORECASE)
+_NO_TEMPERATURE = re.compile(
+    r"deprecated|incompatible|not (compatible|(a )?permitted)|cannot be used|is fixed"
+    r"|only 1(\.0+)? is|only be (set to )?1(\.0+)?\b(?!\.\d| (and|or|to)\b)"
+)
 _ECHOES = frozenset({"input", "ctx", "body", "messages", "failed_generation"})
 """Keys of error bodies that repeat parts of the request or of the model's words."""
 
@@ -99,7 +103,7 @@ def rejects_temperature(error: ModelError) -> bool:
     said = str(error).lower()
     if error.status not in FORM_STATUS or "temperature" not in said:
         return False
-    return "deprecated" in said or bool(_UNSUPPORTED.search(said))
+    return bool(_NO_TEMPERATURE.search(said) or _UNSUPPORTED.search(said))
 
 
 def _claims(body: str) -> str:
@@ -177,10 +181,10 @@ class ReplyModes:
         """Ask in the best mode that is not known to be rejected, and one step down for each rejection.
 
         A step is remembered once a plainer request was answered. Without a schema only the prompt's words
-        say the form. A temperature that is rejected is left out by `ask` when it is called again.
-        Raises what `ask` raises for another reason.
+        say the form. A temperature that is rejected is left out by `ask` when it is called again, and from then on if
+        that was answered. Raises what `ask` raises for another reason.
         """
-        modes, step = self._modes(model, schema, tools), 0
+        modes, step, left_out = self._modes(model, schema, tools), 0, False
         while True:
             tempered = model not in self.untempered
             try:
@@ -190,7 +194,10 @@ class ReplyModes:
                     step += 1
                 elif tempered and rejects_temperature(error):
                     self.untempered.add(model)
+                    left_out = True
                 else:
+                    if left_out:  # it may not have been the reason
+                        self.untempered.discard(model)
                     raise
             else:
                 if schema is not None:
