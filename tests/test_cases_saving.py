@@ -320,6 +320,17 @@ def test_secrets_that_are_names_in_results_are_replaced_and_names_of_the_definit
     assert played(saved, tmp_path).passed
 
 
+def test_members_of_a_result_stay_apart_where_their_secret_names_look_alike_now(tmp_path: Path) -> None:
+    schema = {"type": "object", "properties": {"name": {}, "pins": {"type": "array", "x-secret": True}}}
+    end = {"transition": {"target_state": "done", "context_update": {"pins": ["99887766", "44332211"]}}, "message": "A"}
+
+    def find(id: int) -> dict[str, Any]:
+        return {"99887766": 1, "44332211": 2}
+
+    document = saved({**DESK, "context_schema": schema}, [calls(("find", {"id": 7})), end], "total?", tools=[find])
+    assert document["cases"][0]["tools"]["find"] == [{"result": {"11111111": 1, "111111111": 2}}]
+
+
 def test_a_secret_that_is_a_word_of_tests_leaves_their_form_alone(tmp_path: Path) -> None:
     told = {"transition": {"target_state": "done", "context_update": {"pin": "reply"}}, "message": "I say reply"}
     schema = {"type": "object", "properties": {"name": {}, "pin": {"type": "string", "x-secret": True}}}

@@ -808,6 +808,28 @@ async def test_result_of_a_tool_shows_no_secret_as_the_name_of_a_key() -> None:
     assert turn.outcome == "passed"
 
 
+async def test_members_of_a_result_whose_names_are_secret_stay_apart() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return {"code": "k7-44", "totals": {"k7-44": 3, "k7-44-plum": 1}}
+
+    machine = enrolling(enrol, output={"code": "code"})
+    turn = await machine.run(context={"pin": "k7-44-plum"})
+    [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert returned.result == {"code": "•••", "totals": {"•••": 3, "••••••": 1}}
+
+
+async def test_name_that_the_definition_gives_is_shown_whatever_is_secret() -> None:
+    def enrol() -> Any:
+        """Enrol."""
+        return {"code": "code", "pin": "code", "barcode": "code"}
+
+    machine = enrolling(enrol, output={"code": "code"})
+    turn = await machine.run(context={"pin": "k7-44-plum"})
+    [returned] = [event for event in turn.events if isinstance(event, ev.ToolReturned)]
+    assert returned.result == {"code": "•••", "pin": "•••", "bar•••": "•••"}
+
+
 async def test_error_of_a_tool_shows_no_secret() -> None:
     def enrol() -> Any:
         """Enrol."""

@@ -7,6 +7,7 @@ middle, with everything it needs in the session, and goes on there when the answ
 
 from __future__ import annotations
 
+import json
 from collections.abc import Generator, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -317,8 +318,10 @@ class Rounds(Progress):
         """The result of a tool, or an answer to it, without secrets, wherever in it they stand."""
         mapping = self.taken(name, source)
         secrets = {*secrets_in(self.program.keys, mapping, value), *self.secrets()}
-        shown = masked(self.program.keys, mapping, value)
-        return blotted(sorted(secrets, key=len, reverse=True), shown, names=True)
+        shown, known = masked(self.program.keys, mapping, value), self.program.definition.canonical
+        return blotted(
+            sorted(secrets, key=len, reverse=True), shown, foreign=lambda name: json.dumps(name) not in known
+        )
 
     def write(self, name: str, value: Any, source: str) -> None:
         """Write what the output of a tool takes from a value of this source."""

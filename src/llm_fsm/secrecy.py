@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from llm_fsm.coercion import plain_digits
@@ -79,15 +79,21 @@ def _folded(text: str) -> str:
     return "".join(small if len(small := letter.casefold()) == 1 else letter for letter in text)
 
 
-def blotted(secrets: Iterable[str], value: Any, *, names: bool = False) -> Any:
-    """A JSON value whose texts have secrets blotted out; `names`: its names, too, where they come from outside."""
+def blotted(secrets: Iterable[str], value: Any, *, foreign: Callable[[str], bool] | None = None) -> Any:
+    """A JSON value whose texts have secrets blotted out; its names, too, where they are `foreign`, each as one."""
     if isinstance(value, str):
         found = without(secrets, value)
         return value if found is None else found
     if isinstance(value, Mapping):
-        return {
-            blotted(secrets, key) if names else key: blotted(secrets, item, names=names) for key, item in value.items()
-        }
+        members: dict[str, Any] = {}
+        for key, item in value.items():
+            name = without(secrets, key) if foreign is not None else None
+            if name is None or foreign is None or not foreign(key):
+                name = key
+            while name in members:  # accounts by their numbers, say
+                name += BLOT
+            members[name] = blotted(secrets, item, foreign=foreign)
+        return members
     if isinstance(value, list | tuple):
-        return [blotted(secrets, item, names=names) for item in value]
+        return [blotted(secrets, item, foreign=foreign) for item in value]
     return value

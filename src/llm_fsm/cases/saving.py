@@ -236,12 +236,13 @@ class _Disguise:
         if isinstance(value, str):
             return value if value in self._names and value not in self._secrets else self._text(value)
         if isinstance(value, Mapping):
-            return {
-                self._name(key) if depth in (0, 1) else key: self.hidden(
-                    item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1)
-                )
-                for key, item in value.items()
-            }
+            members: dict[str, Any] = {}
+            for key, item in value.items():
+                name = self._name(key) if depth in (0, 1) else key
+                while name in members:  # secrets that look alike now
+                    name += "1"
+                members[name] = self.hidden(item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1))
+            return members
         if isinstance(value, list):
             return [self.hidden(item, depth) for item in value]
         if str(value) in self._secrets and isinstance(value, int | float) and not isinstance(value, bool):
