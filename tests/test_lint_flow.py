@@ -56,6 +56,13 @@ def round_trip(*collected: str) -> Document:
 
 MOVE = "/states/a/transitions/0"
 
+GEO: Document = {
+    "type": "object",
+    "properties": {"lat": {"type": "number"}, "lon": {"type": "number"}},
+    "required": ["lat", "lon"],
+}
+
+
 def apart(first: list[str], second: list[str], needed: list[str], **more: Any) -> Document:
     """Two states that ask for parts of one object, of which its schema needs some."""
     schema = {"type": "object", "properties": {"street": TEXT, "city": TEXT}, "required": needed, **more}
@@ -176,6 +183,11 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ),
     (
         "parts-asked-apart",
+        apart(["x.geo.lat"], ["x.geo.lon"], [], properties={"geo": GEO}),
+        [("warning", "/states/a/required_context_keys"), ("warning", "/states/b/required_context_keys")],
+    ),
+    (
+        "parts-asked-apart",
         apart(["x.street"], [], ["street", "city"]),
         [("warning", "/states/a/required_context_keys")],
     ),
@@ -236,6 +248,8 @@ GOOD: list[tuple[str, Document]] = [
         machine({"a": {"transitions": [to("b", when({"!": {"var": "approved"}}))]}}, ANSWER),
     ),
     ("parts-asked-apart", apart(["x.street"], ["x.city"], [])),
+    ("parts-asked-apart", apart(["x.geo.lat", "x.geo.lon"], [], ["geo"], properties={"geo": GEO})),
+    ("parts-asked-apart", apart(["x.geo.lat", "x.street"], ["x.geo"], ["geo"], properties={"geo": {"type": "object"}})),
     ("parts-asked-apart", apart(["x.street", "x.city"], ["x.city"], ["street", "city"])),
     ("parts-asked-apart", apart(["x"], ["x.city"], ["street", "city"])),
     ("parts-asked-apart", apart(["x.street"], ["x.city"], ["street"])),

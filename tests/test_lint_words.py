@@ -105,6 +105,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
 GOOD: list[tuple[str, Document]] = [
     ("english-last-words", german("correct", "digress", "clarify", "repeat", "skip", "restart")),
     ("english-last-words", german("cancel", states={"cancel": {"kind": "final", "reply": "Gut."}})),
+    ("english-last-words", {**german("cancel"), "states": {"a": {"kind": "task", "objective": "Prüfe die Straße"}}}),
     ("english-last-words", german("cannot_handle", model={"on_failure": "Das kann ich leider nicht."})),
     ("english-last-words", machine({"a": {**P, "transitions": [to("b")]}}, patterns=["cancel", "silence"])),
     (

@@ -38,7 +38,8 @@ def check(subject: Subject) -> Iterator[Finding]:
     apology = isinstance(settings, dict) and settings.get("on_failure")
     if "cannot_handle" in on - own and not apology and "handover" not in on | own:
         left.append("cannot_handle")
-    if left and not reads_english(_words(subject)):
+    talks = any(subject.kind_of(name) == "converse" for name in subject.states)
+    if left and talks and not reads_english(_words(subject)):
         yield RULE.finding(
             f"the last words of {listed([*map(quoted, left)], 4)} are English, and this definition is not",
             pointer="/patterns",

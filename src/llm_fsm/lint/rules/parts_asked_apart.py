@@ -22,7 +22,6 @@ declare each part as a key of its own, or ask for all of them in one state.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
 
 from llm_fsm.excerpt import listed
 from llm_fsm.findings import Finding
@@ -33,25 +32,26 @@ from llm_fsm.lint.subject import Subject
 
 def check(subject: Subject) -> Iterator[Finding]:
     """Compare what each state asks of an object with what its schema demands of the whole."""
-    demands = {
-        key: needed
-        for key, schema in (subject.keys or {}).items()
-        if (needed := _needed(schema)) and subject.source_of(key) == "model"
+    keys = subject.keys or {}
+    objects = {
+        key: schema
+        for key, schema in keys.items()
+        if isinstance(schema.get("properties"), dict) and subject.source_of(key) == "model"
     }
     asked = [
         (name, state.pointer, wanted)
         for name, state in subject.states.items()
-        if demands and subject.kind_of(name) == "converse"
+        if objects and subject.kind_of(name) == "converse"
         for wanted in [{text for _, text in state.texts("required_context_keys")}]
     ]
-    for key, needed in demands.items():
-        parts = {f"{key}.{part}" for part in needed}
-        if parts & (subject.keys or {}).keys() or any(key in wanted or parts <= wanted for _, _, wanted in asked):
+    for key, schema in objects.items():
+        declared = any(other.startswith(f"{key}.") for other in keys)
+        if declared or any(not _lacking(schema, key, wanted) for _, _, wanted in asked):
             continue
         for name, pointer, wanted in asked:
             here = sorted(one for one in wanted if one.startswith(f"{key}."))
             if here:
-                lost = [quoted(part) for part in needed if f"{key}.{part}" not in wanted]
+                lost = [quoted(path.removeprefix(f"{key}.")) for path in _lacking(schema, key, wanted)]
                 yield RULE.finding(
                     f"state {quoted(name)} asks for {listed([*map(quoted, here)], 4)}, but {quoted(key)} "
                     f"is refused without {listed(lost, 4)}",
@@ -60,11 +60,21 @@ def check(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-def _needed(schema: Mapping[str, Any]) -> list[str]:
-    needed, properties = schema.get("required"), schema.get("properties")
-    if not isinstance(needed, list) or not isinstance(properties, dict):
+def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
+    """What of an object is not asked for although its schema needs it with what is."""
+    if path in wanted:
         return []
-    return [part for part in needed if isinstance(part, str)]
+    if not any(one.startswith(f"{path}.") for one in wanted):
+        return [path]
+    needed, parts = (schema.get("required"), schema.get("properties")) if isinstance(schema, Mapping) else ([], {})
+    needed = [part for part in needed if isinstance(part, str)] if isinstance(needed, list) else []
+    parts = parts if isinstance(parts, Mapping) else {}
+    lacking: list[str] = []
+    for part in dict.fromkeys((*needed, *parts)):
+        below = f"{path}.{part}"
+        if part in needed or any(one.startswith(f"{below}.") for one in wanted):
+            lacking += _lacking(parts.get(part), below, wanted)
+    return lacking
 
 
 RULE = Rule(name="parts-asked-apart", code="K318", level="warning", check=check, at_key=True)
