@@ -15,6 +15,7 @@ from llm_fsm.doctor import examine
 from llm_fsm.errors import ConfigurationError, ConversationConflict
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
+from llm_fsm.migration import check_change, read_change
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite import SQLiteStore
@@ -384,3 +385,30 @@ async def test_older_definitions_stay_compiled_and_only_so_many_of_them() -> Non
     kept = await editions.find((await last._engine.load("c39"))[0])
     assert kept is await editions.find((await last._engine.load("c39"))[0])
     assert len(editions._older) == 32
+
+
+@pytest.mark.parametrize(
+    ("key", "known"),
+    [("nickname", True), ("names", True), ("name.first", True), ("nmae", False), ("nicknames", False)],
+)
+def test_a_map_may_lead_to_a_key_that_the_definition_only_reads(key: str, known: bool) -> None:
+    document = {
+        "name": "m",
+        "initial_state": "a",
+        "context_schema": {"type": "object", "properties": {"name": {"type": "object"}}},
+        "states": {
+            "a": {
+                "purpose": "Ask for all nmae",
+                "transitions": [
+                    {"target_state": "b", "conditions": [{"description": "x", "logic": {"var": "names.0"}}]}
+                ],
+            },
+            "b": {"reply": "Bye {{ nickname or 'you' }}!"},
+        },
+    }
+    program = AsyncMachine.from_dict(document, model="offline", store="memory").program
+    if known:
+        check_change(read_change({"keys": {"called": key}}), program)
+    else:
+        with pytest.raises(ConfigurationError, match="did you mean 'name'"):
+            check_change(read_change({"keys": {"called": key}}), program)

@@ -7,6 +7,7 @@ name keeps its name. A value that its new key refuses is dropped, so that it is 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -64,7 +65,7 @@ def check_change(change: Change, program: Program) -> None:
             )
     declared = program.definition.key_schemas
     for old, key in change.keys.items():
-        if key is None or key.split(".", 1)[0] in declared or json.dumps(key) in program.definition.canonical:
+        if key is None or key.split(".", 1)[0] in declared or _names(program.definition.canonical, key):
             continue
         guess = nearest(key, declared)
         if guess is not None:
@@ -72,6 +73,12 @@ def check_change(change: Change, program: Program) -> None:
                 f"the map of keys leads {old!r} to {key!r}, which the definition {program.definition.name!r} "
                 f"does not have; did you mean {guess!r}?"
             )
+
+
+def _names(definition: str, key: str) -> bool:
+    """Whether a definition has this name somewhere: also the path of one of its parts, or a placeholder."""
+    name = re.escape(json.dumps(key)[1:-1])
+    return re.search(rf'"{name}["\.]|\{{[{{%][^}}]*(?<![\w."\\]){name}(?!\w)', definition) is not None
 
 
 def carried(session: Session, old: Program | None, new: Program, change: Change) -> ev.Migrated | str:
