@@ -238,19 +238,22 @@ async def test_a_model_that_gives_no_streams_is_asked_for_whole_replies_from_the
     assert endpoint.tried == ["schema", "whole", "whole", "schema", "whole"]
 
 
-async def test_a_stream_that_broke_is_asked_for_again_next_time():
+@pytest.mark.parametrize(
+    ("said", "again"), [("stream error", True), ("Upstream error: streaming is not supported", False)]
+)
+async def test_a_stream_that_broke_is_asked_for_again_next_time(said, again):
     modes, tried = ReplyModes(), []
 
     async def broken(mode: str) -> ModelReply:
         tried.append(mode)
-        raise ModelError("answered 400: stream error", stream_rejected=True)
+        raise ModelError(f"answered 400: {said}", stream_rejected=True)
 
     async def whole() -> ModelReply:
         return ModelReply(text="ok")
 
     for _ in range(2):
         assert (await modes.settle_stream("m", SCHEMA, broken, whole)).text == "ok"
-    assert tried == ["schema", "schema"]
+    assert tried == ["schema"] * (2 if again else 1)
 
 
 @pytest.mark.parametrize(

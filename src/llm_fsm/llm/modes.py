@@ -58,7 +58,7 @@ _ANOTHER_PARAMETER = re.compile(
     r"max_(completion_|output_)?tokens|temperature|top_p|\brole\b|image|media type|\bstream(ing|ed)?\b"
 )
 _STREAM = re.compile(r"\bstream(ing|ed)?\b")
-_BROKEN_STREAM = re.compile(r"stream (error|id\b|closed|reset|ended|interrupted)", re.IGNORECASE)
+_BROKEN_STREAM = re.compile(r"\bstream (error|id\b|closed|reset|ended|interrupted)", re.IGNORECASE)
 _NO_TEMPERATURE = re.compile(
     r"deprecated|incompatible|not (compatible|(a )?permitted)|cannot be used|is fixed"
     r"|only 1(\.0+)? is|only be (set to )?1(\.0+)?\b(?!\.\d| (and|or|to)\b)"
