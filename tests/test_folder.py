@@ -59,6 +59,9 @@ def test_a_folder_that_must_not_be_read_stands_for_itself(folder: Path, monkeypa
     monkeypatch.setattr(os, "scandir", asked)
     assert relative(below(str(folder)), folder) == ["bots/a.json", "bots/b.json", "bots/deep"]
     assert selection.files([str(folder)]) == [closed]
+    monkeypatch.chdir(folder / "bots")
+    closed = os.path.join(".", "deep")
+    assert selection.files(["."]) == ["deep"]
 
 
 @pytest.mark.parametrize(

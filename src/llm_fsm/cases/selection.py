@@ -46,7 +46,7 @@ def _below(folder: str) -> Iterable[str]:
         yield from (
             os.path.normpath(os.path.join(place, name)) for name in sorted(names) if name.endswith(ENDING)
         )
-    yield from unread
+    yield from map(os.path.normpath, unread)
 
 
 def wanted(expression: str) -> Wanted:
