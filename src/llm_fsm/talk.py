@@ -131,8 +131,7 @@ class Talking(Repairing):
             reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
             self.note(ev.ReplyRejected(fault=error.fault, reason=reason))
             return Complaint(reason)
-        if reply.target not in self.program.states:
-            reply = self.named(reply, look)
+        reply = self.named(reply, look)
         self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
         theirs = yield from self.update(reply)
         here, flow = self.plan, self.session.flow
