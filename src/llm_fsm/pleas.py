@@ -10,8 +10,7 @@ from collections.abc import Iterable
 from functools import cache
 
 _THEN = (
-    r"(?:so|and|now|then|first|und|dann|nun|jetzt|also|en|dan|nu|och|og|maintenant|alors|et|ahora|entonces|y|ora"
-    r"|allora|e"
+    r"(?:so|and|now|then|first|und|dann|nun|jetzt|also|en|dan|nu|och|og|maintenant|alors|et|ahora|entonces|y|ora|allora|e"
     r"|agora|então|teraz|więc)"
 )
 """What a sentence may begin with before its verb."""
@@ -39,8 +38,7 @@ _OFFER = re.compile(
 """What makes a sentence an offer to listen: an "if", in many languages with questions, help or a need behind it."""
 _FORMS = (
     # English, German, Dutch, Scandinavian
-    r"\bplease (?:now |first |also |just |then )?(?:tell|enter|provide|choose|select|describe|type|share|specify"
-    r"|state"
+    r"\bplease (?:now |first |also |just |then )?(?:tell|enter|provide|choose|select|describe|type|share|specify|state"
     r"|name|pick|answer|explain|confirm|let (?:me|us) know(?! if)|say|spell|give (?:me|us|your))\b",
     r"^(?:tell|give) (?:me|us)\b(?! a (?:call|ring))",
     r"\bbitte (?:\w+ ){0,2}?(?:gib|teil(?:e|en sie|t)? (?:mir|uns)|mitteilen|(?:an|ein|aus)?(?:nenn|sag|geb|beschreib"
@@ -53,10 +51,8 @@ _FORMS = (
     r"|sélectionner|fournir|renseigner|expliquer)\b",
     r"^(?:s['’]il (?:vous|te) pla[iî]t,? )?(?:indiquez|donnez|dites|précisez|décrivez|choisissez|communiquez"
     r"|confirmez|saisissez|expliquez|racontez)\b",
-    r"(?:^|\bpor favor,? )(?:me |nos )?(?:ind[ií]que|d[ií]ga|dime|facil[ií]t[ae]|proporcion[ae]|escrib[ae]"
-    r"|describ[ae]"
-    r"|elij[ae]|seleccion[ae]|introduz?[cj]a|confirme|cu[eé]nte|compart[ae]|d[eé](?:me|nos)|informe|descrev[ae]"
-    r"|escolh[ae]"
+    r"(?:^|\bpor favor,? )(?:me |nos )?(?:ind[ií]que|d[ií]ga|dime|facil[ií]t[ae]|proporcion[ae]|escrib[ae]|describ[ae]"
+    r"|elij[ae]|seleccion[ae]|introduz?[cj]a|confirme|cu[eé]nte|compart[ae]|d[eé](?:me|nos)|informe|descrev[ae]|escolh[ae]"
     r"|forneça|digite|conte(?! com| conosco)|selecione|insira|esclareça)(?:me|nos|-me|-nos)?\b",
     r"^(?:(?:per favore|mi|ci),? ){0,2}(?:indichi|dica|dimmi|descriva|scelga|inserisca|confermi|fornisca|comunichi"
     r"|racconti|specifichi|indicami|scriva)\b",
@@ -72,13 +68,11 @@ _FORMS = (
     r"\b(?:πείτε|δώστε|περιγράψτε|επιλέξτε|γράψτε|επιβεβαιώστε|εισαγάγετε|δηλώστε|αναφέρετε)\b",
     r"\b(?:belirt|yaz|söyle|gir|seç|anlat|paylaş|onayla|ilet|bildir)(?:[yiıuü]{1,2}n)(?:[iıuü]z)?(?=[.!\s]*$)",
     r"(?<!en )(?<!et )(?<!ei )(?<!emme )(?<!ette )(?<!eivät )(?<!älä )\b(?:kerro|kertokaa"
-    r"|kirjoita|kirjoittakaa|valitse|valitkaa|kuvaile|kuvailkaa|ilmoita|ilmoittakaa|vahvista"
-    r"|vahvistakaa)\b",
+    r"|kirjoita|kirjoittakaa|valitse|valitkaa|kuvaile|kuvailkaa|ilmoita|ilmoittakaa|vahvista|vahvistakaa)\b",
     r"\b(?:adja|írja|mondja|ossza|erősítse) (?:meg|be|le|el)\b|\bválassz",
     # Arabic, Hebrew, Hindi
     r"(?:يرجى|الرجاء|من فضلك،?) (?:ال|أن )?(?:كتابة|[إا]دخال|تحديد|اختيار|ذكر|تزويد|[إا]خبار|تأكيد|وصف|تقديم|[إا]عطا"
-    r"|[إا]جابة|توضيح|مشاركة|[إا]رسال|[أا]دخل|اكتب|اختر|اذكر|[أا]خبر|حدد|أكد)|\b(?:أخبرني|أخبرنا|اذكر|اكتب|أدخل"
-    r"|اختر)\b",
+    r"|[إا]جابة|توضيح|مشاركة|[إا]رسال|[أا]دخل|اكتب|اختر|اذكر|[أا]خبر|حدد|أكد)|\b(?:أخبرني|أخبرنا|اذكر|اكتب|أدخل|اختر)\b",
     r"(?:אנא|בבקשה),? (?:ציין|ציינו|הזן|הזינו|כתוב|כתבו|בחר|בחרו|ספר|ספרו|תאר|תארו|אשר|אשרו|מסור|מסרו)",
     r"(?:बता|लिख|चुन)(?:इए|इये|एं|एँ|ें)|(?:दर्ज|साझा|पुष्टि|स्पष्ट) कर(?:ें|िए)",
     # What is needed of whoever is spoken to
@@ -96,12 +90,9 @@ _FORMS = (
     r"(?:your|ihre?n?|deine?n?|su|tu|votre|vos|ton|ta|suo|sua|tuo|tua|seu|uw|je)\b.{1,60}"
     r" (?:please|bitte|por favor|s['’]il (?:vous|te) pla[iî]t|per favore|alstublieft|alsjeblieft)[.!]?$",
     # Japanese, Chinese, Korean, Vietnamese, Indonesian, Thai
-    r"(?<=[をからり、])(?:[おご](?:知らせ|入力|選択|記入|指定|回答|記載)|知らせて|(?:入力|選択|記入|指定|回答"
-    r"|記載)して|仰って"
-    r"|おっしゃって)(?:くだ|下)さい(?:ね|ませ)?[。！]?$|(?:教え|聞かせ|答え|選び|選ん)[てで]?(?:くだ|下)さい(?:ね"
-    r"|ませ)?[。！]?$",
-    r"[请請](?:您|你|先|再|把|將|将){0,2}(?:问|問|告[诉訴]|提供|[输輸]入|填[写寫]|[选選][择擇]?|[说說]明|描述|回答"
-    r"|[确確][认認]"
+    r"(?<=[をからり、])(?:[おご](?:知らせ|入力|選択|記入|指定|回答|記載)|知らせて|(?:入力|選択|記入|指定|回答|記載)して|仰って"
+    r"|おっしゃって)(?:くだ|下)さい(?:ね|ませ)?[。！]?$|(?:教え|聞かせ|答え|選び|選ん)[てで]?(?:くだ|下)さい(?:ね|ませ)?[。！]?$",
+    r"[请請](?:您|你|先|再|把|將|将){0,2}(?:问|問|告[诉訴]|提供|[输輸]入|填[写寫]|[选選][择擇]?|[说說]明|描述|回答|[确確][认認]"
     r"|[报報](?![警到])|留下|[说說]|[写寫](?!信)|[补補]充)",
     r"(?:알려|말씀해|말해|입력해|선택해|골라|적어|답해|확인해|설명해|불러|제공해) ?(?:주세요|주십시오|주시기|줘)",
     r"\b(?:vui lòng|xin|hãy) (?:\w+ ){0,2}?(?:cho (?:\w+ ){0,2}?biết|nhập|chọn|cung cấp|mô tả|xác nhận|điền)\b",
@@ -115,8 +106,7 @@ _REQUESTS = (
     r"\b(?:please|bitte|veuillez|s['’]il (?:vous|te) pla[iî]t|por favor|per (?:favore|cortesia)|proszę|prosím"
     r"|kérem|kérjük"
     r"|пожалуйста|будь ласка|παρακαλώ|lütfen|als(?:tu|je)blieft|vänligen|snälla|venn?ligst|mohon|silakan|tolong"
-    r"|vui lòng"
-    r"|xin|hãy|कृपया|يرجى|الرجاء|رجاء|من فضلك|אנא|בבקשה)\b",
+    r"|vui lòng|xin|hãy|कृपया|يرجى|الرجاء|رجاء|من فضلك|אנא|בבקשה)\b",
     r"[请請]|麻[烦煩]|กรุณา|โปรด|รบกวน|ช่วย|(?:くだ|下)さい|なさい|お願い|(?:세요|십시오|시오|줘요?|바랍니다"
     r"|부탁드립니다|부탁해요)[.!]?$",
     # Verbs that begin with what is to be done
@@ -125,25 +115,21 @@ _REQUESTS = (
     r"|type|name|confirm|state|specify|indicate|describe|write|reply|respond|answer|press|dial|say|spell|send|text"
     r"|provide"
     r"|share|list|explain|check|tick|mark|repeat|count|estimate|guess|give|tell|fill|complete|submit|upload|verify"
-    r"|accept"
-    r"|agree|show|add|put|let (?:me|us))\b",
+    r"|accept|agree|show|add|put|let (?:me|us))\b",
     r"^\w{2,}en sie\b|^(?:bewert|gib|nenn|sag|wähl|schreib|tipp|bestätig|beschreib|trag|antwort|drück|erzähl"
-    r"|schätz|schick)"
-    r"(?:e|st)?\b",
+    r"|schätz|schick)(?:e|st)?\b",
     r"^(?:\w{2,}(?<!ch)(?<!ass)ez|note|évalue|donne|dis|choisis|indique|tape|entre|écris|confirme|réponds|décris"
     r"|précise)\b",
     r"^(?:calif(?:ique|ica)|val[uoú]r[ea]|valuti|valuta|eval[uúù]?[ea]|puntúe|puntúa|avalie|avalia|classifique"
     r"|vote|voti|dé|dê"
     r"|dê-nos|denos|dia|dica|diga|dime|escrib[ae]|escrev[ae]|scriva|scrivi|elij[ae]|elige|escolh[ae]|scelga|scegli"
     r"|indi(?:que"
-    r"|ca|chi)|introduzca|ingres[ae]|inserisca|insira|digiti?e?|marque|premi|prema|pulse|confirm[ae]|confermi"
-    r"|conferma"
+    r"|ca|chi)|introduzca|ingres[ae]|inserisca|insira|digiti?e?|marque|premi|prema|pulse|confirm[ae]|confermi|conferma"
     r"|respond[ae]|rispond[ai]|inform[ae]|env[ií][ea]|anote|seleccion[ae]|selecion[ae]|selezioni|teclee)\b",
     r"^(?:beoordeel|geef|noem|kies|vul|voer|typ|schrijf|bevestig|antwoord|druk|zeg|vertel|stuur|betygsätt|bedöm"
     r"|ange|skriv"
     r"|välj|vælg|velg|svara?|bekräfta|bekræft|bekreft|tryck|trykk?|angiv?|oppgi|vurd[eé]r|bedøm|nämn|nævn|fyll"
-    r"|udfyld|giv|ge"
-    r"|gi)\b",
+    r"|udfyld|giv|ge|gi)\b",
     r"^(?:\w{2,}(?:cie|aj|uj|yj)|oceń|podaj|wybierz|napisz|wpisz|potwierdź|powiedz|wskaż|określ|naciśnij|odpowiedz)\b"
     r"|^\w{2,}(?:[jěščžťď]te)\b",
     r"^(?:\w+(?:ите|йте|ьте|іть|йтесь)|оцени|введи|укажи|назови|выбери|напиши|подтверди|скажи|ответь|нажми|оціни"
@@ -152,8 +138,7 @@ _REQUESTS = (
     r"^(?:arvioi|anna|kerro|kirjoita|valitse|syötä|ilmoita|vahvista|vastaa|paina|\w+(?:kaa|kää))\b|^\w+(?:j[eoö]n"
     r"|[sz]{1,2}[oeö]n)\b",
     r"^(?:قي[ّ]?م|اختر|[أا]دخل|اكتب|حدد|[أا]كد|[أا]خبر|[أا]جب|اذكر|[أا]رسل|اضغط|صف|[أا]عط)|^(?:דרג|בחר|הזן|הזינ"
-    r"|הקלד|כתב|כתוב"
-    r"|אשר|ספר|ציין|הקש|ענה|תאר)|(?:करें|दीजिए|कीजिए|[ा-ौ]?[इए]ए|िये|[ा-ौ]ओ|ें|एँ)[।.!]*$",
+    r"|הקלד|כתב|כתוב|אשר|ספר|ציין|הקש|ענה|תאר)|(?:करें|दीजिए|कीजिए|[ा-ौ]?[इए]ए|िये|[ा-ौ]ओ|ें|एँ)[।.!]*$",
     r"^(?:đánh giá|nhập|chọn|cho (?:chúng )?tôi|nilai|beri|masukkan|pilih|sebutkan|ketik|tulis|isi|jawab|tekan"
     r"|ให้คะแนน|评|評|给|給)",
 )

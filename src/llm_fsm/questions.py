@@ -30,8 +30,7 @@ QUESTION_MARKS = "?\uff1f\u061f\u037e\u055e\u1367"
 _ASKED = re.compile(f"[{QUESTION_MARKS}]+|か(?=。|$)", re.MULTILINE)
 """A question mark, or how a Japanese sentence ends that asks."""
 _THAI_ASKS = re.compile(
-    r"(?:คะ(?<!นะคะ)|กี่(?<!ไม่กี่)\S{1,20}|ไหม|มั้ย|หรือไม่|หรือเปล่า|หรือยัง|อะไร|ไหน|เท่าไหร่|เท่าไร|เมื่อไหร่"
-    r"|เมื่อไร|อย่างไร|ใคร)"
+    r"(?:คะ(?<!นะคะ)|กี่(?<!ไม่กี่)\S{1,20}|ไหม|มั้ย|หรือไม่|หรือเปล่า|หรือยัง|อะไร|ไหน|เท่าไหร่|เท่าไร|เมื่อไหร่|เมื่อไร|อย่างไร|ใคร)"
     r"(?:ดี|บ้าง)?(?:ครับ)?(?=\s|$)"
 )
 """How one ends in Thai, which has no question mark."""
@@ -69,11 +68,9 @@ _TURNED = frozenset(
 )
 """Words that turn a question round, or make it a choice: yes may then be meant either way, or say nothing."""
 _TURNED_PARTS = re.compile(
-    r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|^ש?לא$|^אינ|ません|ない|なし|まだ|抜き|嫌|それとも|または|あるいは"
-    r"|もしくは"
+    r"n['’]t$|^n['’]|ليس|لست|^(?:أو?)?ل[من]$|^ש?לא$|^אינ|ません|ない|なし|まだ|抜き|嫌|それとも|または|あるいは|もしくは"
     r"|か[\u30a0-\u30ff\u4e00-\u9fff]|不|没|沒|未|无|無|别|別|非|介意|反[对對]|还是|還是|或"
-    r"|않|없|못|아니|또는|혹은|싫|모르|아직|^안[가-힣]|(?:나|랑|든지)$|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor|m[ae]y[ae]"
-    r"|m[ae]s[ae]k"
+    r"|않|없|못|아니|또는|혹은|싫|모르|아직|^안[가-힣]|(?:나|랑|든지)$|m[ae]d[ıi]|m[ae]z|m[ıiuü]yor|m[ae]y[ae]|m[ae]s[ae]k"
     r"|m[ae]m[ıi]ş|\ws[ıiuü]z$"
 )
 _OR = re.compile(r"¿[^¿?]*\b[ou]\b|\bya da\b|(?<=\w )czy\b")
