@@ -47,6 +47,7 @@ def test_the_words_of_version_3_arrive_where_they_belong():
 
 def test_a_file_of_version_4_loads_with_its_list_of_states():
     assert said(DATA / "runtime_4.json") == [
+        ("info", "older-form", "/version"),
         ("info", "no-effect", "/transition_evaluation"),
         ("info", "older-form", "/states"),
         ("info", "older-form", "/states/0/context_scope/read_keys"),
@@ -67,6 +68,25 @@ def test_a_file_of_version_4_loads_with_its_list_of_states():
         {"user": "It is broken"},
         {"system": "What does it show?"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("changes", "pointer"),
+    [
+        ({"version": 2}, "/version"),
+        ({"transitions": {"target_state": "b"}}, "/states/a/transitions"),
+        ({"transitions": [{"target_state": "b", "conditions": {}}]}, "/states/a/transitions/0/conditions"),
+        (
+            {"transitions": [{"target_state": "b", "conditions": {"description": "c"}}]},
+            "/states/a/transitions/0/conditions",
+        ),
+    ],
+)
+def test_what_the_schema_refuses_and_the_loader_reads_is_said(changes, pointer):
+    version = {"version": changes["version"]} if "version" in changes else {}
+    keys = {key: value for key, value in changes.items() if key != "version"}
+    [found] = check({"name": "n", "initial_state": "a", **version, "states": {"a": keys, "b": {}}})
+    assert (found.name, found.pointer) == ("older-form", pointer)
 
 
 def test_a_note_that_holds_in_many_places_is_made_once_and_counts_them():

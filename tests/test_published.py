@@ -26,8 +26,9 @@ def words_of(schema):
     for word, value in schema.items():
         yield word
         if word in ("properties", "$defs", "patternProperties"):
-            for inner in value.values():
-                yield from words_of(inner)
+            for key, inner in value.items():
+                if key != "context_schema":  # read as a map of anything, see below: its words have a check of their own
+                    yield from words_of(inner)
         elif word == "anyOf":
             for inner in value:
                 yield from words_of(inner)

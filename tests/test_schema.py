@@ -115,6 +115,16 @@ def test_descriptions_come_from_the_models():
         ({"x-secret": "yes"}, False),
         ({"x-fast": 1}, False),
         ({"description": 5}, False),
+        ({"type": []}, False),
+        ({"type": ["string", "string"]}, False),
+        ({"type": "string", "maxLength": 3, "minLength": 0}, True),
+        ({"type": "string", "maxLength": {}}, False),
+        ({"type": "number", "minimum": "1"}, False),
+        ({"type": "object", "properties": {"part": {}}, "required": ["part"]}, True),
+        ({"type": "object", "properties": []}, False),
+        ({"type": "object", "required": "part"}, False),
+        ({"type": "array", "items": {"type": "string"}, "maxItems": 2}, True),
+        ({"type": "array", "items": [{}]}, False),
         ({"enum": "gold"}, False),
         ("string", False),
         (None, False),
@@ -129,3 +139,15 @@ def test_an_editor_underlines_what_the_loader_refuses_of_a_context_key(written, 
     }
     errors = [found for found in check(document) if found.level == "error"]
     assert (validator().is_valid(document), not errors) == (fits, fits)
+
+
+@pytest.mark.parametrize(("word", "value"), [("type", []), ("type", "strng"), ("required", "key"), ("$defs", [])])
+def test_an_editor_underlines_what_the_loader_refuses_of_the_context_schema_itself(word, value):
+    document = {
+        "name": "x",
+        "initial_state": "a",
+        "context_schema": {"type": "object", "properties": {"key": {}}, word: value},
+        "states": {"a": {"purpose": "Greet"}},
+    }
+    assert any(found.level == "error" for found in check(document))
+    assert not validator().is_valid(document)

@@ -116,6 +116,7 @@ def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledg
     version = now.get("version")
     if is_number(version):
         now["version"] = str(version)
+        ledger.note("older-form", "a number as version is read as text", "/version")
     states = now.get("states")
     if isinstance(states, dict):
         now["states"] = {key: _state(state, "/states" + step(key), ledger) for key, state in states.items()}
@@ -257,6 +258,8 @@ def _transitions(owner: dict[str, Any], key: str, pointer: str, ledger: Ledger) 
     value = owner.get(key)
     place = pointer + step(key)
     if isinstance(value, str) or (isinstance(value, dict) and isinstance(value.get("target_state"), str)):
+        if isinstance(value, dict):
+            ledger.note("older-form", "an object in place of a list is read as the one transition in it", place)
         value = [value]
         ledger.moved(place + "/0", place)
     if not isinstance(value, list):
@@ -286,6 +289,9 @@ def _conditions(transition: dict[str, Any], pointer: str, ledger: Ledger) -> Non
         transition["conditions"] = transition.pop("condition")
         ledger.moved(place, pointer + "/condition")
         ledger.note("older-form", '"condition" is read as "conditions"', place)
+    elif isinstance(found := transition.get("conditions"), dict) and not _is_rule(found):
+        what = "the one condition in it" if found else "an empty one"
+        ledger.note("older-form", f"an object in place of a list is read as {what}", place)
     conditions = transition.get("conditions")
     if isinstance(conditions, str | dict):
         conditions = [conditions] if conditions else []

@@ -61,20 +61,26 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
 
 
 _TYPE = {"enum": ["string", "integer", "number", "boolean", "array", "object", "null"]}
+_TYPES = {"anyOf": [_TYPE, {"type": "array", "items": _TYPE, "minItems": 1, "uniqueItems": True}]}
+_NAMES = {"type": "array", "items": {"type": "string"}, "uniqueItems": True}
 
 _CONTEXT_KEY: Mapping[str, Any] = {
     "description": "JSON Schema of a context key, with settings of its own.",
     "type": ["object", "boolean"],
     "properties": {
-        "type": {
-            "description": "What kind of value it has; a list where it may have several.",
-            "anyOf": [_TYPE, {"type": "array", "items": _TYPE}],
-        },
+        "type": {"description": "What kind of value it has; a list where it may have several.", **_TYPES},
         "title": {"type": "string", "description": "What users read in place of the key's name."},
         "description": {"type": "string", "description": "What the key means, for the model."},
         "enum": {"type": "array", "description": "The values that it may have."},
         "pattern": {"type": "string", "description": "A regular expression that a text must match."},
         "format": {"type": "string", "description": "What a text must be, such as date, time, email or uri."},
+        **{key: {"type": "number"} for key in ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum")},
+        **{key: {"type": "integer", "minimum": 0} for key in ("minLength", "maxLength", "minItems", "maxItems")},
+        "uniqueItems": {"type": "boolean"},
+        "required": {"description": "Members that an object must have.", **_NAMES},
+        "properties": {"type": "object"},
+        "$defs": {"type": "object"},
+        "items": {"type": ["object", "boolean"]},
         "x-source": {
             "description": "Who may write the key.",
             "enum": ["model", "host", "tool", "answer", None],
@@ -105,7 +111,12 @@ def definition_schema() -> dict[str, Any]:
             choice["additionalProperties"] = False
     for choice in schema["properties"]["context_schema"]["anyOf"]:
         if choice.get("type") == "object":
-            choice["properties"] = {"properties": {"type": "object", "additionalProperties": _CONTEXT_KEY}}
+            choice["properties"] = {
+                "type": _TYPES,
+                "properties": {"type": "object", "additionalProperties": _CONTEXT_KEY},
+                "required": _NAMES,
+                "$defs": {"type": "object"},
+            }
     schema["properties"] = {
         "$schema": {"type": "string", "description": "Allowed and ignored."},
         **schema["properties"],
