@@ -131,19 +131,17 @@ def components(graph: Graph) -> list[tuple[str, ...]]:
                 if place < least and target in on_stack:
                     least = place
             low[node] = least
-            if work[-1][0] == node:
-                work.pop()
-                if work:
-                    low[work[-1][0]] = min(low[work[-1][0]], low[node])
-                if low[node] == index[node]:
-                    members = []
-                    while True:
-                        member = stack.pop()
-                        on_stack.discard(member)
-                        members.append(member)
-                        if member == node:
-                            break
-                    found.append(tuple(sorted(members, key=index.__getitem__)))
+            if work[-1][0] != node:
+                continue
+            work.pop()
+            if work:
+                low[work[-1][0]] = min(low[work[-1][0]], low[node])
+            if low[node] == index[node]:
+                members = [stack.pop()]
+                while members[-1] != node:
+                    members.append(stack.pop())
+                on_stack.difference_update(members)
+                found.append(tuple(sorted(members, key=index.__getitem__)))
     return found
 
 
