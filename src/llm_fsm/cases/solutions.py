@@ -152,7 +152,7 @@ class Solver:
         plain = samples(schema, self.known.definitions)[:8] if schema is not None else ["Ada", 1, True]
         texts = [value for value in plain if isinstance(value, str)]
         begun = [value for value in found if isinstance(value, str)]
-        found += [begin + text[len(begin) :] for begin in begun for text in texts[:2]]
+        found += [begin + whole[len(begin) :] for begin in begun for whole in texts[:2]]
         found += plain
         if schema is not None and schema.get("format") == "date":
             found += _DAYS

@@ -269,7 +269,7 @@ async def journalled(db: Connection, asked: Sequence[str]) -> Sequence[Sequence[
     cursor = await db.execute(_JOURNALLED, (texts(asked),))
     for place, text in await cursor.fetchall():
         found[place - 1].append(text)
-    return [tuple(texts) for texts in found]
+    return [tuple(steps) for steps in found]
 
 
 async def lock(db: Connection, names: Sequence[str], holder: int) -> frozenset[str]:
