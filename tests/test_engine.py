@@ -515,6 +515,12 @@ async def test_failing_handler_stops_the_turn_where_it_counts(options: dict[str,
     assert len(await chat.history()) == 0
 
 
+@pytest.mark.parametrize("seconds", [0, -1, float("nan")])
+def test_a_handler_needs_a_timeout_above_0(seconds: float) -> None:
+    with pytest.raises(ValueError, match=r"'slow': timeout is a number of seconds above 0"):
+        create_handler("slow").with_timeout(seconds)
+
+
 async def test_handler_that_hangs_runs_out_of_time() -> None:
     machine = scripted(reply("hello", "ok"))
     machine.add_handler(

@@ -298,6 +298,38 @@ def test_imports_stand_at_the_top(module: str) -> None:
         assert {(module, name) for name in inner} <= LAZY
 
 
+def hidden_in_comprehensions(function: ast.AST, own: set[str]) -> set[str]:
+    """Names of a module that a function reads, and that a comprehension in it has as a variable."""
+    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    variables: set[str] = set()
+    inside: set[ast.AST] = set()
+    for node in ast.walk(function):
+        if isinstance(node, kinds):
+            targets = [name for part in node.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)]
+            taken = {name.id for name in targets} & own
+            variables |= taken
+            inside |= {name for name in ast.walk(node) if isinstance(name, ast.Name) and name.id in taken}
+    names = {node for node in ast.walk(function) if isinstance(node, ast.Name)} - inside
+    return variables & {name.id for name in names if isinstance(name.ctx, ast.Load)}
+
+
+@pytest.mark.parametrize("module", NAMED)
+def test_no_comprehension_hides_what_its_function_calls(module: str) -> None:
+    """Python 3.12.1 takes the one for the other and raises UnboundLocalError."""
+    body = tree(module).body
+    own = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    own |= {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    functions = [
+        node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert not {name for function in functions for name in hidden_in_comprehensions(function, own)}
+
+
 @pytest.mark.parametrize("module", NAMED)
 def test_a_module_is_small_enough_to_hold_in_the_head(module: str) -> None:
     assert len(MODULES[module].read_text(encoding="utf-8").splitlines()) <= 400

@@ -51,6 +51,15 @@ def test_attributes_show_what_another_handle_did() -> None:
         assert (chat.state, chat.ended, chat.context) == ("bye", True, {"name": "Ada"})
 
 
+def test_data_is_the_context_with_the_system_names() -> None:
+    with scripted(reply("bye", "Bye Ada", name="Ada")) as machine:
+        chat = machine.start(greet=False)
+        chat.send("Ada")
+        data = chat.data()
+        assert (data["name"], data["_turn"], data["_current_state"]) == ("Ada", 1, "bye")
+        assert chat.context == {"name": "Ada"}
+
+
 def test_stream_gives_words_and_then_the_turn() -> None:
     with scripted(reply("hello", "Name?")) as machine:
         stream = machine.start(greet=False).stream("hi")

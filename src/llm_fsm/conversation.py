@@ -30,8 +30,8 @@ class Turn:
     `text`: what was said. `previous_state`: where the message was heard; `moved`: a transition was made.
     `number`: 0 for the greeting, then 1, 2, …. `paused`: what the run waits for, None unless it waits for an answer.
     `output`: what the last task put out, or the last answer to a state that waits. `outcome`: how the run stands:
-    passed (also: reached a final state), paused, exhausted, limited, failed, cancelled, handover, closed (by `end`, or
-    because nobody answered), or "" while the conversation goes on.
+    passed (also: reached a final state), paused, exhausted, limited, failed (stuck, given up, or an answer was waited
+    for in vain), cancelled, handover, closed (by `end`, or because the user stayed silent), or "" while it goes on.
     """
 
     text: str
@@ -226,10 +226,11 @@ class AsyncConversation:
     async def send(self, text: str, *, request_id: str | None = None) -> Turn:
         """Take one message and answer it.
 
-        Raises ValueError (empty or too long), ConversationEnded, ConversationConflict, ModelError, HandlerError,
-        StoreError; after any of them nothing has changed and the same message may be sent again. But for the
-        HandlerError of a handler at END_CONVERSATION: it comes when the turn is kept, and the conversation over. And
-        where a store's server is gone for good, nobody knows: with its `request_id` a message is taken once.
+        Raises ValueError (empty or too long), ConversationEnded, ConversationNotFound (it was deleted meanwhile),
+        ConversationConflict, ModelError, HandlerError, StoreError; after any of them nothing has changed and the
+        same message may be sent again. But for the HandlerError of a handler at END_CONVERSATION: it comes when the
+        turn is kept, and the conversation over. And where a store's server is gone for good, nobody knows: with its
+        `request_id` a message is taken once.
         """
         outcome = await self._send(text, request_id, None)
         if outcome.again:

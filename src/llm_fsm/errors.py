@@ -100,7 +100,11 @@ class ConversationEnded(ConversationError):
 
 
 class ConversationConflict(ConversationError):
-    """The id exists already, another writer was faster, or the definition no longer fits."""
+    """What was asked for does not fit how the conversation stands: the message says why.
+
+    The id exists already, another writer was faster, the definition no longer fits, a request id was another message's,
+    an answer is waited for and no message (or the other way round), or there is no turn to take back.
+    """
 
 
 class StoreError(LLMFSMError):

@@ -137,7 +137,9 @@ class HandlerBuilder:
         return self
 
     def with_timeout(self, seconds: float) -> HandlerBuilder:
-        """How long the function may take."""
+        """How long the function may take, in seconds. Raises ValueError for a number that is not above 0."""
+        if not seconds > 0:
+            raise ValueError(f"handler {self.name!r}: timeout is a number of seconds above 0, not {seconds!r}")
         self._timeout = seconds
         return self
 

@@ -359,7 +359,11 @@ class AsyncMachine:
         critical: bool = False,
         timeout: float | None = None,
     ) -> Callable[[Function], Function]:
-        """Decorate a function that runs at these points, in these states, for moves to these targets."""
+        """Decorate a function that runs at these points, in these states, for moves to these targets.
+
+        `priority`: lower runs first. `critical`: a failure stops the turn. `timeout`: how long it may take, in seconds.
+        Raises ValueError for an unknown point and a timeout that is not above 0, ConfigurationError for a wrong state.
+        """
 
         def register(function: Function) -> Function:
             builder = create_handler(getattr(function, "__name__", repr(function))).at(*points)

@@ -68,7 +68,7 @@ class SyncStream:
 
 
 class Conversation:
-    """One conversation; `state`, `context` and `ended` are read from the store each time."""
+    """One conversation; what it is like (`state`, `context` and so on) is read from the store each time."""
 
     def __init__(self, machine: Machine, conversation: AsyncConversation) -> None:
         self._machine = machine  # a machine that nobody holds closes itself
@@ -98,6 +98,10 @@ class Conversation:
     def context(self) -> dict[str, Any]:
         """A copy of what was collected; secrets included, system names not."""
         return self._fresh().context
+
+    def data(self) -> dict[str, Any]:
+        """What conditions read: the context and the system names."""
+        return self._fresh().data()
 
     @property
     def ended(self) -> bool:
