@@ -9,6 +9,7 @@ import pytest
 
 from cli_command import Desk, desk
 from llm_fsm import check
+from llm_fsm.cli import starter
 
 __all__ = ["desk"]
 
@@ -64,6 +65,16 @@ def test_a_file_in_the_way_is_said(desk: Desk) -> None:
     assert desk.run("new", "x", "--dir", "bot").err.startswith(
         "llm-fsm: error: bot/x: cannot be made: not a directory"
     )
+
+
+def test_where_a_file_cannot_be_written_nothing_is_left_half_made(desk: Desk) -> None:
+    with desk.patch.context() as patch:
+        patch.setattr(starter, "files", lambda name: {"bot.json": "{}", ".ci/x.yml": "x", "n" * 300: "too long"})
+        done = desk.run("new", "bot")
+    assert (done.code, done.out) == (2, "")
+    assert "cannot be made: file name too long" in done.err
+    assert not Path("bot").exists()
+    assert desk.run("new", "bot").code == 0
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from pathlib import Path
 
 import click
@@ -45,12 +46,23 @@ def new(name: str, folder: str) -> None:
 
 
 def _write(target: Path, files: dict[str, str]) -> None:
-    """The folder with its files; it must not exist yet, unless it is empty."""
+    """The folder with all its files, or none of them; it must not exist yet, unless it is empty."""
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
         raise FileExistsError(f"{target} is not empty")
-    for name, text in files.items():
-        path = target / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("x", encoding="utf-8") as stream:
-            stream.write(text)
+    made: list[Path] = []
+    try:
+        for name, text in files.items():
+            path = target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as stream:
+                made.append(path)
+                stream.write(text)
+    except BaseException:
+        for path in made:
+            path.unlink(missing_ok=True)
+        for folder in sorted({folder for name in files for folder in (target / name).parents}, reverse=True):
+            if folder.is_relative_to(target):
+                with suppress(OSError):  # never made, or somebody else's files are in it
+                    folder.rmdir()
+        raise
