@@ -7,6 +7,7 @@ import json
 import os
 import resource
 import sys
+import time
 from pathlib import Path
 
 from llm_fsm.errors import StoreError
@@ -121,6 +122,44 @@ def in_child(store):
     return asyncio.run(go())
 
 
+async def fork_and_close(path):
+    """Fork, close the parent's store between two turns of the child's, and say what is in the file then."""
+    store = SQLiteStore(path)
+    await store.save(turn(1))
+    (child_reads, goes_on), (parent_reads, saved) = os.pipe(), os.pipe()
+
+    async def go():
+        await store.save(turn(2))
+        os.write(saved, b"2")
+        os.read(child_reads, 1)
+        await store.save(turn(3))
+        os._exit(0)
+
+    child = os.fork()
+    if child == 0:
+        asyncio._set_running_loop(None)
+        asyncio.run(go())
+    await asyncio.to_thread(os.read, parent_reads, 1)
+    await store.close()
+    os.write(goes_on, b"3")
+    await asyncio.to_thread(os.waitpid, child, 0)
+    say((await SQLiteStore(path).load("c")).version)
+
+
+async def fork_while_writing(path):
+    """Fork while a transaction is under way, and say how the child fared."""
+    store = SQLiteStore(path, busy_timeout=1.0)
+    await store.save(turn(1))
+    slow = asyncio.ensure_future(store._run(lambda _: time.sleep(0.5), writes=True))
+    await asyncio.sleep(0.1)
+    child = os.fork()
+    if child == 0:
+        os._exit(in_child(store))
+    _, status = await asyncio.to_thread(os.waitpid, child, 0)
+    await slow
+    say(f"child {status}, version {(await store.load('c')).version}")
+
+
 async def fork_and_hold(path):
     """Fork while holding the lock; the child idles on, the parent is killed."""
     store = SQLiteStore(path)
@@ -141,7 +180,11 @@ async def use_and_leave(path):
 
 
 ROLES = {
-    role.__name__: role for role in (hold, add, save_for_ever, fill, as_nobody, fork, fork_and_hold, use_and_leave)
+    role.__name__: role
+    for role in (
+        *(hold, add, save_for_ever, fill, as_nobody),
+        *(fork, fork_and_close, fork_while_writing, fork_and_hold, use_and_leave),
+    )
 }
 
 if __name__ == "__main__":

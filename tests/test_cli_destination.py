@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import resource
 import stat
 import threading
 from pathlib import Path
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from cli_command import Desk, desk
-from llm_fsm.cli.destination import write_output
+from llm_fsm.cli.destination import write_new, write_output
 from llm_fsm.cli.exits import OUTPUT, Failure
 
 __all__ = ["desk"]
@@ -99,3 +100,19 @@ def test_what_cannot_be_written_whole_leaves_the_old_file(tmp_path: Path, monkey
 def test_what_is_no_place_for_a_file_is_said_in_a_sentence(desk: Desk, command: tuple[str, ...], path: str) -> None:
     done = desk.run(*command, "greeter.json", "-o", path)
     assert (done.code, "cannot be written: " in done.err, "internal" in done.err) == (OUTPUT, True, False)
+
+
+def test_a_new_file_is_whole_or_not_there(tmp_path: Path) -> None:
+    path = tmp_path / "x"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10, hard))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            write_new(path, "more than there is room for")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert not path.exists()
+    write_new(path, "one")
+    with pytest.raises(FileExistsError):
+        write_new(path, "two")
+    assert content_of(tmp_path) == {"x": "one"}

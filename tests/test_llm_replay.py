@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import resource
 
 import pytest
 
@@ -149,6 +150,20 @@ async def test_a_line_cut_off_by_a_crash_is_left_out_and_recording_goes_on(tmp_p
 async def test_a_cassette_that_cannot_be_written_is_a_model_error(tmp_path):
     with pytest.raises(ModelError, match="cannot write"):
         await record(tmp_path / "none" / "tape.jsonl", (said("x"), "1"))
+
+
+async def test_a_line_that_the_disk_takes_only_in_part_is_a_model_error(tmp_path):
+    path = tmp_path / "tape.jsonl"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (60, hard))
+    try:
+        with pytest.raises(ModelError, match=r"cannot write .*: No space left"):
+            await record(path, (said("x"), "1"))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert path.stat().st_size == 60
+    await record(path, (said("y"), "2"))
+    assert [entry.reply.text for entry in read_cassette(path)] == ["2"]
 
 
 async def test_without_a_view_the_last_message_counts(tmp_path):

@@ -706,6 +706,14 @@ async def test_a_forked_child_opens_its_own_connection(path):
     assert output_of("fork", path).splitlines() == ["2", "3"]
 
 
+async def test_what_a_forked_child_saves_is_kept_though_its_parent_closes_the_store(path):
+    assert output_of("fork_and_close", path) == "3\n"
+
+
+async def test_a_child_that_is_forked_in_the_middle_of_a_transaction_finds_the_file_free(path):
+    assert output_of("fork_while_writing", path) == "child 0, version 2\n"
+
+
 async def test_a_process_ends_though_its_store_is_open(path):
     assert output_of("use_and_leave", path) == "saved\n"
 

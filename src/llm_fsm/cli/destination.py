@@ -32,6 +32,18 @@ def write_output(path: str, data: str | bytes) -> None:
         raise Failure(f"{path}: cannot be written: {said}", OUTPUT) from error
 
 
+def write_new(path: str | os.PathLike[str], text: str) -> None:
+    """Put a text in a file that is not there yet, all or nothing. Raises OSError, and ValueError for no name at all."""
+    with open(path, "x", encoding="utf-8", errors="backslashreplace") as stream:
+        try:
+            stream.write(text)
+            stream.flush()
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(path)
+            raise
+
+
 def _is_special(path: str) -> bool:
     """Whether a file must not be replaced by another one: a rename over `/dev/null` would be the end of that."""
     return path.startswith(_OPEN) or (os.path.exists(path) and not os.path.isfile(path))

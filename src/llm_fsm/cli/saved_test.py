@@ -6,6 +6,7 @@ import os
 from importlib import import_module
 
 from llm_fsm.cli import printing
+from llm_fsm.cli.destination import write_new
 from llm_fsm.cli.exits import OUTPUT, Failure
 from llm_fsm.cli.talk import Talk
 from llm_fsm.folder import definition_paths
@@ -33,8 +34,7 @@ def write(talk: Talk, name: str) -> str:
     make = import_module("llm_fsm.cases.saving").document_of
     try:
         document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
-        with open(name, "x", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(printing.as_json(document) + "\n")
+        write_new(name, printing.as_json(document) + "\n")
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         raise Failure(f"{printing.one_line(name)} cannot be written: {reason.lower()}", OUTPUT) from error

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_fsm.cli import answers, explained, printing, saved_test, transcript
+from llm_fsm.cli.destination import write_new
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.talk import Talk
 from llm_fsm.context import has
@@ -148,8 +149,7 @@ def _save(talk: Talk, argument: str) -> Answer:
     text = transcript.markdown(*whole) if readable else printing.as_json(transcript.document(*whole))
     shown = printing.one_line(str(path))
     try:
-        with path.open("x", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(f"{text}\n")
+        write_new(path, f"{text}\n")
     except FileExistsError:
         return Answer(f"{shown} exists already and was not overwritten; name another file")
     except (OSError, ValueError) as error:

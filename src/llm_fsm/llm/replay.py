@@ -14,8 +14,10 @@ objects is read too. No keys, addresses or headers are written; what users said 
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import re
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
@@ -178,7 +180,8 @@ def _append(path: Path, line: bytes) -> None:
         if file.tell():
             file.seek(-1, 2)
             line = line if file.read(1) == b"\n" else b"\n" + line
-        file.write(line)
+        if file.write(line) < len(line):  # what is left of a full disk takes a part of it and raises nothing
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
 
 def _said(request: LLMRequest) -> tuple[str, str | None]:

@@ -6,6 +6,7 @@ live in ordinary tables, small ones in tables without a row id.
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -95,6 +96,15 @@ def open_database(path: str, busy_timeout: float) -> Connection:
         db.close()
         raise
     return db
+
+
+def inode(path: str) -> tuple[int, int] | None:
+    """Which file stands there now; None where none does."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def fault(path: str, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:

@@ -1,26 +1,27 @@
 """The thread that owns the connection to an SQLite file, and the jobs that wait for it.
 
-Jobs that are waiting when the worker comes round are served together: first all that write, in one
-transaction (so they share the costly sync to disk), then all that read; a job is answered after the commit.
-A read therefore sees every write that was handed in before it. While nothing waits or is served, a read can be done
-in the thread of whoever asks, and so can a write where the disk is quick. When one of several jobs cannot be done,
-the transaction is rolled back and each job is tried on its own, so a failing job harms no other.
+Jobs that are waiting when the worker comes round are served together: first all that write, in one transaction (so
+they share the costly sync to disk), then all that read; a job is answered after the commit. A read therefore sees
+every write that was handed in before it. While nothing waits or is served, a read can be done in the thread of
+whoever asks, and so can a write where the disk is quick. When one of several jobs cannot be done, the transaction is
+rolled back and each job is tried on its own, so a failing job harms no other.
 """
 
 from __future__ import annotations
 
 import asyncio
-import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from queue import SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.sqlite_file import MEMORY, fault, is_busy, is_lasting, is_unsettled, open_database
+from llm_fsm.stores.children import rest_in_forks
+from llm_fsm.stores.sqlite_file import MEMORY, fault, inode, is_busy, is_lasting, is_unsettled, open_database
 from llm_fsm.stores.sqlite_lately import Connection
 from llm_fsm.stores.sqlite_log import empty, make_room
 
@@ -94,6 +95,8 @@ class Worker:
         """How many transactions in a row were brief."""
         self._has_room = False
         """There is room in the log, or there cannot be: nothing is to be done about it with this connection."""
+        if path != MEMORY:
+            rest_in_forks(self, Worker._closed)
 
     def submit(self, job: Job, *, alone: bool = True) -> None:
         """Hand in a job, in the event loop of whoever waits for it. Raises StoreError after `stop`.
@@ -181,6 +184,21 @@ class Worker:
         self._jobs.put(None)
         return self._thread
 
+    @contextmanager
+    def _closed(self) -> Iterator[None]:
+        """Without a connection, and nobody opens one: what SQLite knows of a file's locks is copied by a fork.
+
+        The child would find the file locked for ever, or would write into a log that its parent has removed.
+        """
+        rests = self._using.acquire(timeout=self._busy_timeout + 1)  # else a fork would wait for another program
+        try:
+            if rests:
+                self._disconnect()
+            yield
+        finally:
+            if rests:
+                self._using.release()
+
     def _run(self) -> None:
         running = True
         while running:
@@ -251,10 +269,7 @@ class Worker:
                 self._recover(error)
             else:
                 return [_answered(job, value) for job, value in zip(jobs, values, strict=True)]
-        return self._one_by_one(jobs, self._read)
-
-    def _read(self, job: Job) -> Any:
-        return job.work(self._connection())
+        return self._one_by_one(jobs, lambda job: job.work(self._connection()))
 
     def _write(self, jobs: Sequence[Job]) -> Sequence[Any]:
         return self._transaction(self._connection(), partial(_perform, jobs))
@@ -316,7 +331,7 @@ class Worker:
             self._disconnect()  # the file was removed or replaced: writing to the old one would lose the turn
         if self._db is None:
             self._db = open_database(self._path, self._busy_timeout)
-            self._inode = _inode(self._path)
+            self._inode = inode(self._path)
             self._patience = self._busy_timeout
         self._wait_at_most(self._busy_timeout, self._db)
         return self._db
@@ -327,12 +342,11 @@ class Worker:
             self._patience = seconds
 
     def _is_replaced(self) -> bool:
-        return self._path != MEMORY and self._inode != _inode(self._path)
+        return self._path != MEMORY and self._inode != inode(self._path)
 
     def _disconnect(self) -> None:
         db, self._db = self._db, None
-        self._written = 0
-        self._brief = 0
+        self._written = self._brief = 0
         self._has_room = False
         if db is not None:
             db.close()
@@ -361,14 +375,6 @@ def _perform(jobs: Sequence[Job], db: Connection) -> Sequence[Any]:
 
 def _answered(job: Job, value: Any) -> _Outcome:
     return _Outcome(job, error=value) if isinstance(value, Exception) else _Outcome(job, value)
-
-
-def _inode(path: str) -> tuple[int, int] | None:
-    try:
-        found = os.stat(path)
-    except OSError:
-        return None
-    return found.st_dev, found.st_ino
 
 
 def _deliver(outcomes: Iterable[_Outcome]) -> None:
