@@ -9,7 +9,7 @@ from inspect import signature
 
 import pytest
 
-from llm_fsm.copies import changed, fields, kept, made, row
+from llm_fsm.copies import changed, fields, kept, made, row, stored
 from llm_fsm.events import UserSaid
 from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.session import Frame, Session
@@ -78,3 +78,7 @@ def test_what_is_kept_is_the_same_in_less_memory_and_can_be_changed_again() -> N
 def test_two_that_are_kept_share_no_values() -> None:
     first, second = (kept(Session(conversation_id=name)) for name in "ab")
     assert (first.conversation_id, second.conversation_id) == ("a", "b")
+
+
+def test_stored_fields_that_a_class_does_not_know_are_left_out() -> None:
+    assert stored(Usage, {"calls": 1, "mood": 3}) == Usage(calls=1)

@@ -9,11 +9,20 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.effects import OutOfTime
+from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from llm_fsm.errors import StoreError
-from llm_fsm.journal import entry_reply, reply_entry
+from llm_fsm.events import BotSaid
+from llm_fsm.journal import (
+    entry_executed,
+    entry_reply,
+    entry_result,
+    entry_tool,
+    executed_entry,
+    reply_entry,
+    result_entry,
+)
 from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.messages import ModelReply, ToolCall
+from llm_fsm.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.memory import MemoryStore
 from machines import reply
 
@@ -85,8 +94,21 @@ async def test_a_journal_that_does_not_say_whose_it_is_holds_nobody_up() -> None
     assert (await chat.send("Pay both")).text == "Paid"
 
 
-def test_a_reply_is_read_whatever_another_version_kept_beside_it() -> None:
-    reply = ModelReply(text="x", seconds=2.5, tool_calls=(ToolCall(id="1", name="look", arguments="{}"),))
-    for said in (reply, OutOfTime(seconds=3.0)):
-        entry = json.loads(json.dumps(reply_entry(said)))
-        assert entry_reply({**entry, "kind": "model", "step": 3, "time": 1.0}) == said
+def _more(entry: dict[str, Any]) -> dict[str, Any]:
+    """A journal entry with one name more in each of its objects that have fields."""
+    calls = entry.get("tool_calls")
+    for part in (*(calls if isinstance(calls, list) else ()), *entry.get("happened", ()), entry.get("usage", {})):
+        part["mood"] = 1
+    return {**entry, "kind": "model", "step": 3, "mood": 1}
+
+
+def test_what_was_performed_is_read_whatever_another_version_kept_beside_it() -> None:
+    looks = (ToolCall(id="1", name="look", arguments="{}"),)
+    for done, written, read in (
+        (ModelReply(text="x", seconds=2.5, tool_calls=looks), reply_entry, entry_reply),
+        (OutOfTime(seconds=3.0), reply_entry, entry_reply),
+        (HandlerResult(handler="h", veto="no"), result_entry, entry_result),
+        (ToolResult(id="1", name="look", value=3), result_entry, entry_tool),
+        (Executed(output="x", usage=Usage(calls=2), happened=(BotSaid(text="Hi"),)), executed_entry, entry_executed),
+    ):
+        assert read(_more(json.loads(json.dumps(written(done))))) == done

@@ -5,8 +5,12 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 
+import pytest
+
+from llm_fsm.errors import UnreadableError
 from llm_fsm.messages import ModelReply
-from llm_fsm.records import TurnRecord, dump, parse
+from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session
+from llm_fsm.session import Session
 
 
 def test_a_record_holds_every_number_of_what_a_reply_took() -> None:
@@ -14,3 +18,16 @@ def test_a_record_holds_every_number_of_what_a_reply_took() -> None:
     record = TurnRecord(kind="message", turn=1, usage=used, events=())
     assert json.loads(dump(record))["usage"] == asdict(used)
     assert parse(dump(record)) == record
+
+
+def test_numbers_that_a_newer_version_counts_do_not_make_a_record_unreadable() -> None:
+    record = TurnRecord(kind="message", turn=1, usage=ModelReply(text="", attempts=2).usage, events=())
+    document = json.loads(dump(record))
+    document["usage"]["cached"] = 5
+    assert parse(json.dumps(document)) == record
+
+
+def test_what_a_newer_version_knows_of_a_conversation_is_not_dropped_unseen() -> None:
+    document = {**json.loads(dump_session(Session(conversation_id="c", state="a"))), "mood": "good"}
+    with pytest.raises(UnreadableError, match="newer version of llm_fsm: this one does not know its 'mood'"):
+        parse_session(json.dumps(document))

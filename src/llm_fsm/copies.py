@@ -8,7 +8,7 @@ whose constructors are Python, too.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import fields as fields_of
 from inspect import getattr_static
 from typing import Any, ParamSpec, TypeVar, TypeVarTuple
@@ -83,3 +83,9 @@ def kept(value: T, /, **changes: Any) -> T:
 def fields(value: Any, /) -> dict[str, Any]:
     """The fields of a dataclass by name, not copied: `dataclasses.asdict` takes longer than a turn may."""
     return {name: getattr(value, name) for name in value.__dataclass_fields__}
+
+
+def stored(kind: Callable[..., T], values: Mapping[str, Any], /) -> T:
+    """A dataclass of stored fields, without those that it does not know: a newer version may have kept more."""
+    known = kind.__dataclass_fields__  # type: ignore[attr-defined]
+    return kind(**{name: value for name, value in values.items() if name in known})

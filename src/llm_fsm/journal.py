@@ -17,7 +17,7 @@ from typing import Any
 
 from llm_fsm import event_json
 from llm_fsm.compact import in_unicode
-from llm_fsm.copies import fields
+from llm_fsm.copies import fields, stored
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.messages import ModelReply, ToolCall, Usage
@@ -220,12 +220,11 @@ def reply_entry(reply: ModelReply | OutOfTime) -> Entry:
 
 
 def entry_reply(entry: Entry) -> ModelReply | OutOfTime:
-    """The reply of a journal entry, of which another version may have kept more."""
+    """The reply of a journal entry."""
     if "out_of_time" in entry:
         return OutOfTime(seconds=entry["out_of_time"])
-    values = {name: value for name, value in entry.items() if name in ModelReply.__dataclass_fields__}
-    values["tool_calls"] = tuple(ToolCall(**call) for call in values.get("tool_calls", ()))
-    return ModelReply(**values)
+    calls = tuple(stored(ToolCall, call) for call in entry.get("tool_calls", ()))
+    return stored(ModelReply, {**entry, "tool_calls": calls})
 
 
 def entry_unanswered(entry: Entry) -> Unanswered:
@@ -240,12 +239,12 @@ def result_entry(result: HandlerResult | ToolResult) -> Entry:
 
 def entry_result(entry: Entry) -> HandlerResult:
     """A handler's result of a journal entry."""
-    return HandlerResult(**without_kind(entry))
+    return stored(HandlerResult, entry)
 
 
 def entry_tool(entry: Entry) -> ToolResult:
     """A tool's result of a journal entry."""
-    return ToolResult(**without_kind(entry))
+    return stored(ToolResult, entry)
 
 
 def executed_entry(done: Executed) -> Entry:
@@ -258,7 +257,5 @@ def executed_entry(done: Executed) -> Entry:
 
 def entry_executed(entry: Entry) -> Executed:
     """What a function gave back, of a journal entry."""
-    values = without_kind(entry)
-    values["happened"] = tuple(event_json.from_dict(event) for event in values["happened"])
-    values["usage"] = Usage(**values["usage"])
-    return Executed(**values)
+    happened = tuple(event_json.from_dict(event) for event in entry["happened"])
+    return stored(Executed, {**entry, "happened": happened, "usage": stored(Usage, entry["usage"])})

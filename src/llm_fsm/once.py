@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from llm_fsm.copies import stored
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 
 Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]
@@ -48,7 +49,7 @@ class Once:
         it, which came first, is to be made now in its stead. One that comes a second time is made, as a person wants it
         repeated.
         """
-        found = {item["id"]: ToolResult(**item) for item in logged}
+        found = {item["id"]: stored(ToolResult, item) for item in logged}
         for call in calls:
             if not call.at_most_once or call.key in self._made:
                 continue
@@ -84,4 +85,4 @@ class Once:
         self._given.add(known)
         self.log[call.key], self.log[known] = self.log[known], []
         _, result, self._made[call.key] = self._left.pop(known)
-        return replace(ToolResult(**result), id=call.id)
+        return replace(stored(ToolResult, result), id=call.id)

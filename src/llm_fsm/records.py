@@ -13,6 +13,7 @@ from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm import session as se
 from llm_fsm.compact import in_unicode, value_of
+from llm_fsm.copies import stored
 from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage
@@ -66,7 +67,7 @@ def parse(text: str) -> TurnRecord:
         return TurnRecord(
             kind=document["kind"],
             turn=document["turn"],
-            usage=Usage(**document["usage"]),
+            usage=stored(Usage, document["usage"]),
             events=tuple(event_json.from_dict(event) for event in document["events"]),
         )
     except _DAMAGED as error:

@@ -16,6 +16,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
+from llm_fsm.copies import stored
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.effects import (
     AskModel,
@@ -252,7 +253,7 @@ class _Source:
 
     def _again(self, event: ev.ModelReplied) -> ModelReply:
         self._last = event
-        calls = tuple(ToolCall(**call) for call in event.calls)
+        calls = tuple(stored(ToolCall, call) for call in event.calls)
         return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
 
     def _handled(self) -> tuple[HandlerResult, ...]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import memory as buckets
-from llm_fsm.copies import changed
+from llm_fsm.copies import changed, stored
 from llm_fsm.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
 from llm_fsm.excerpt import cut
 from llm_fsm.kit import call_key
@@ -87,7 +87,7 @@ class Loop:
             LLMMessage(
                 item["role"],
                 item["content"],
-                tuple(ToolCall(**call) for call in item["tool_calls"]),
+                tuple(stored(ToolCall, call) for call in item["tool_calls"]),
                 item["tool_call_id"],
             )
             for item in document["messages"]
@@ -95,7 +95,7 @@ class Loop:
         self.request = changed(self.request, messages=messages)
         self.refused = tuple(document["refused"])
         self.tries = document["tries"]
-        self.calls = tuple(ToolCall(**call) for call in document["calls"])
+        self.calls = tuple(stored(ToolCall, call) for call in document["calls"])
         self.keys = dict(document["keys"])
         self.answers = dict(document["answers"])
         self.done = dict(document["done"])

@@ -329,6 +329,11 @@ def from_dict(document: Mapping[str, Any]) -> Session:
             "use the version that wrote it, or a newer one"
         )
     values = _fields({key: value for key, value in document.items() if key != "format"})
+    if more := values.keys() - Session.__dataclass_fields__.keys():
+        raise UnreadableError(
+            "this conversation was saved by a newer version of llm_fsm: this one does not know its "
+            f"{sorted(more)[0]!r}; use the version that wrote it, or a newer one"
+        )
     for name, types in _TYPES.items():
         if name in values and type(values[name]) not in types:
             raise UnreadableError(f"a stored conversation is damaged: its {name!r} is {values[name]!r:.50}")
