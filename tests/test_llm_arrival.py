@@ -86,6 +86,28 @@ async def test_an_error_in_an_answer_is_told_with_the_address_and_without_the_ke
         await llm.aclose()
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("before", ["", WORDS])
+@pytest.mark.parametrize("after", ["", DONE])
+async def test_an_error_in_a_line_of_its_own_is_told(before: str, after: str, streams: bool) -> None:
+    with pytest.raises(ModelError, match=r"reports an error: used up$"):
+        await replied(sent(before + '{"error": {"message": "used up", "code": 402}}\n' + after), streams=streams)
+
+
+async def test_a_connection_that_breaks_after_an_error_tells_that() -> None:
+    told = '{"detail": "used up"}\n\n'
+    with pytest.raises(ModelError, match=r"^http://127\.0\.0\.1:\d+/v1 reports an error: used up"):
+        await replied(cut(WORDS + told), streams=True)
+    with pytest.raises(ModelError, match=r"^http://127\.0\.0\.1:\d+/v1 reports an error: used up"):
+        await replied(cut(told.join((": ping\n", ""))), streams=True)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_chunks_that_are_lines_of_json_are_put_together(streams: bool) -> None:
+    lines = (WORDS + OVER).replace("data: ", "").replace("\n\n", "\n")
+    assert await replied(sent(lines, "application/x-ndjson"), streams=streams) == "Hello you"
+
+
 @pytest.mark.parametrize("body", [WORDS + OVER + DONE, WORDS + DONE, WORDS + OVER, WORDS + OVER + 'data: {"usa'])
 async def test_a_connection_that_breaks_after_the_whole_reply_takes_nothing_of_it(body: str) -> None:
     assert await replied(cut(body), streams=True) == "Hello you"

@@ -93,6 +93,79 @@ def test_an_error_after_the_whole_reply_takes_nothing_of_it() -> None:
     assert chunks.completion()["choices"][0]["message"]["content"] == "Hi"
 
 
+def data(value: Any) -> str:
+    return f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n"
+
+
+def beside(fault: Any, finish: str | None = None, **choice: Any) -> dict[str, Any]:
+    return {"choices": [{"index": 0, "delta": {"content": ""}, "finish_reason": finish, **choice}], "error": fault}
+
+
+GONE: dict[str, tuple[str, int]] = {
+    "openai": (data({"error": {"message": "gone", "code": "429"}}), 429),
+    "text": (data({"error": "gone"}), 200),
+    "detail": (data({"detail": "gone"}), 200),
+    "details": (data({"detail": [{"loc": ["body"], "msg": "gone"}]}), 200),
+    "gateway": (data({"statusCode": 503, "message": "gone"}), 503),
+    "minimax": (data({"choices": None, "base_resp": {"status_code": 1002, "status_msg": "gone"}}), 200),
+    "google": (data([{"error": {"code": 503, "message": "gone"}}]), 503),
+    "json-text": (data('"gone"'), 200),
+    "event": ("event: error\n" + data({"message": "gone", "code": 500}), 500),
+    "event-in-words": ("event: error\n" + data("gone"), 200),
+    "event-named-last": ('data: "gone"\nevent: error\n\n', 200),
+    "anthropic": ("event: error\n" + data({"type": "error", "error": {"type": "x", "message": "gone"}}), 200),
+    "llama.cpp": ('error: {"code": 500, "message": "gone"}\n\n', 500),
+    "ollama": ('{"error": {"message": "gone", "code": null}}\n', 200),
+    "pretty": (json.dumps({"error": {"message": "gone"}}, indent=1) + "\n", 200),
+    "line": ("gone\n", 200),
+    "beside": (data(beside({"message": "gone"})), 200),
+    "beside-stop": (data(beside({"message": "gone"}, "stop")), 200),
+    "in-choice": (data(beside(None, error={"message": "gone", "status": 502})), 502),
+    "other-choice": (data(beside("gone", index=1)), 200),
+    "finish": (data(beside(None, "error") | {"message": "gone"}), 200),
+}
+
+
+def received(*sent: str) -> Chunks:
+    events, chunks = EventLines(), Chunks("prompt", tools=False)
+    for found in (*events.feed("".join(sent).encode()), *events.end()):
+        chunks.read(found)
+    return chunks
+
+
+CUT = data({"choices": [{"index": 0, "delta": {"content": '{"a": {"b": 1}'}}]})
+
+
+@pytest.mark.parametrize("after", ["", data("[DONE]")])
+@pytest.mark.parametrize("before", ["", CUT])
+@pytest.mark.parametrize("told", GONE)
+def test_the_reason_of_a_stream_that_breaks_off_is_told_however_it_came(told: str, before: str, after: str) -> None:
+    sent, status = GONE[told]
+    with pytest.raises(ModelError, match=r"^the provider reports an error: gone$") as caught:
+        received(before, sent, after).completion()
+    assert caught.value.status == status
+
+
+@pytest.mark.parametrize("told", [*(sent for sent, _ in GONE.values()), data("junk"), data("1")])
+def test_whatever_follows_the_whole_reply_takes_nothing_of_it(told: str) -> None:
+    chunks = received(CUT, data({"choices": [{"index": 0, "delta": {"content": "}"}, "finish_reason": "stop"}]}), told)
+    choice = chunks.completion()["choices"][0]
+    assert (choice["message"]["content"], choice["finish_reason"]) == ('{"a": {"b": 1}}', "stop")
+
+
+@pytest.mark.parametrize("aside", [{"message": "looking"}, beside({"message": "", "code": 0}), {"detail": "looking"}])
+def test_what_stands_beside_a_whole_reply_is_no_error(aside: dict[str, Any]) -> None:
+    sent = (data(aside), data({"choices": [{"index": 0, "delta": {"content": '{"a": 1}'}, "finish_reason": "stop"}]}))
+    assert received(*sent).completion()["choices"][0]["message"]["content"] == '{"a": 1}'
+
+
+def test_a_chunk_in_words_is_told_and_one_in_json_is_not() -> None:
+    with pytest.raises(ModelError, match=r"a chunk that is not JSON \(gone away\), not"):
+        received(data("gone  away"))
+    with pytest.raises(ModelError, match="a chunk that is not JSON, not"):
+        received(data('{"choices": [{"delta": {"content": "sec'))
+
+
 @pytest.mark.parametrize("mode", ["prompt", "tool"])
 @pytest.mark.parametrize(
     ("text", "whole"), [('{"a": 1}\n', True), ('{"a": {"b": 1}', True), ('{"a": "b', False), ("Hi", True), ("", True)]

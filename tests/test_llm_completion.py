@@ -256,7 +256,7 @@ def test_any_bytes_are_a_reply_or_a_model_error(body):
         ('{"error": "short"}', "short"),
         ('[{"error": {"code": 429, "message": "no quota left"}}]', "no quota left"),
         ('{"message": "top"}', "top"),
-        ('{"detail": [{"msg": "bad"}]}', '[{"msg": "bad"}]'),
+        ('{"detail": [{"msg": "bad"}]}', "bad"),
         ("plain words", "plain words"),
         ("<html>", "an HTML page"),
         ("", "nothing"),

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 
 import aiohttp
 
-from llm_fsm.llm.chunks import BEGINNING, DOCUMENTS, LAST, Chunks, EventLines, is_events, is_told
-from llm_fsm.llm.completion import no_completion, parse_payload, read_completion
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.chunks import BEGINNING, DOCUMENTS, LAST, Chunks, EventLines, gathered, is_events, is_told
+from llm_fsm.llm.completion import no_completion, read_completion
 from llm_fsm.llm.modes import Mode
 from llm_fsm.llm.post import Answer
 from llm_fsm.messages import ModelReply
@@ -57,13 +58,18 @@ class Arrival:
                 received += await self._response.content.readany()
             labelled = self._response.content_type == "text/event-stream"
             if received.lstrip()[:1] in DOCUMENTS if labelled else not is_events(received):
-                self.take(parse_payload(received + await self._response.read(MAX_ANSWER)))
+                self.take(gathered(received + await self._response.read(MAX_ANSWER)))
                 return
         self._first = await self._read(received)
         while not self._first and not self._over:
             self._first = await self._more()
         if self._over:
             self._chunks.completion()
+
+    @property
+    def complaint(self) -> ModelError | None:
+        """What the server said went wrong, where it said anything."""
+        return self._chunks.complaint
 
     def take(self, payload: Any) -> None:
         """Take a whole completion. Raises ModelError where it is none."""

@@ -13,11 +13,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.coercion import joined
-from llm_fsm.compact import value_of
+from llm_fsm.compact import in_unicode, value_of
+from llm_fsm.errors import ModelError
 from llm_fsm.llm.completion import (
     THOUGHTS,
     choice_fault,
     content_text,
+    error_line,
+    fault_in,
     no_completion,
     parse_payload,
     provider_fault,
@@ -28,7 +31,8 @@ _DONE = "[DONE]"
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """A carriage return that came last may be half of an end."""
 
-_EVENTS = re.compile(rb"(?:data|event|id|retry)?:")
+_EVENTS = re.compile(rb"(?:data|event|id|retry|error)?:")
+_FIELD = re.compile(rb"(?:data|event|id|retry)?(?::|\Z)")
 DOCUMENTS = (b"{", b"<")
 """What JSON and HTML begin with, and no line of an event."""
 _LONGEST = len(b"event:")
@@ -40,13 +44,19 @@ LAST = 5.0
 
 
 class EventLines:
-    """The data of server-sent events, from bytes in pieces of any size."""
+    """The data of server-sent events, from bytes in pieces of any size.
 
-    __slots__ = ("_data", "_rest")
+    An error that a server tells in another way is given as data, too: as an event of that name, in a field of that
+    name (llama.cpp), or in lines that are no field (Ollama).
+    """
+
+    __slots__ = ("_data", "_failed", "_odd", "_rest")
 
     def __init__(self) -> None:
         self._rest: list[bytes] = []
         self._data: list[str] = []
+        self._odd: list[str] = []
+        self._failed = False
 
     def feed(self, received: bytes) -> Iterator[str]:
         """The data of each event that is complete now."""
@@ -67,19 +77,41 @@ class EventLines:
     def _take(self, line: bytes) -> Iterator[str]:
         line = line.removeprefix(BOM_UTF8)
         if line.startswith(b"data:"):
+            if self._odd:
+                yield from self._aside()
             self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
-        elif not line and self._data:
-            data, self._data = "\n".join(self._data), []
-            if data:
-                yield data
+        elif not line:
+            if self._data:
+                data, self._data = "\n".join(self._data), []
+                if data:
+                    yield in_unicode({"error": _read(data)}) if self._failed else data
+            self._failed = False
+            if self._odd:
+                yield from self._aside()
+        elif line.startswith((b"event:", b"error:")):
+            name, _, said = line.decode("utf-8", "replace").partition(":")
+            self._failed = name == "error" or said.strip() == "error"
+            self._data += [said] if name == "error" else []
+        elif _FIELD.match(line) is None:
+            self._odd.append(line.decode("utf-8", "replace"))
+
+    def _aside(self) -> Iterator[str]:
+        """What came in lines that are no field: JSON in one or several of them, or words."""
+        lines, self._odd = self._odd, []
+        said = "\n".join(lines)
+        for found in ([said], lines):
+            if all(isinstance(_read(part), dict) for part in found):
+                yield from found
+                return
+        yield in_unicode({"detail": said})
 
 
 class Chunks:
     """The chunks of one completion. `tools`: tools were offered, so that calls are calls and not the reply."""
 
     __slots__ = (
-        *("_calls", "_choice", "_content", "_finish", "_from_calls", "_model", "_refusal", "_thinks", "_thought"),
-        *("_usage", "done", "taken"),
+        *("_aside", "_calls", "_choice", "_content", "_fault", "_finish", "_from_calls", "_model", "_refusal"),
+        *("_thinks", "_thought", "_usage", "done", "taken"),
     )
 
     def __init__(self, mode: Mode, *, tools: bool) -> None:
@@ -96,6 +128,10 @@ class Chunks:
         self._finish: str | None = None
         self._model: str | None = None
         self._usage: Mapping[str, Any] | None = None
+        self._fault: object = None
+        """An error that stands in a chunk beside choices, which may be of no consequence."""
+        self._aside: object = None
+        """What stands in the place of a chunk, and may say why nothing more came."""
 
     def read(self, data: str) -> str:
         """Take the data of one event: the piece of the reply's text in it; none after the end. Raises ModelError."""
@@ -107,32 +143,44 @@ class Chunks:
         try:
             payload = value_of(data)
         except (ValueError, RecursionError) as error:
-            raise no_completion("a chunk that is not JSON") from error
+            if self._finish is not None:
+                return ""
+            words = "" if data.lstrip().startswith("{") else f" ({error_line(data)})"
+            raise no_completion(f"a chunk that is not JSON{words}") from error
         return self.take(payload)
 
     def take(self, payload: Any) -> str:
         """Take one chunk: the piece of the reply's text in it. Raises ModelError."""
+        if isinstance(payload, list) and len(payload) == 1:  # as Google tells errors
+            payload = payload[0]
         if not isinstance(payload, dict):
-            raise no_completion("a chunk that is no object")
+            if self._finish is not None:
+                return ""
+            raise provider_fault(payload) if isinstance(payload, str) else no_completion("a chunk that is no object")
         choices = payload.get("choices")
         if not choices and self._finish is None:
-            fault = payload.get("error") or (payload.get("object") == "error" and payload)
+            fault = payload.get("error") or ("error" in (payload.get("object"), payload.get("type")) and payload)
             if fault:
                 raise provider_fault(fault)
+            self._aside = fault_in(payload) or self._aside
         if isinstance(payload.get("model"), str):
             self._model = payload["model"]
         if isinstance(payload.get("usage"), dict):
             self._usage = payload["usage"]
         choice = choices[0] if isinstance(choices, list) and choices else None
-        if not isinstance(choice, dict) or not self._is_ours(choice.get("index")):
+        if not isinstance(choice, dict):
+            return ""
+        if self._finish is None and ("error" in payload or "error" in choice):
+            self._fault = choice.get("error") or payload.get("error") or self._fault
+        if not self._is_ours(choice.get("index")):
             return ""
         self.taken += 1
-        if isinstance(choice.get("finish_reason"), str):
-            self._finish = choice["finish_reason"]
-            if self._finish == "error":
-                raise choice_fault(payload, choice)
-            self._count(payload.get("x_groq"), choice)
         delta = choice.get("delta", choice.get("message"))  # a server that does not stream may send a whole one
+        if isinstance(choice.get("finish_reason"), str):
+            if choice["finish_reason"] == "error" and self._finish is None:
+                raise choice_fault(payload, choice)
+            self._finish = self._finish or choice["finish_reason"]
+            self._count(payload.get("x_groq"), choice)
         return self._delta(delta) if isinstance(delta, dict) else ""
 
     def _is_ours(self, index: Any) -> bool:
@@ -219,7 +267,10 @@ class Chunks:
     def completion(self) -> dict[str, Any]:
         """What came, as a completion that was not streamed. Raises ModelError for one that never ended."""
         if self._finish is None and (self._is_cut() if self.done else not self._is_object()):
-            raise no_completion("a stream that breaks off")
+            raise self.complaint or no_completion("a stream that breaks off")
+        fault = self._fault or (self._aside if self._finish is None else None)
+        if fault and self._is_lost():
+            raise provider_fault(fault)
         message: dict[str, Any] = {"role": "assistant", "content": joined("".join(self._content))}
         if self._refusal:
             message["refusal"] = "".join(self._refusal)
@@ -235,6 +286,18 @@ class Chunks:
             "usage": self._usage,
         }
 
+    @property
+    def complaint(self) -> ModelError | None:
+        """What the server said went wrong, where it said anything: the reason for a stream that breaks off."""
+        fault = self._fault or self._aside
+        return provider_fault(fault) if fault else None
+
+    def _is_lost(self) -> bool:
+        """Whether nothing came that can be a reply, or an object without its end."""
+        if not (self._content or self._calls):
+            return not (self._refusal or self._thought)
+        return (self._said().startswith("{") or self._calls != {}) and not self._is_object()
+
     def _is_cut(self) -> bool:
         """Whether the reply is an object without its end: then a stream that never said why it ended broke off."""
         text = self._said()
@@ -248,6 +311,14 @@ class Chunks:
     def _said(self) -> str:
         called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
         return ("".join(self._content) or called).strip()
+
+
+def _read(said: str) -> Any:
+    """What a text is as JSON; itself where it is none."""
+    try:
+        return value_of(said)
+    except (ValueError, RecursionError):
+        return said
 
 
 def _is_whole(text: str) -> bool:
@@ -273,7 +344,11 @@ def is_told(received: bytes) -> bool:
 def gathered(body: bytes) -> Any:
     """The JSON of a completion, one in chunks that nobody asked for included. Raises ModelError."""
     if body.startswith(b"{") or not is_events(body):
-        return parse_payload(body)
+        try:
+            return parse_payload(body)
+        except ModelError:
+            if not body.lstrip().startswith(b"{") or b"}" not in body.partition(b"\n")[0]:
+                raise
     events, chunks = EventLines(), Chunks("prompt", tools=True)
     for data in (*events.feed(body), *events.end()):
         chunks.read(data)

@@ -173,7 +173,7 @@ class CompatLLM:
                 self._named(error)
                 raise
             except _FAILURES as error:
-                raise self._broken(error, "stopped in the middle of its reply") from error
+                raise self._broken(error, "stopped in the middle of its reply", arriving) from error
             finally:
                 arriving.close()
         yield reply
@@ -195,7 +195,7 @@ class CompatLLM:
             if isinstance(error, ModelError):
                 self._named(error)
             if isinstance(error, _FAILURES):
-                raise self._broken(error, f"gave no answer within {in_words(seconds)} s") from error
+                raise self._broken(error, f"gave no answer within {in_words(seconds)} s", arriving) from error
             raise
         return arriving
 
@@ -270,8 +270,11 @@ class CompatLLM:
             stream_rejected=unstreamed,
         )
 
-    def _broken(self, error: Exception, late: str) -> ModelError:
+    def _broken(self, error: Exception, late: str, arriving: Arrival | None = None) -> ModelError:
         """What came between a request and the end of its answer; `late`: what a time-out says of the server."""
+        told = None if arriving is None else arriving.complaint
+        if told is not None:
+            return self._named(told)
         if isinstance(error, TimeoutError):
             return ModelError(f"{self.where} {late}", retryable=True)
         if isinstance(error, Closed):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,10 @@ _NUMBERS = (int, float)
 _ERROR_CHARS = 300
 SOMEBODY = "the provider"
 """How errors of what is read here begin; who knows whose answer it is can name it instead."""
+_REASONS = ("error", "errors", "detail", "message", "msg", "error_message")
+"""Where servers say what went wrong."""
+_CODES = ("code", "status", "status_code", "statusCode")
+_STATUS = re.compile("[45][0-9][0-9]")
 THOUGHTS = ("reasoning_content", "reasoning")
 """Where servers put what a model thought."""
 
@@ -85,8 +90,10 @@ def no_completion(what: str) -> ModelError:
 
 def provider_fault(fault: object) -> ModelError:
     """The error for what stands under "error" in an answer with status 200."""
-    code = fault.get("code") if isinstance(fault, dict) else None
-    status = code if isinstance(code, int) and 400 <= code < 600 else 200
+    if isinstance(fault, dict) and isinstance(fault.get("error"), dict):
+        fault = fault["error"]
+    named = [fault.get(name) for name in _CODES] if isinstance(fault, dict) else []
+    status = next((int(str(code)) for code in named if _STATUS.fullmatch(str(code)) is not None), 200)
     return ModelError(
         f"{SOMEBODY} reports an error: {error_line(json.dumps(fault))}",
         retryable=status == 200 or is_retryable(status),
@@ -96,7 +103,17 @@ def provider_fault(fault: object) -> ModelError:
 
 def choice_fault(payload: Mapping[str, Any], choice: Mapping[str, Any]) -> ModelError:
     """The error for a choice that ends with one, wherever that is told."""
-    return provider_fault(choice.get("error") or payload.get("error") or "the reply broke off")
+    return provider_fault(choice.get("error") or fault_in(payload) or "the reply broke off")
+
+
+def fault_in(payload: Mapping[str, Any]) -> object:
+    """What an answer without choices says went wrong; "" where it says nothing."""
+    if payload.get("error"):
+        return payload["error"]
+    if any(payload.get(name) for name in _REASONS if name != "message" or isinstance(payload.get(name), str)):
+        return payload
+    base = payload.get("base_resp")  # MiniMax
+    return base.get("status_msg") if isinstance(base, dict) and base.get("status_code") else ""
 
 
 def rejected_words(said: str) -> dict[str, Any] | None:
@@ -120,15 +137,20 @@ def error_line(body: str) -> str:
         payload = json.loads(body)
     except (ValueError, RecursionError):
         payload = body
-    if isinstance(payload, list) and len(payload) == 1:  # as Google answers
-        payload = payload[0]
-    for key in ("error", "message", "detail", "msg"):
+    more: Any = None
+    for key in _REASONS:
+        if isinstance(payload, list) and len(payload) == 1:  # as Google answers
+            payload = payload[0]
         if isinstance(payload, dict) and payload.get(key):
+            about = payload.get("metadata")  # where OpenRouter says what a provider said
+            more = about.get("raw") if isinstance(about, dict) else more
             payload = payload[key]
     text = payload if isinstance(payload, str) else json.dumps(payload)
     if text.lstrip()[:1] == "<":
         return "an HTML page"
     line = " ".join(text.split()) or "nothing"
+    if isinstance(more, str) and more:
+        line += f" ({error_line(more)})"
     return line if len(line) <= _ERROR_CHARS else line[: _ERROR_CHARS - 1] + "…"
 
 
@@ -138,7 +160,7 @@ def _first_choice(payload: Any) -> dict[str, Any]:
     choices = payload.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
         return choices[0]
-    fault = payload.get("error")
+    fault = fault_in(payload)
     if fault:
         raise provider_fault(fault)
     raise no_completion("JSON without choices")
