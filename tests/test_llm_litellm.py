@@ -312,6 +312,13 @@ async def test_a_reply_that_ends_in_the_middle_and_nobody_says_why_is_broken_off
 
 
 @LITELLM_WARNS
+@pytest.mark.parametrize("error", ["gone", {"message": "gone"}])
+async def test_an_error_in_the_middle_of_a_stream_tells_the_providers_reason(error):
+    with pytest.raises(ModelError, match=r"failed with \w+: gone") as caught:
+        await streamed([sent(words('{"a"'), {"error": error})] * 4)
+    assert caught.value.retryable
+
+
 async def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection():
     """Not only where litellm's objects happen to be freed: with the collector off they are not."""
     gone, head = asyncio.Semaphore(0), b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

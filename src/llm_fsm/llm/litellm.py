@@ -227,9 +227,7 @@ class LiteLLM:
         with self._told(model, mode, tools, f"gave no answer within {in_words(seconds)} s"):
             async with asyncio.timeout(seconds):
                 answer = await litellm.acompletion(timeout=seconds, num_retries=0, max_retries=0, **fields)
-        reply = read_completion(
-            answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0, tools=tools
-        )
+        reply = read_completion(answer.model_dump(), model=model, mode=mode, attempts=1, seconds=0.0, tools=tools)
         cost = getattr(answer, "_hidden_params", {}).get("response_cost")
         return replace(reply, cost=float(cost)) if isinstance(cost, int | float) and cost > 0 else reply
 
@@ -392,7 +390,8 @@ def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> d
 
 def _plain(error: Exception) -> str:
     """The message without the class names that litellm puts before it."""
-    text = str(getattr(error, "message", None) or error)
+    body = getattr(error.__cause__ or error.__context__, "body", None)  # of an error in a stream that is a bare text
+    text = body if isinstance(body, str) and body.strip() else str(getattr(error, "message", None) or error)
     while True:
         shorter = _PREFIX.sub("", text, count=1)
         if shorter == text:
