@@ -103,9 +103,36 @@ async def test_a_connection_that_breaks_after_an_error_tells_that() -> None:
 
 
 @pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("status", [201, 202, 203, 206])
+async def test_a_completion_counts_with_any_status_of_success(status: int, streams: bool) -> None:
+    for body in (WORDS + OVER + DONE, WHOLE):
+        assert await replied(sent(body, status=status), streams=streams) == "Hello you"
+    for body, what in (("", "an empty body|a stream that breaks off"), ("<p>", "HTML"), ('{"id": 1}', "JSON without")):
+        with pytest.raises(ModelError, match=rf"/v1 answered {status} with ({what})"):
+            await replied(sent(body, status=status), streams=streams)
+    with pytest.raises(ModelError, match="answered 204: nothing"):
+        await replied(sent("", status=204), streams=streams)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+async def test_events_that_no_empty_line_parts_are_taken_apart(streams: bool) -> None:
+    assert await replied(sent((WORDS + OVER + DONE).replace("\n\n", "\n")), streams=streams) == "Hello you"
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("kind", ["text/event-stream", "application/json"])
+async def test_words_that_are_no_answer_are_told_and_bytes_are_not(kind: str, streams: bool) -> None:
+    with pytest.raises(ModelError, match=r"\(?The model is loading\)?"):
+        await replied(sent("The model is  loading\n", kind), streams=streams)
+    with pytest.raises(ModelError, match=r"(breaks off|not JSON), not a chat completion \(after"):
+        await replied(sent("\x1f\ufffd(e\n", kind), streams=streams)
+
+
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
 async def test_chunks_that_are_lines_of_json_are_put_together(streams: bool) -> None:
     lines = (WORDS + OVER).replace("data: ", "").replace("\n\n", "\n")
-    assert await replied(sent(lines, "application/x-ndjson"), streams=streams) == "Hello you"
+    for end in ("", "[DONE]\n"):
+        assert await replied(sent(lines + end, "application/x-ndjson"), streams=streams) == "Hello you"
 
 
 @pytest.mark.parametrize("body", [WORDS + OVER + DONE, WORDS + DONE, WORDS + OVER, WORDS + OVER + 'data: {"usa'])

@@ -40,6 +40,7 @@ class Arrival:
 
     def __init__(self, response: Answer, asked: Asked) -> None:
         self.asked = asked
+        self.status = response.status
         self._response = response
         self._events = EventLines()
         self._chunks = Chunks(asked.mode, tools=asked.tools)

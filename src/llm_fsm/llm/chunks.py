@@ -21,6 +21,7 @@ from llm_fsm.llm.completion import (
     content_text,
     error_line,
     fault_in,
+    is_text,
     no_completion,
     parse_payload,
     provider_fault,
@@ -82,9 +83,10 @@ class EventLines:
             self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
         elif not line:
             if self._data:
-                data, self._data = "\n".join(self._data), []
-                if data:
-                    yield in_unicode({"error": _read(data)}) if self._failed else data
+                lines, self._data = self._data, []
+                for data in lines if len(lines) == 1 else _apart(lines):
+                    if data:
+                        yield in_unicode({"error": _read(data)}) if self._failed else data
             self._failed = False
             if self._odd:
                 yield from self._aside()
@@ -98,12 +100,11 @@ class EventLines:
     def _aside(self) -> Iterator[str]:
         """What came in lines that are no field: JSON in one or several of them, or words."""
         lines, self._odd = self._odd, []
-        said = "\n".join(lines)
-        for found in ([said], lines):
-            if all(isinstance(_read(part), dict) for part in found):
-                yield from found
-                return
-        yield in_unicode({"detail": said})
+        for said in _apart(lines):
+            if said == _DONE or isinstance(_read(said), dict):
+                yield said
+            elif is_text(said):
+                yield in_unicode({"detail": said})
 
 
 class Chunks:
@@ -311,6 +312,14 @@ class Chunks:
     def _said(self) -> str:
         called = self._calls[min(self._calls)]["function"]["arguments"] if self._calls else ""
         return ("".join(self._content) or called).strip()
+
+
+def _apart(lines: list[str]) -> list[str]:
+    """The data in lines: of one event, or of one in each from a server that closes none."""
+    said = "\n".join(lines)
+    if isinstance(_read(said), dict) or not all(line == _DONE or isinstance(_read(line), dict) for line in lines):
+        return [said]
+    return lines
 
 
 def _read(said: str) -> Any:

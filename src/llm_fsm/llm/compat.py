@@ -170,7 +170,7 @@ class CompatLLM:
                     yield piece
                 reply = arriving.reply(attempts=retries.sent, seconds=retries.seconds)
             except ModelError as error:
-                self._named(error)
+                self._named(error, arriving.status)
                 raise
             except _FAILURES as error:
                 raise self._broken(error, "stopped in the middle of its reply", arriving) from error
@@ -185,15 +185,15 @@ class CompatLLM:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
                 arriving = Arrival(response, asked)
-                if response.status == 200:
+                if _is_good(response.status):
                     await arriving.begin()
                 else:
                     arriving.take(await self._rejected(response, asked))
         except BaseException as error:
             if arriving is not None:
                 arriving.close()
-            if isinstance(error, ModelError):
-                self._named(error)
+            if arriving is not None and isinstance(error, ModelError):
+                self._named(error, arriving.status)
             if isinstance(error, _FAILURES):
                 raise self._broken(error, f"gave no answer within {in_words(seconds)} s", arriving) from error
             raise
@@ -210,24 +210,28 @@ class CompatLLM:
             async with asyncio.timeout(seconds):
                 response = await self._post().send(body)
                 try:
-                    if response.status == 200:
+                    if _is_good(response.status):
                         answer = await response.read(MAX_ANSWER + 1)
                     else:
                         rejected = await self._rejected(response, asked)
                 finally:
                     response.close()
-            if response.status == 200 and len(answer) > MAX_ANSWER:
+            if _is_good(response.status) and len(answer) > MAX_ANSWER:
                 raise no_completion(f"more than {MAX_ANSWER} bytes")
         except _FAILURES as error:
             raise self._broken(error, f"gave no answer within {in_words(seconds)} s") from error
-        return read_completion(
-            gathered(answer) if response.status == 200 else rejected,
-            model=asked.model,
-            mode=asked.mode,
-            attempts=retries.sent,
-            seconds=retries.seconds,
-            tools=asked.tools,
-        )
+        try:
+            return read_completion(
+                gathered(answer) if _is_good(response.status) else rejected,
+                model=asked.model,
+                mode=asked.mode,
+                attempts=retries.sent,
+                seconds=retries.seconds,
+                tools=asked.tools,
+            )
+        except ModelError as error:
+            self._named(error, response.status)
+            raise
 
     def _post(self) -> Post:
         loop = asyncio.get_running_loop()
@@ -237,7 +241,7 @@ class CompatLLM:
         return post
 
     async def _rejected(self, response: Answer, asked: Asked) -> Any:
-        """The completion that an answer of another status than 200 holds. Raises ModelError where it holds none."""
+        """The completion in an answer whose status says that it has none. Raises ModelError where that is so."""
         body = (await response.read(MAX_ERROR)).decode("utf-8", "replace")
         found = rejected_words(body) if response.status == 400 else None
         if found is None:
@@ -290,9 +294,11 @@ class CompatLLM:
         reason = " ".join(self._hide(said).split()) or type(error).__name__
         return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
 
-    def _named(self, error: ModelError) -> ModelError:
-        """An error of what an answer holds, with the address that gave it."""
+    def _named(self, error: ModelError, status: int = 200) -> ModelError:
+        """An error of what an answer holds, with the address that gave it, and its status."""
         said = str(error)
+        if status != 200:
+            said = said.replace(f"{SOMEBODY} answered 200 with", f"{SOMEBODY} answered {status} with", 1)
         if said.startswith(SOMEBODY):
             error.args = (self.where + self._hide(said.removeprefix(SOMEBODY)),)
         return error
@@ -361,6 +367,11 @@ def _endpoint(base_url: str) -> tuple[URL, str]:
     except ValueError as error:
         raise ConfigurationError(f"{fault} ({error})") from error
     return url, f"{parts.scheme}://{parts.netloc}{path}"
+
+
+def _is_good(status: int) -> bool:
+    """Whether an answer is to hold a completion; servers answer POST with 201, too."""
+    return 200 <= status < 300 and status != 204
 
 
 def _checked_key(api_key: str | None) -> str:

@@ -24,6 +24,7 @@ _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""
 _NUMBERS = (int, float)
 _ERROR_CHARS = 300
+_SEEN = 4096
 SOMEBODY = "the provider"
 """How errors of what is read here begin; who knows whose answer it is can name it instead."""
 _REASONS = ("error", "errors", "detail", "message", "msg", "error_message")
@@ -251,4 +252,12 @@ def _describe(body: bytes) -> str:
         return "an empty body"
     if start == b"<":
         return "HTML"
-    return "broken or truncated JSON" if start in b"{[" else "something that is not JSON"
+    if start in b"{[":
+        return "broken or truncated JSON"
+    said = body[:_SEEN].decode("utf-8", "replace")
+    return f"something that is not JSON{f' ({error_line(said)})' if is_text(said) else ''}"
+
+
+def is_text(said: str) -> bool:
+    """Whether these are words that somebody can read."""
+    return "\ufffd" not in said and " ".join(said.split()).isprintable()
