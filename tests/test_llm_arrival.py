@@ -213,6 +213,25 @@ async def test_a_server_that_gives_no_streams_is_asked_for_whole_replies_and_rem
     assert ["stream" in seen.body for seen in server.requests] == [True, False, False]
 
 
+@pytest.mark.parametrize("streams", [False, True], ids=["whole", "stream"])
+@pytest.mark.parametrize("name", ["response_format", "stream"])
+async def test_a_rejection_that_comes_after_the_head_of_an_answer_is_one(name: str, streams: bool) -> None:
+    about = {"raw": f'{{"error": {{"message": "{name} is not supported"}}}}'}
+    fault = {"code": 400, "message": "Provider returned error", "metadata": about}
+
+    def answer(body: dict[str, Any]) -> str | HttpReply:
+        return sent(f": wait\n\ndata: {json.dumps({'error': fault})}\n\n") if name in body else "Hello you"
+
+    with serve_scripted(answer) as server:
+        llm = CompatLLM("m", base_url=server.base_url, retry=ONCE)
+        asked = request(schema=SCHEMA)
+        for _ in range(2):
+            items = [item async for item in llm.stream(asked)] if streams else [await llm.complete(asked)]
+            assert items[-1].text == "Hello you"
+        await llm.aclose()
+    assert len(server.requests) == 2 + (name in server.requests[0].body)
+
+
 async def test_the_failure_of_a_whole_reply_that_no_stream_was_given_for_tells_both_requests() -> None:
     refusal = HttpReply(status=400, body={"error": {"message": "this model cannot stream"}})
     with serve_scripted([refusal, HttpReply(status=404, body={"error": "no such model"})]) as server:

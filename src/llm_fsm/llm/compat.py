@@ -193,7 +193,7 @@ class CompatLLM:
             if arriving is not None:
                 arriving.close()
             if arriving is not None and isinstance(error, ModelError):
-                self._named(error, arriving.status)
+                self._named(error, arriving.status, asked)
             if isinstance(error, _FAILURES):
                 raise self._broken(error, f"gave no answer within {in_words(seconds)} s", arriving) from error
             raise
@@ -230,7 +230,7 @@ class CompatLLM:
                 tools=asked.tools,
             )
         except ModelError as error:
-            self._named(error, response.status)
+            self._named(error, response.status, asked)
             raise
 
     def _post(self) -> Post:
@@ -294,13 +294,17 @@ class CompatLLM:
         reason = " ".join(self._hide(said).split()) or type(error).__name__
         return ModelError(f"the connection to {self.where} broke: {reason}", retryable=True)
 
-    def _named(self, error: ModelError, status: int = 200) -> ModelError:
-        """An error of what an answer holds, with the address that gave it, and its status."""
+    def _named(self, error: ModelError, status: int = 200, asked: Asked | None = None) -> ModelError:
+        """An error of what an answer holds, with the address that gave it, its status, and what it rejects."""
         said = str(error)
-        if status != 200:
-            said = said.replace(f"{SOMEBODY} answered 200 with", f"{SOMEBODY} answered {status} with", 1)
         if said.startswith(SOMEBODY):
-            error.args = (self.where + self._hide(said.removeprefix(SOMEBODY)),)
+            said = said.removeprefix(SOMEBODY)
+            if status != 200:
+                said = said.replace(" answered 200 with", f" answered {status} with", 1)
+            error.args = (self.where + self._hide(said),)
+            if asked is not None and error.status is not None:  # a gateway that had begun its answer by then
+                error.format_rejected = rejects_form(error.status, said, asked.mode)
+                error.stream_rejected = rejects_stream(error.status, said)
         return error
 
     def _hide(self, text: str) -> str:
