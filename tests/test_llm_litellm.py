@@ -319,6 +319,17 @@ async def test_an_error_in_the_middle_of_a_stream_tells_the_providers_reason(err
     assert caught.value.retryable
 
 
+@LITELLM_WARNS
+async def test_a_rejection_of_the_form_that_comes_in_a_stream_is_one():
+    fault = {"error": {"code": 400, "message": "response_format is not supported"}}
+
+    def answer(body):
+        return sent(fault) if "response_format" in body else REPLY
+
+    (*_, reply), server = await streamed(answer, request(schema=SCHEMA))
+    assert (reply.text, len(server.requests)) == (REPLY, 2)
+
+
 async def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection():
     """Not only where litellm's objects happen to be freed: with the collector off they are not."""
     gone, head = asyncio.Semaphore(0), b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"

@@ -261,8 +261,9 @@ class LiteLLM:
         away = _unreached(error)
         if away is not None:
             return ModelError(f"{model}: {away}", retryable=True)
-        status = getattr(error, "status_code", None)
-        status = status if isinstance(status, int) else None
+        inner = error.__cause__ or error.__context__  # which knows the status of an error in a stream
+        codes = (getattr(inner, "code", None), getattr(error, "status_code", None))
+        status = next((code for code in codes if isinstance(code, int) and 400 <= code < 600), None)
         provider = provider_of(model)
         full = self._hide(_plain(error), provider)
         said = error_line(full)
