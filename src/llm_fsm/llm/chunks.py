@@ -82,13 +82,12 @@ class EventLines:
                 yield from self._aside()
             self._data.append(line[5:].removeprefix(b" ").decode("utf-8", "replace"))
         elif not line:
-            if self._data:
-                lines, self._data = self._data, []
-                for data in lines if len(lines) == 1 else _apart(lines):
-                    if data:
-                        yield in_unicode({"error": _read(data)}) if self._failed else data
-            self._failed = False
-            if self._odd:
+            lines, self._data = self._data, []
+            for data in lines if len(lines) < 2 else _apart(lines):
+                if data:
+                    yield data if not self._failed else in_unicode({"error": _read(data)})
+            if self._failed or self._odd:
+                self._failed = False
                 yield from self._aside()
         elif line.startswith((b"event:", b"error:")):
             name, _, said = line.decode("utf-8", "replace").partition(":")
@@ -100,7 +99,7 @@ class EventLines:
     def _aside(self) -> Iterator[str]:
         """What came in lines that are no field: JSON in one or several of them, or words."""
         lines, self._odd = self._odd, []
-        for said in _apart(lines):
+        for said in _apart(lines) if lines else ():
             if said == _DONE or isinstance(_read(said), dict):
                 yield said
             elif is_text(said):
@@ -152,12 +151,13 @@ class Chunks:
 
     def take(self, payload: Any) -> str:
         """Take one chunk: the piece of the reply's text in it. Raises ModelError."""
-        if isinstance(payload, list) and len(payload) == 1:  # as Google tells errors
-            payload = payload[0]
         if not isinstance(payload, dict):
             if self._finish is not None:
                 return ""
-            raise provider_fault(payload) if isinstance(payload, str) else no_completion("a chunk that is no object")
+            found = payload[0] if isinstance(payload, list) and len(payload) == 1 else payload  # as Google tells errors
+            if isinstance(found, dict):
+                return self.take(found)
+            raise provider_fault(found) if isinstance(found, str) else no_completion("a chunk that is no object")
         choices = payload.get("choices")
         if not choices and self._finish is None:
             fault = payload.get("error") or ("error" in (payload.get("object"), payload.get("type")) and payload)
