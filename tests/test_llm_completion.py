@@ -146,6 +146,7 @@ def test_odd_names_are_replaced():
         ({"choices": []}, "without choices"),
         ({"choices": {}}, "without choices"),
         ({"choices": ["x"]}, "without choices"),
+        ({"message": {"role": "assistant", "content": "hi"}}, "without choices"),
         ({"choices": [{}]}, "no message"),
         ({"choices": [{"message": "hi"}]}, "no message"),
     ],
@@ -176,6 +177,11 @@ def test_an_error_in_an_answer_of_status_200_is_an_error(fault, retryable, statu
     [
         {"choices": [{"message": {"content": "half"}, "finish_reason": "error"}], "error": {"message": "odd"}},
         {"choices": [{"message": {}, "finish_reason": "error", "error": {"message": "odd"}}]},
+        {"choices": [{"message": {"content": ""}}], "error": {"message": "odd"}},
+        {"choices": [{"message": {"content": None}, "finish_reason": "stop", "error": "odd"}]},
+        {"detail": "odd"},
+        {"object": "error", "message": "odd", "code": 500},
+        {"choices": None, "base_resp": {"status_code": 1004, "status_msg": "odd"}},
     ],
 )
 def test_words_that_end_with_an_error_are_an_error(body):

@@ -674,6 +674,23 @@ async def test_a_stream_that_fails_before_its_words_is_tried_again(answer: HttpR
         assert len(server.requests) == 2
 
 
+@pytest.mark.parametrize("told", ['{"error": "out of memory"}\n', 'data: {"detail": "out of memory"}\n\n'])
+async def test_a_message_whose_stream_ended_in_an_error_is_sent_again_under_its_id(told: str) -> None:
+    said = f"data: {json.dumps(delta(ODD[: ODD.index('old')]))}\n\n"
+    broken = HttpReply(body=said + told, headers={"Content-Type": "text/event-stream"})
+    with serve_scripted([broken, HttpReply(status=402, body={"error": "out of memory"}), ODD]) as server:
+        async with AsyncMachine.from_dict(DESK, model="any", base_url=server.base_url, store="memory") as machine:
+            chat = await machine.start(greet=False)
+            for _ in range(2):
+                with pytest.raises(ModelError, match="out of memory"):
+                    _ = [event async for event in chat.stream("m", request_id="r1")]
+            assert len(await chat.history()) == 0
+            stream = chat.stream("m", request_id="r1")
+            happened = [event async for event in stream]
+            assert (shown(happened)[-1], (await chat.send("m", request_id="r1")).number) == ("How old?", 1)
+            assert len(server.requests) == 3
+
+
 async def test_a_server_that_cannot_count_in_streams_is_not_asked_to() -> None:
     refusal = HttpReply(status=400, body={"error": {"message": "unknown field stream_options"}})
     with serve_scripted([refusal, ODD, ODD]) as server:

@@ -58,10 +58,10 @@ def read_completion(
     if not isinstance(message, dict):
         raise no_completion("JSON whose choice has no message")
     finish = choice.get("finish_reason")
-    if finish == "error":
-        raise choice_fault(payload, choice)
     calls = read_calls(message) if tools else ()
     text = (_words(message) if tools else _text(message, mode)) or ("" if calls else _thought_aloud(message))
+    if finish == "error" or (not (text or calls) and (choice.get("error") or payload.get("error"))):
+        raise choice_fault(payload, choice)
     usage = payload.get("usage")
     if not isinstance(usage, dict):
         usage = {}
