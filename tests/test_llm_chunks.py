@@ -117,6 +117,7 @@ GONE: dict[str, tuple[str, int]] = {
     "llama.cpp": ('error: {"code": 500, "message": "gone"}\n\n', 500),
     "ollama": ('{"error": {"message": "gone", "code": null}}\n', 200),
     "pretty": (json.dumps({"error": {"message": "gone"}}, indent=1) + "\n", 200),
+    "google-pretty": (json.dumps([{"error": {"message": "gone", "code": 503}}], indent=1) + "\n", 503),
     "line": ("gone\n", 200),
     "beside": (data(beside({"message": "gone"})), 200),
     "beside-stop": (data(beside({"message": "gone"}, "stop")), 200),

@@ -179,6 +179,7 @@ def test_an_error_in_an_answer_of_status_200_is_an_error(fault, retryable, statu
         {"choices": [{"message": {}, "finish_reason": "error", "error": {"message": "odd"}}]},
         {"choices": [{"message": {"content": ""}}], "error": {"message": "odd"}},
         {"choices": [{"message": {"content": None}, "finish_reason": "stop", "error": "odd"}]},
+        [{"error": {"message": "odd", "code": 503}}],
         {"detail": "odd"},
         {"object": "error", "message": "odd", "code": 500},
         {"choices": None, "base_resp": {"status_code": 1004, "status_msg": "odd"}},

@@ -100,7 +100,7 @@ class EventLines:
         """What came in lines that are no field: JSON in one or several of them, or words."""
         lines, self._odd = self._odd, []
         for said in _apart(lines) if lines else ():
-            if said == _DONE or isinstance(_read(said), dict):
+            if said == _DONE or _is_object(said):
                 yield said
             elif is_text(said):
                 yield in_unicode({"detail": said})
@@ -317,9 +317,15 @@ class Chunks:
 def _apart(lines: list[str]) -> list[str]:
     """The data in lines: of one event, or of one in each from a server that closes none."""
     said = "\n".join(lines)
-    if isinstance(_read(said), dict) or not all(line == _DONE or isinstance(_read(line), dict) for line in lines):
+    if _is_object(said) or not all(line == _DONE or _is_object(line) for line in lines):
         return [said]
     return lines
+
+
+def _is_object(said: str) -> bool:
+    """True for an object in JSON, and for a list of one, in which Google tells errors."""
+    found = _read(said)
+    return isinstance(found[0] if isinstance(found, list) and len(found) == 1 else found, dict)
 
 
 def _read(said: str) -> Any:

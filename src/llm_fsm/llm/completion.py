@@ -157,6 +157,9 @@ def error_line(body: str) -> str:
 
 def _first_choice(payload: Any) -> dict[str, Any]:
     if not isinstance(payload, dict):
+        told = payload[0] if isinstance(payload, list) and len(payload) == 1 else None  # as Google tells errors
+        if isinstance(told, dict) and told.get("error"):
+            raise provider_fault(told)
         raise no_completion(f"a JSON {_KINDS.get(type(payload), 'value')}")
     choices = payload.get("choices")
     if isinstance(choices, list) and choices and isinstance(choices[0], dict):
