@@ -160,6 +160,13 @@ def test_what_stands_beside_a_whole_reply_is_no_error(aside: dict[str, Any]) -> 
     assert received(*sent).completion()["choices"][0]["message"]["content"] == '{"a": 1}'
 
 
+def test_what_came_before_more_of_the_reply_is_no_reason_for_its_end() -> None:
+    with pytest.raises(ModelError, match="a stream that breaks off"):
+        received(data({"message": "looking"}), CUT).completion()
+    with pytest.raises(ModelError, match="a stream that breaks off"):
+        received(CUT, '{"choices": [{"delta": {"content": "sec\n').completion()
+
+
 def test_a_chunk_in_words_is_told_and_one_in_json_is_not() -> None:
     with pytest.raises(ModelError, match=r"a chunk that is not JSON \(gone away\), not"):
         received(data("gone  away"))
@@ -226,7 +233,9 @@ def test_chunks_that_nobody_asked_for_are_put_together(body: str) -> None:
     assert gathered(body.encode())["choices"][0]["message"]["content"] == "Hi"
 
 
-@pytest.mark.parametrize("body", ["", "hello", "[1", " " * BEGINNING + EVENT, "database: no", "data: no\n\n"])
+@pytest.mark.parametrize(
+    "body", ["", "hello", "[1", " " * BEGINNING + EVENT, "database: no", "data: no\n\n", '{"a": {}']
+)
 def test_what_is_no_completion_is_none(body: str) -> None:
     with pytest.raises(ModelError, match="not a chat completion"):
         gathered(body.encode())

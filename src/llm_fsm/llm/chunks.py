@@ -29,6 +29,8 @@ from llm_fsm.llm.completion import (
 from llm_fsm.llm.modes import Mode
 
 _DONE = "[DONE]"
+_JSON = ("{", "[{")
+"""How what is broken may be a part of the reply, and is not shown."""
 _LINE_END = re.compile(rb"\r\n|\n|\r(?!\Z)")
 """A carriage return that came last may be half of an end."""
 
@@ -102,7 +104,7 @@ class EventLines:
         for said in _apart(lines) if lines else ():
             if said == _DONE or _is_object(said):
                 yield said
-            elif is_text(said):
+            elif is_text(said) and not said.lstrip().startswith(_JSON):
                 yield in_unicode({"detail": said})
 
 
@@ -145,7 +147,7 @@ class Chunks:
         except (ValueError, RecursionError) as error:
             if self._finish is not None:
                 return ""
-            words = "" if data.lstrip().startswith("{") else f" ({error_line(data)})"
+            words = "" if data.lstrip().startswith(_JSON) else f" ({error_line(data)})"
             raise no_completion(f"a chunk that is not JSON{words}") from error
         return self.take(payload)
 
@@ -176,6 +178,7 @@ class Chunks:
         if not self._is_ours(choice.get("index")):
             return ""
         self.taken += 1
+        self._aside = None
         delta = choice.get("delta", choice.get("message"))  # a server that does not stream may send a whole one
         if isinstance(choice.get("finish_reason"), str):
             if choice["finish_reason"] == "error" and self._finish is None:
@@ -362,7 +365,7 @@ def gathered(body: bytes) -> Any:
         try:
             return parse_payload(body)
         except ModelError:
-            if not body.lstrip().startswith(b"{") or b"}" not in body.partition(b"\n")[0]:
+            if not _is_object(body.lstrip().partition(b"\n")[0].decode("utf-8", "replace")):
                 raise
     events, chunks = EventLines(), Chunks("prompt", tools=True)
     for data in (*events.feed(body), *events.end()):
