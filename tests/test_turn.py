@@ -57,6 +57,71 @@ def test_a_refused_list_or_object_is_said_to_be_refused_as_a_whole() -> None:
     assert "Refused values: items: at /0/n: 10 is greater than the maximum of 9; nothing of it was kept" in _told(again)
 
 
+PLACE = {
+    "type": "object",
+    "properties": {"street": {"type": "string"}, "zip": {"type": "string", "pattern": "^[0-9]{5}$"}},
+    "required": ["street", "zip"],
+}
+
+
+def asking_for(*names: str, **more: Any) -> Any:
+    hello = {
+        "purpose": "Ask where",
+        "required_context_keys": list(names),
+        "transitions": [{"target_state": "later", "description": "In a hurry"}],
+        **more,
+    }
+    later = {"purpose": "Ask when", "transitions": [{"target_state": "bye"}]}
+    schema = {"properties": {"place": PLACE, "door": {**PLACE, "x-secret": True}}}
+    states = {"hello": hello, "later": later, "bye": {"purpose": "Say goodbye"}}
+    return program({"name": "m", "initial_state": "hello", "states": states, "context_schema": schema})
+
+
+def test_parts_of_an_object_wait_for_those_that_it_lacks_and_are_shown_where_it_is_collected() -> None:
+    made = asking_for("place")
+    first = talk(made, "Main 5", reply("hello", place={"street": "Main 5"}))
+    assert first.session.context == {}
+    why = '{"key":"place","reason":"\\"zip\\" is a required property'
+    aside = say(made, first.session, "why?", reply("hello"))
+    assert f'{why}; its other parts are kept","so_far":{{"street":"Main 5"}}}}' in aside.prompt
+    assert f'{why}","so_far":{{"street":"Main 5"}}}}' in say(made, aside.session, "m", reply("hello")).prompt
+    left = say(made, aside.session, "no time", reply("later"))
+    assert "<refused>" not in say(made, left.session, "m", reply("later")).prompt
+    done = say(made, left.session, "12345", reply("later", place={"zip": "12345"}))
+    assert done.session.context == {"place": {"street": "Main 5", "zip": "12345"}}
+    assert not done.session.begun
+
+
+def test_parts_that_are_asked_for_by_name_and_wait_are_not_missing() -> None:
+    made = asking_for("place.street", "place.zip")
+    first = talk(made, "Main 5", reply("hello", place={"street": "Main 5"}))
+    prompt = say(made, first.session, "m", reply("hello")).prompt
+    assert "<information_to_collect>place.zip</information_to_collect>" in prompt
+
+
+def test_parts_that_wait_are_not_shown_where_the_state_narrows_what_is() -> None:
+    made = asking_for("place", context_scope={"read": ["door"]})
+    first = talk(made, "Main 5", reply("hello", place={"street": "Main 5"}))
+    assert "so_far" not in say(made, first.session, "m", reply("hello")).prompt
+
+
+def test_no_part_of_a_secret_object_waits() -> None:
+    made = asking_for("door")
+    first = talk(made, "Main 5", reply("hello", door={"street": "Main 5"}))
+    assert not first.session.begun
+    refused = [event for event in first.events if isinstance(event, ev.ContextRefused)]
+    assert [(event.key, event.begun) for event in refused] == [("door", None)]
+
+
+def test_a_part_of_a_known_object_is_refused_for_what_is_wrong_with_it() -> None:
+    made = asking_for("place")
+    known = talk(made, "m", reply("hello", place={"street": "Main 5", "zip": "12345"})).session
+    refused = say(made, known, "9", reply("hello", place={"zip": "9"}))
+    assert refused.session.context == {"place": {"street": "Main 5", "zip": "12345"}}
+    reason = 'at /zip: \\"9\\" does not match \\"^[0-9]{5}$\\"; nothing of it was kept'
+    assert f'[{{"key":"place","reason":"{reason}"}}]' in say(made, refused.session, "m", reply("hello")).prompt
+
+
 def test_good_reply_stays_in_one_call() -> None:
     done = talk(GREET, "hi", reply("hello", "Your name?"))
     assert (done.session.state, done.text, done.usage.calls, done.session.ended) == (

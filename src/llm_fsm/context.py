@@ -12,6 +12,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from llm_fsm.conditions import look_up
@@ -22,7 +23,7 @@ from llm_fsm.inlining import simplified
 from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.meanings import from_strict, meanings, pairs
 from llm_fsm.names import KEY_PATTERN
-from llm_fsm.parts import Path, completed, paths, reserved, trespass, with_part
+from llm_fsm.parts import Path, completed, joined, paths, reserved, trespass, with_part
 from llm_fsm.secrecy import BLOT, texts_in
 from llm_fsm.shapes import Shape, compile_shape
 
@@ -149,14 +150,15 @@ class _Update:
 
     keys: Keys
     context: Mapping[str, Any]
+    begun: Mapping[str, Any]
     values: dict[str, Any]
     extra: dict[str, Any]
     refused: list[ContextRefused]
 
-    def refuse(self, key: str, reason: str, *, told: bool = False, kept_in: str | None = None) -> None:
+    def refuse(self, key: str, reason: str, **more: Any) -> None:
         if self.keys.is_secret(key):
             reason = "its schema refuses the value"
-        self.refused.append(ContextRefused(key=key[:200], reason=reason, source="model", told=told, kept_in=kept_in))
+        self.refused.append(ContextRefused(key=key[:200], reason=reason, source="model", **more))
 
     def take(self, key: str, value: object) -> None:
         try:
@@ -165,16 +167,33 @@ class _Update:
             self.refuse(key, str(fault), told=True)
             return
         reason = self.keys.fault(key, plain)
+        old = self.context.get(key, self.begun.get(key))
         if reason is not None:
-            plain, reason = self.meant(key, plain, reason)
-        if reason is not None:
-            self.refuse(key, reason, told=key not in self.context or plain not in ("", [], {}))  # else: not mentioned
+            plain, reason = self.meant(key, plain, old, reason)
+        if reason is not None and isinstance(plain, dict):
+            self.begin(key, plain, old, reason)
+        elif reason is not None:
+            self.refuse(key, reason, told=old is None or plain not in ("", []))  # else: not mentioned
         elif (taken := trespass(self.keys.reserved, key, plain)) is not None:
             self.refuse(key, taken, told=True)
         elif key not in self.context and len(self.context) + len(self.values) >= MAX_KEYS:
             self.refuse(key, f"the context holds {MAX_KEYS} keys already")
         else:
             self.values[key] = self.completed(key, plain)
+
+    def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
+        """Refuse an object; those of its parts that only lack others wait for these, but for parts of secrets."""
+        schema = self.keys.schema(key)
+        whole = next(meanings(schema, joined(value, old), None))
+        reason, told = self.keys.fault(key, whole) or reason, bool(value) or old is None
+        shape = self.keys.shapes.get(key)
+        begun: Mapping[str, Any] = {}
+        if key not in self.context and shape is not None and not self.keys.is_secret(key):
+            begun, why = shape.begun(whole)
+            reason = why or reason
+            if trespass(self.keys.reserved, key, begun) is not None or len(json.dumps(begun)) > MAX_VALUE_CHARS:
+                begun = {}
+        self.refuse(key, reason, told=told, begun=begun or None)
 
     def completed(self, key: str, value: Any) -> Any:
         """An object with the parts that it had, where it lacks one of them that the definition asks for by name."""
@@ -183,10 +202,10 @@ class _Update:
             return value
         return whole if self.keys.fault(key, whole) is None else value
 
-    def meant(self, key: str, value: object, reason: str) -> tuple[Any, str | None]:
+    def meant(self, key: str, value: object, old: object, reason: str) -> tuple[Any, str | None]:
         """What a refused value says in the form that its schema asks for; else itself, and why not even that fits."""
         faults = []
-        for found in meanings(self.keys.schema(key), value, self.context.get(key)):
+        for found in meanings(self.keys.schema(key), value, old):
             with suppress(ValueFault):
                 if (plain := _bounded(found)) is None:
                     continue
@@ -216,9 +235,14 @@ class _Update:
             self.refuse(key, "a reply cannot write this key", kept_in=EXTRA)
 
 
-def accept_reply(keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any]) -> tuple[Event, ...]:
-    """What a reply's `context_update` does: at most one ContextSet, and a ContextRefused for each refusal."""
-    sorted_ = _Update(keys, context, {}, {}, [])
+def accept_reply(
+    keys: Keys, context: Mapping[str, Any], update: Mapping[str, Any], begun: Mapping[str, Any] = MappingProxyType({})
+) -> tuple[Event, ...]:
+    """What a reply's `context_update` does: at most one ContextSet, and a ContextRefused for each refusal.
+
+    `begun`: parts of objects that wait for those that these lack.
+    """
+    sorted_ = _Update(keys, context, begun, {}, {}, [])
     if any("." in key for key in update):
         update = _put_together(keys, context, update)
     for key, value in update.items():
@@ -285,7 +309,7 @@ def _cleared(update: _Update, names: object) -> tuple[str, ...]:
             update.refuse(CLEAR, "it must be a list of key names")
         elif not update.keys.writable(name):
             update.refuse(name, "a reply cannot clear this key")
-        elif name in update.context and name not in update.values and name not in removed:
+        elif (name in update.context or name in update.begun) and name not in update.values and name not in removed:
             removed.append(name)
     return tuple(removed)
 

@@ -106,7 +106,7 @@ class ContextSet(Event):
 class ContextRefused(Event):
     """A value was not stored under its key, and why. `kept_in` names where it went instead, if anywhere.
 
-    `told`: the next prompt tells the model.
+    `told`: the next prompt tells the model. `begun`: the parts of an object that wait for those that it lacks.
     """
 
     key: str
@@ -114,6 +114,7 @@ class ContextRefused(Event):
     source: str
     kept_in: str | None = None
     told: bool = False
+    begun: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

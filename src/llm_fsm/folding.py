@@ -66,13 +66,16 @@ def _context_set(session: Session, event: ev.ContextSet) -> Session:
         context.pop(key, None)
         origins.pop(key, None)
     skipped = tuple(key for key in session.skipped if key not in event.values) if session.skipped else ()
-    return changed(session, context=context, origins=origins, skipped=skipped)
+    begun = session.begun and {
+        key: parts for key, parts in session.begun.items() if key not in event.values and key not in event.removed
+    }
+    return changed(session, context=context, origins=origins, skipped=skipped, begun=begun)
 
 
 def _context_refused(session: Session, event: ev.ContextRefused) -> Session:
-    if not event.told:
-        return session
-    return changed(session, notes=(*session.notes, (event.key, event.reason)))
+    if event.begun is not None:
+        session = changed(session, begun={**session.begun, event.key: event.begun})
+    return changed(session, notes=(*session.notes, (event.key, event.reason))) if event.told else session
 
 
 def _state_entered(session: Session, event: ev.StateEntered) -> Session:
@@ -218,6 +221,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         origins=_renamed(session.origins, event),
         pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
+        begun={},  # checked against the schemas of the definition before
         path=(),  # it names transitions of the definition before
         silence=None if event.unwatched else session.silence,
     )
@@ -239,6 +243,7 @@ def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
         window=(),
         notes=(),
         summary="",
+        begun={},
     )
 
 

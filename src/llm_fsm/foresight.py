@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llm_fsm.coercion import look_up
 from llm_fsm.context import missing
 from llm_fsm.markup import escaped
 from llm_fsm.messages import Choice, TurnView
@@ -268,6 +269,8 @@ def _outlook(program: Program, session: Session, beside: Mapping[str, Aside]) ->
 def lacking(session: Session, plan: StatePlan) -> tuple[str, ...]:
     """The keys to collect in a state that are not set, without those that the user will not give."""
     found, skipped = missing(session.context, plan.collects), session.skipped
+    if session.begun:
+        found = tuple(name for name in found if "." not in name or look_up(session.begun, name) is None)
     return tuple(key for key in found if key not in skipped) if skipped else found
 
 

@@ -14,6 +14,7 @@ from unicodedata import normalize
 
 from llm_fsm.coercion import plain_digits
 from llm_fsm.names import UNSEEN
+from llm_fsm.parts import joined
 from llm_fsm.reply_schema import MAX_DEPTH
 from llm_fsm.shapes import compile_shape, types_of
 
@@ -116,7 +117,7 @@ def meanings(schema: Mapping[str, Any], value: object, old: object) -> Iterator[
     if isinstance(value, str):
         yield _said(schema, value)
     if isinstance(value, dict) and isinstance(old, Mapping):
-        yield _meant(schema, {**old, **value})
+        yield _meant(schema, joined(value, old))
     if (plain := _in_plain_digits(value)) != value:
         yield from meanings(schema, plain, old)
 

@@ -144,7 +144,7 @@ class Moving(Nested):
     def keep(self, update: Mapping[str, Any]) -> Run:
         """Keep what a reply says, as far as the definition at work lets it."""
         changed: set[str] = set()
-        for event in accept_reply(self.program.keys, self.session.context, update):
+        for event in accept_reply(self.program.keys, self.session.context, update, self.session.begun):
             self.note(event)
             if isinstance(event, ev.ContextSet):
                 changed.update(event.values, event.removed)

@@ -58,6 +58,14 @@ def completed(value: Any, old: object, wanted: Iterable[Path]) -> Any:
     return {**whole, **changed} if changed else whole
 
 
+def joined(value: Any, old: object) -> Any:
+    """An object beside the parts that it had, at each level; null says of a part that it is not mentioned."""
+    if not (_is_object(value) and _is_object(old)):
+        return value
+    said = {name: item for name, item in value.items() if item is not None or name not in old}
+    return {**old, **{name: joined(item, old.get(name)) for name, item in said.items()}}
+
+
 def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) -> Any:
     """An object with a part of it set by its dotted name; None where its schema has no such part."""
     properties = schema.get("properties")

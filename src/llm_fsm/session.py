@@ -34,6 +34,7 @@ _OF_WORK: Mapping[str, Any] = {
     "path": (),
     "misses": None,
     "silence": None,
+    "begun": {},
 }
 """Fields that stand in the JSON form only where they differ from these."""
 _work_of, _NO_WORK = attrgetter(*_OF_WORK), tuple(_OF_WORK.values())
@@ -42,13 +43,13 @@ _TYPES: Mapping[str, tuple[type, ...]] = {
     **dict.fromkeys(("conversation_id", "definition", "state", "summary", "flow"), _TEXT),
     **dict.fromkeys(("previous_state", "user_input", "outcome"), _TEXT_OR_NULL),
     **dict.fromkeys(("turn", "turns_in_state"), _WHOLE),
-    **dict.fromkeys(("context", "memory", "shared", "spent"), _OBJECT),
+    **dict.fromkeys(("context", "memory", "shared", "spent", "begun"), _OBJECT),
     "time": (float, int),
     "ended": (bool,),
 }
 """What plain fields are in the JSON form. Looked at in every turn, so no deeper; `soundness` looks at everything."""
 OF_PLACE = ("state", "previous_state", "turns_in_state")
-OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path")
+OF_FLOW = (*OF_PLACE, "flow", "context", "origins", "window", "notes", "summary", "skipped", "path", "begun")
 """What a digression comes back to, and what a subflow does: what each definition has of its own."""
 
 
@@ -151,6 +152,8 @@ class Session:
     path: tuple[tuple[str, str], ...] = ()
     misses: tuple[int, int] | None = None
     silence: Silence | None = None
+    begun: Mapping[str, Any] = field(default_factory=dict)
+    """Parts of objects that wait for those without which the schema refuses the whole."""
 
     def root_context(self) -> Mapping[str, Any]:
         """The context of the definition that was started."""
@@ -356,6 +359,8 @@ def from_dict(document: Mapping[str, Any]) -> Session:
 
 def _fields(values: dict[str, Any]) -> dict[str, Any]:
     """Fields of a session whose JSON form has lists where they have tuples."""
+    if "flow" in values:
+        values.setdefault("begun", {})  # not written by an older version
     if "skipped" in values:
         values["skipped"] = tuple(values["skipped"])
     for name in ("window", "notes", "path"):

@@ -77,20 +77,42 @@ class Shape(NamedTuple):
         """Why a JSON value does not fit, in one sentence; None when it fits."""
         try:
             for error in self.validator.iter_errors(value):
-                where = "".join(f"/{step}" for step in error.instance_path)
-                reason = _plain(_short(_listed(error)))
-                return f"at {where}: {reason}" if where else reason
+                return _told(error)
         except UnicodeEncodeError:
             return "it contains half of a surrogate pair, which is not a character"
         except ValueError as error:
             return f"it cannot be checked: {error}"
         return None
 
+    def begun(self, value: Mapping[str, Any]) -> tuple[dict[str, Any], str | None]:
+        """The parts of a refused object that may wait for those that it lacks; and why others may not.
+
+        None may where more than a part is at fault.
+        """
+        faulty: dict[str | int, Any] = {}
+        try:
+            for error in self.validator.iter_errors(value):
+                if isinstance(error.kind, _engine().ValidationErrorKind.Required):
+                    continue
+                if not error.instance_path:
+                    return {}, None
+                faulty.setdefault(error.instance_path[0], error)
+        except ValueError:
+            return {}, None
+        parts = {name: item for name, item in value.items() if name not in faulty}
+        return parts, _told(next(iter(faulty.values()))) if faulty else None
+
 
 @cache
 def _engine() -> Any:
     """jsonschema_rs, loaded with the first schema: it takes longer than everything else in a check."""
     return import_module("jsonschema_rs")
+
+
+def _told(error: Any) -> str:
+    where = "".join(f"/{step}" for step in error.instance_path)
+    reason = _plain(_short(_listed(error)))
+    return f"at {where}: {reason}" if where else reason
 
 
 def _listed(error: Any) -> str:

@@ -9,6 +9,7 @@ from llm_fsm import events as ev
 from llm_fsm.briefs import buckets_of
 from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
+from llm_fsm.definition import Scope
 from llm_fsm.errors import ReplyError
 from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import asides, lacking, outlook, own_words
@@ -63,7 +64,7 @@ class Speaking(Moving):
             keys="\n".join(further.values()),
             context=context,
             missing=self.lacking(),
-            notes=self.refusals(),
+            refused=self.refused(scope),
             words_only=words_only,
             greeting=greeting,
             summary=blotted(self.secrets(), session.summary) if session.summary else "",
@@ -93,13 +94,30 @@ class Speaking(Moving):
         shown: str = blotted(self.secrets() if words_only else sorted(self.hidden, key=len, reverse=True), user)
         return shown
 
+    def refused(self, scope: Scope | None) -> list[Mapping[str, Any]]:
+        """What a prompt tells of refused values, and of parts of objects that are collected here and wait for others.
+
+        `scope`: what alone may be shown.
+        """
+        keys, begun, told = self.program.keys, self.session.begun, self.refusals()
+        for name in self.plan.collects if begun else ():
+            key = name.partition(".")[0]
+            if key in begun and name not in self.session.skipped and all(key != known for known, _ in told):
+                told.append((key, keys.fault(key, begun[key]) or "it lacks parts"))
+        shown = begun if scope is None else {key: begun[key] for key in scope.read if key in begun}
+        return [
+            {"key": key, "reason": why, **({"so_far": shown[key]} if key in shown else {})} for key, why in told
+        ]
+
     def refusals(self) -> list[tuple[str, str]]:
-        """Values that were refused, and why; of a list or an object nothing is kept, whatever part is at fault."""
-        keys = self.program.keys
+        """Values that were refused, and why; of a list or an object nothing is kept, but for parts that wait."""
+        keys, begun = self.program.keys, self.session.begun
+        notes = {key: why for key, why in self.session.notes if key in begun}
         return [
             (key, f"{why}; nothing of it was kept" if is_whole(keys.schema(key)) else why)
             for key, why in self.session.notes
-        ]
+            if key not in begun
+        ] + [(key, f"{why}; its other parts are kept") for key, why in notes.items()]
 
     def outcome(self) -> str:
         """What the last work of this turn in the definition at work came to, as JSON without secrets; else ""."""

@@ -1,8 +1,8 @@
 """A state asks for some parts of an object whose schema takes it only with all of them.
 
 Why it is bad:
-A value that its schema refuses is not kept, so the answer is lost, and asked for again for ever: the parts that are
-missing are not asked for in this state, and no other one asks for all of them at once.
+Such parts wait for the others: the key is not set when the state is left, so conditions that need a part keep the
+state closed, and fixed replies and the program see nothing of the answer. Of a secret nothing waits: it is lost.
 
 Example:
     "context_schema": {"type": "object", "properties": {"address": {"type": "object",
