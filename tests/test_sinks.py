@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.effects import Point
-from llm_fsm.errors import ConfigurationError, HandlerError
+from llm_fsm.errors import ConfigurationError, HandlerError, StoreError
 from llm_fsm.event_json import to_dict
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
@@ -427,6 +427,38 @@ async def test_end_handlers_that_are_owed_for_an_end_taken_back_do_not_run_with_
     await chat.undo()
     await chat.send("Ada")
     assert (seen, await bot.store.outbox(None)) == (["Two"], ())
+
+
+@pytest.mark.parametrize("failing", ["lock", "outbox", "load", "acknowledge"])
+async def test_store_that_fails_after_the_end_is_on_record_fails_no_turn_and_its_end_handlers_run_later(
+    failing: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store, seen = MemoryStore(), []
+    bot = machine(reply("bye", "Bye", name="Ada"), store=store)
+    chat = await bot.start(conversation_id="c", greet=False)
+
+    @bot.on("end_conversation")
+    def ended(occasion: Any) -> None:
+        seen.append(occasion.key)
+
+    commit = store.save
+
+    def fails(*_: Any, **__: Any) -> Any:
+        raise StoreError("gone", retryable=True)
+
+    async def save(*given: Any) -> None:
+        await commit(*given)
+        monkeypatch.setattr(store, failing, fails)
+
+    monkeypatch.setattr(store, "save", save)
+    with pytest.warns(RuntimeWarning, match="END_CONVERSATION handlers of the conversation 'c' are still to run.*gone"):
+        turn = await chat.send("Ada")
+    assert (turn.text, turn.ended) == ("Bye", True)
+    assert len(seen) == (failing == "acknowledge")
+    monkeypatch.undo()
+    await bot.run_due()
+    assert len(set(seen)) == 1
+    assert await store.outbox(None) == ()
 
 
 async def test_end_handler_that_fails_has_run_all_the_same() -> None:

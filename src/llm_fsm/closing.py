@@ -6,14 +6,32 @@ That they are still to run lies in the store's outbox, written with the turn tha
 from __future__ import annotations
 
 import json
+import warnings
 
 from llm_fsm.edition import Edition
 from llm_fsm.effects import Point, RunHandlers
+from llm_fsm.errors import StoreError
 from llm_fsm.records import parse_session
+from llm_fsm.running import Outcome
 from llm_fsm.sinks import CLOSING, exclusive
 from llm_fsm.stores.base import Posted
 
 _PAGE = 100
+
+
+async def after_end(edition: Edition, outcome: Outcome) -> None:
+    """Run them after a turn that ended its conversation; what they return is not stored any more.
+
+    A store that fails now fails no turn, as that is on record: they are still to run, with `run_due` or the next start.
+    """
+    if not outcome.session.ended or Point.END_CONVERSATION not in edition.means.points:
+        return
+    name = outcome.session.conversation_id
+    try:
+        await close_conversation(edition, name)
+    except StoreError as error:
+        says = f"END_CONVERSATION handlers of the conversation {name!r} are still to run, or to be ticked off: {error}"
+        warnings.warn(says, RuntimeWarning, stacklevel=2)
 
 
 async def close_conversation(edition: Edition, conversation_id: str) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import admit, checked_answer, checked_id, checked_message, expected, fitting
-from llm_fsm.closing import close_conversation, close_forgotten
+from llm_fsm.closing import after_end, close_forgotten
 from llm_fsm.copies import made, row
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
@@ -92,7 +92,7 @@ class Engine:
             step = begin_start(edition.program, replace(opening, time=began), edition.means)
             step = await turn.play(step)
             outcome = await turn.commit("start", step.session, Held(step.session, version=0), step.usage)
-        await _after(edition, outcome)
+        await after_end(edition, outcome)
         return outcome
 
     async def send(
@@ -137,7 +137,7 @@ class Engine:
                 await turn.failed()
                 raise
         if after.ended:
-            await _after(edition, outcome)
+            await after_end(edition, outcome)
         return outcome
 
     async def go_on(self, conversation_id: str, sink: Observer | None = None) -> Outcome:
@@ -160,7 +160,7 @@ class Engine:
             began = await turn.open({"kind": "run"}, self.now(), blank=held.blank)
             step = await turn.play(begin_run(edition.program, session, began, edition.means))
             outcome = await turn.commit("run", step.session, held, step.usage)
-        await _after(edition, outcome)
+        await after_end(edition, outcome)
         return outcome
 
     async def answer(
@@ -201,7 +201,7 @@ class Engine:
             given = Answer(value=plain, time=began, request_id=request_id)
             step = await turn.play(begin_answer(edition.program, session, given, edition.means))
             outcome = await turn.commit("answer", step.session, held, step.usage, request_id)
-        await _after(edition, outcome)
+        await after_end(edition, outcome)
         return outcome
 
     async def fire(self, conversation_id: str, now: float) -> Outcome | None:
@@ -232,7 +232,7 @@ class Engine:
             turn.take((ev.Ended(outcome="host"),))
             session = fold(session, turn.events)
             outcome = await turn.commit("end", session, held, Usage())
-        await _after(self.editions.current, outcome)
+        await after_end(self.editions.current, outcome)
         return outcome
 
     async def undo(self, conversation_id: str) -> Outcome:
@@ -353,7 +353,7 @@ class Engine:
         step = await running.play(step)
         request_id = first.get("request_id")
         outcome = await running.commit(first["kind"], step.session, held, step.usage, request_id)
-        await _after(edition, outcome)
+        await after_end(edition, outcome)
         return outcome
 
     async def _fire(self, edition: Edition, held: Held, now: float) -> Outcome:
@@ -363,7 +363,7 @@ class Engine:
         began = await turn.open({"kind": "due", "id": asked}, now)
         step = await turn.play(begin_due(edition.program, session, began, edition.means))
         outcome = await turn.commit("due", step.session, held, step.usage)
-        await _after(edition, outcome)
+        await after_end(edition, outcome)
         return outcome
 
 
@@ -392,9 +392,3 @@ async def _words_for(
     effect = RunHandlers(point=Point.ERROR, session=replace(session, time=began), error=error)
     results = await edition.run_handlers(effect, turn.left, turn.journal)
     return next((result.text for result in reversed(results.results) if result.text), None)
-
-
-async def _after(edition: Edition, outcome: Outcome) -> None:
-    """END_CONVERSATION runs when the end is on record; what it returns is not stored any more."""
-    if outcome.session.ended and Point.END_CONVERSATION in edition.means.points:
-        await close_conversation(edition, outcome.session.conversation_id)
