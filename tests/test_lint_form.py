@@ -114,6 +114,7 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
     ),
     ("bad-key", one(required_context_keys=["first name"]), [("error", A + "/required_context_keys/0")]),
     ("bad-key", keys({"_x": {}}), [("error", PROPERTIES + "/_x")]),
+    ("bad-key", keys({"größe": {}}), [("warning", PROPERTIES + "/größe")]),
     (
         "undeclared-key",
         {**machine({"a": {"required_context_keys": ["mail.to", "emial"]}}, {"email": {}, "mail": {}})},
@@ -157,6 +158,7 @@ GOOD: list[tuple[str, Document]] = [
     ("bad-condition", condition({"has_context": "x"})),
     ("bad-check", result({"name": "k", "check": {"judge": "x"}}, {"name": "l", "check": {"var": "output"}})),
     ("bad-key", one(required_context_keys=["x", "x.y", "x-1"])),
+    ("bad-key", keys({"größe": {"x-source": "host"}})),
     ("undeclared-key", machine({"a": {"required_context_keys": ["mail.to"]}}, {"mail": {}})),
     ("undeclared-key", one(required_context_keys=["anything"])),
     ("unwritable-key", machine({"a": {"required_context_keys": ["tier"]}}, {"tier": {"x-source": "model"}})),

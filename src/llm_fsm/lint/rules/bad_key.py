@@ -1,8 +1,10 @@
-"""A context key has a name that can never be stored.
+"""A context key has a name that can never be stored, or that not every model can be asked for.
 
 Why it is bad:
 Names that begin with `_` belong to the system, and others must be ASCII letters, digits, `_`, `.` and `-`,
-begin with a letter and have at most 64 characters. What the user says would be lost.
+begin with a letter and have at most 64 characters. What the user says would be lost. A key that `context_schema`
+declares is stored under other names as well, but some providers (Anthropic, for one) refuse the schema of a reply
+that has them: a warning.
 
 Example:
     "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["first name"],
@@ -29,10 +31,14 @@ _ALLOWED = "keys are ASCII letters, digits, _ . and -, begin with a letter, and 
 
 def _names(subject: Subject) -> Iterator[tuple[str, str]]:
     """(pointer, name) of every key that is collected or declared."""
+    declared = subject.keys or {}
     for state in subject.states.values():
-        yield from state.texts("required_context_keys")
-    for key in subject.keys or ():
-        yield "/context_schema/properties" + step(key), key
+        for pointer, name in state.texts("required_context_keys"):
+            if name.startswith("_") or not declared.keys() & {name, name.partition(".")[0]}:
+                yield pointer, name
+    for key in declared:
+        if key.startswith("_") or subject.source_of(key) == "model":
+            yield "/context_schema/properties" + step(key), key
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -45,8 +51,12 @@ def check(subject: Subject) -> Iterator[Finding]:
                 hint=f"write {quoted(name.lstrip('_') or 'key')}",
             )
         elif re.fullmatch(KEY_PATTERN, name) is None:
-            message = f"context key {quoted(name)} can never be stored"
-            yield RULE.finding(message, pointer=pointer, hint=_ALLOWED)
+            if name in (subject.keys or {}):
+                message = f"some models cannot be asked for context key {quoted(name)}"
+                yield RULE.finding(message, pointer=pointer, hint=_ALLOWED, level="warning")
+            else:
+                message = f"context key {quoted(name)} can never be stored"
+                yield RULE.finding(message, pointer=pointer, hint=_ALLOWED)
 
 
 RULE = Rule(name="bad-key", code="K301", level="error", check=check, blocks=False)

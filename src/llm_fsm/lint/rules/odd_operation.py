@@ -1,8 +1,8 @@
 """An operator of a condition is given more values than it looks at, or a value where it takes the name of a key.
 
 Why it is bad:
-`{"==": [a, b, c]}` compares two values and leaves the third out. `{"has_context": {"var": "city"}}` does not ask
-whether the city is set: it looks for a key whose name is the city.
+`{"==": [a, b, c]}` compares two values and leaves the third out, and `{"!": [a, b]}` negates the first alone.
+`{"has_context": {"var": "city"}}` does not ask whether the city is set: it looks for a key whose name is the city.
 
 Example:
     "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"], "transitions": [
@@ -15,7 +15,7 @@ Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.findings import Finding
@@ -26,9 +26,20 @@ from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 from llm_fsm.pointers import step
 
-_OF_TWO = frozenset({"==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches"})
+_TAKEN: Mapping[str, int] = {
+    **dict.fromkeys(("!", "!!", "lower", "len", "date"), 1),
+    **dict.fromkeys(("==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches", "-", "/", "%", "count"), 2),
+    **dict.fromkeys(("map", "filter", "all", "some", "none"), 2),
+    **dict.fromkeys(("<", "<=", "substr", "reduce"), 3),
+}
+"""How many values an operator looks at."""
+_COUNTED = ("", "one value: the second", "two values: the third", "three values: the fourth")
+_INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("==", "==="), 'for one of several values write {"in": [a, [b, c]]}'),
+    "!": 'for none of several write {"!": {"or": [a, b]}}, for not all of them {"!": {"and": [a, b]}}',
+}
 _OF_NAMES = frozenset({"has_context", "context_length"})
-_ODD = _OF_TWO | _OF_NAMES | {"missing"}
+_ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
 
 
 def check(subject: Subject) -> Iterator[Finding]:
@@ -40,11 +51,12 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 
 def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:
-    if operator in _OF_TWO and len(arguments) > 2:
+    taken = _TAKEN.get(operator, len(arguments))
+    if len(arguments) > taken:
         yield RULE.finding(
-            f'"{operator}" takes two values: the third and what follows do nothing',
-            pointer=f"{place}{step(operator)}/2",
-            hint='for one of several values write {"in": [a, [b, c]]}' if operator in ("==", "===") else None,
+            f'"{operator}" takes {_COUNTED[taken]} and what follows do nothing',
+            pointer=f"{place}{step(operator)}/{taken}",
+            hint=_INSTEAD.get(operator),
         )
     named = operator == "missing" or (operator in _OF_NAMES and len(arguments) == 1)
     for name in map(variable, arguments if named else ()):
