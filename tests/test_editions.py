@@ -317,6 +317,31 @@ async def test_what_the_user_did_not_want_to_say_is_not_asked_under_its_new_name
     assert json.loads(loaded.session)["skipped"] == ["to"]
 
 
+@pytest.mark.parametrize("secret", [False, True])
+async def test_parts_of_an_object_that_wait_go_over_under_its_new_name_and_are_not_shown_where_it_is_a_secret_now(
+    secret: bool,
+) -> None:
+    def bot(key: str, **more: Any) -> dict[str, Any]:
+        made = copy.deepcopy(BOT)
+        parts = {"properties": {"city": {"type": "string"}, "zip": {"type": "string"}}, "required": ["city", "zip"]}
+        made["context_schema"]["properties"] = {key: {"type": "object", **parts, **more}}
+        made["states"]["where"]["required_context_keys"] = [key]
+        made["states"]["where"]["transitions"][0]["conditions"] = [{"requires_context_keys": [key]}]
+        made["states"]["how_many"] = {"purpose": "Say goodbye"}
+        return made
+
+    store = MemoryStore()
+    first = machine(bot("place"), store, reply("where", "Zip?", place={"city": "Rome"}))
+    chat = await first.start(conversation_id="c", greet=False)
+    await chat.send("Rome")
+    model = ScriptedLLM([reply("how_many", "Fine.", to={"zip": "00184"})])
+    new = bot("to", **({"x-secret": True} if secret else {}))
+    second = AsyncMachine.from_dict(new, model=model, store=store, on_change={"keys": {"place": "to"}})
+    turn = await (await second.resume("c")).send("00184")
+    assert turn.context == {"to": {"city": "Rome", "zip": "00184"}}
+    assert ('"so_far":{"city":"Rome"}' in model.requests[0].messages[1].content) == (not secret)
+
+
 async def test_pin_comes_to_conversations_of_stores_that_kept_none() -> None:
     store = MemoryStore()
     await begun(store)

@@ -221,7 +221,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
         origins=_renamed(session.origins, event),
         pause=None if pause is None else replace(pause, state=states.get(pause.state, pause.state)),
         skipped=tuple(_renamed(dict.fromkeys(session.skipped), event)),
-        begun={},  # checked against the schemas of the definition before
+        begun=_renamed(session.begun, event),
         path=(),  # it names transitions of the definition before
         silence=None if event.unwatched else session.silence,
     )

@@ -97,7 +97,8 @@ def carried(session: Session, old: Program | None, new: Program, change: Change)
         return "it is in the middle of a task or of a call of a tool"
     if session.pause is not None and (session.pause.kind != "wait" or new.states[state].kind != "wait"):
         return f"it waits for {session.pause.what!r}, and {state!r} does not"
-    keys = {name: key for name, key in change.keys.items() if name in session.context or name in session.skipped}
+    named = {*session.context, *session.skipped, *session.begun}
+    keys = {name: key for name, key in change.keys.items() if name in named}
     if (met := _meeting(session.context, keys)) is not None:
         return f"the keys {met[0]!r} and {met[1]!r} would be one, and it has another value for each"
     event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)

@@ -99,7 +99,8 @@ class Speaking(Moving):
 
         `scope`: what alone may be shown.
         """
-        keys, begun, told = self.program.keys, self.session.begun, self.refusals()
+        keys, told = self.program.keys, self.refusals()
+        begun = {key: parts for key, parts in self.session.begun.items() if not keys.is_secret(key)}
         for name in self.plan.collects if begun else ():
             key = name.partition(".")[0]
             if key in begun and name not in self.session.skipped and all(key != known for known, _ in told):
