@@ -105,6 +105,16 @@ def test_parts_that_wait_are_not_shown_where_the_state_narrows_what_is() -> None
     assert "so_far" not in say(made, first.session, "m", reply("hello")).prompt
 
 
+def test_parts_in_an_object_that_is_written_as_a_text_wait_and_change_a_known_one() -> None:
+    made = asking_for("place")
+    first = talk(made, "Main 5", reply("hello", place='{"street": "Main 5", "zip": null}')).session
+    assert first.begun == {"place": {"street": "Main 5"}}
+    whole = say(made, first, "12345", reply("hello", place='{"zip": "12345"}')).session
+    assert whole.context == {"place": {"street": "Main 5", "zip": "12345"}}
+    other = say(made, whole, "54321", reply("hello", place='{"zip": "54321"}')).session
+    assert other.context == {"place": {"street": "Main 5", "zip": "54321"}}
+
+
 def test_no_part_of_a_secret_object_waits() -> None:
     made = asking_for("door")
     first = talk(made, "Main 5", reply("hello", door={"street": "Main 5"}))

@@ -168,6 +168,9 @@ class _Update:
             return
         reason = self.keys.fault(key, plain)
         old = self.context.get(key, self.begun.get(key))
+        if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
+            found = from_strict(self.keys.schema(key), next(meanings(self.keys.schema(key), plain, None)))
+            plain, reason = (found, self.keys.fault(key, found)) if isinstance(found, dict) else (plain, reason)
         if reason is not None:
             plain, reason = self.meant(key, plain, old, reason)
         if reason is not None and isinstance(plain, dict):
