@@ -12,7 +12,7 @@ from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm.messages import Paused, Usage
 from llm_fsm.records import TurnRecord, dump_session, parse_session
-from llm_fsm.session import OF_PLACE, Frame, Session, Silence, Work
+from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, to_dict
 from llm_fsm.soundness import record_fault, session_fault
 
 LOOP: dict[str, Any] = {
@@ -136,3 +136,12 @@ def test_what_is_of_another_type_is_named(changes: dict[str, Any], fault: str) -
 def test_an_event_of_another_type_is_named(event: dict[str, Any], fault: str) -> None:
     assert fault in (record_fault(replace(RECORD, events=(event_json.from_dict(event),))) or "")
     assert record_fault(replace(RECORD, kind="chat")) is not None  # type: ignore[arg-type]
+
+
+def test_places_that_an_older_version_kept_without_parts_that_wait_are_sound() -> None:
+    kept = {name: getattr(Session(conversation_id="c"), name) for name in OF_FLOW}
+    document = json.loads(json.dumps(to_dict(Session(conversation_id="c", stack=(Frame(kind="subflow", kept=kept),)))))
+    del document["stack"][0]["kept"]["begun"]
+    read = from_dict(document)
+    assert read.stack[0].kept["begun"] == {}
+    assert session_fault(read) is None
