@@ -265,6 +265,18 @@ def test_the_documents_tell_of_every_room_and_of_no_module_that_is_not_there() -
         assert named - {*NAMED, f"{room}.rules"} == set()
 
 
+def test_the_documents_say_where_a_change_begins_and_goes_on() -> None:
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    rows = text[text.index("| change | begins in | goes on in |") : text.index("\n## A turn")].splitlines()[2:]
+    assert len(rows) > 10
+    told = {name for row in rows for cell in row.split(" | ")[1:] for name in re.findall(r"`([^`]+)`", cell)}
+    told -= {"validate", "Limits", "correct", "python -m benchmarks.prompts"}
+    places = {name for name in told if "/" in name}
+    assert {name for name in told - places if name not in {*NAMED, "lint.rules", "cli", "convert", "draw"}} == set()
+    files = places | set(re.findall(r"(?<!`)\b((?:tests|docs|src)/[\w/]+(?:\.\w+)+)", " ".join(rows)))
+    assert {name for name in files if not (ROOT / name).exists()} == set()
+
+
 @pytest.mark.parametrize("module", NAMED)
 def test_imports_go_down(module: str) -> None:
     upwards = {name for name in ours(module) if layer_of(name) < layer_of(module)}
