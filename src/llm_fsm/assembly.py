@@ -18,7 +18,7 @@ from llm_fsm.flows import Flow, Flows, document_of
 from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS
-from llm_fsm.patterns import COMES_BACK, Pieces, named, no_pieces
+from llm_fsm.patterns import COMES_BACK, Pieces, named
 from llm_fsm.patterns import lines as pattern_lines
 from llm_fsm.portrait import (
     WORKS,
@@ -233,7 +233,7 @@ def _check_answer(state_id: str, state: State) -> None:
         raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
 
 
-def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces = no_pieces) -> Program:
+def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> Program:
     """Make a machine ready to run. `pieces`: where repair patterns come from.
 
     Raises DefinitionError for what the loader let pass.

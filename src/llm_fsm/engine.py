@@ -140,7 +140,7 @@ class Engine:
             await after_end(edition, outcome)
         return outcome
 
-    async def go_on(self, conversation_id: str, sink: Observer | None = None) -> Outcome:
+    async def go_on(self, conversation_id: str, sink: Observer | None) -> Outcome:
         """Play a run without a user as far as it goes: from its beginning, or from where a crash left it.
 
         A run that waits, for an answer or for a user, or is over stays as it is: its last turn is given again.

@@ -57,7 +57,7 @@ class Nested(Working):
             self.note(event)
         yield from self.run(Point.POST_TRANSITION)
 
-    def come_back(self, how: str = "final") -> Generator[Effect, Result, Move | None]:
+    def come_back(self, how: str) -> Generator[Effect, Result, Move | None]:
         """Come back to the topmost place; the move that follows a subflow, None where nothing does yet.
 
         A flow that was cancelled gives nothing back.

@@ -21,9 +21,9 @@ async def run_point(
     effect: RunHandlers,
     mode: ErrorMode,
     left: Callable[[], float | None] | None,
-    journal: Journal | None = None,
+    journal: Journal | None,
     *,
-    ahead: bool = False,
+    ahead: bool,
 ) -> HandlerResults:
     """Run the handlers of one point in order; each sees what those before it changed.
 

@@ -175,9 +175,9 @@ def system_prompt(
     parts: bool,
     judged: bool,
     added: bool,
-    aside: bool = False,
-    reasoning: str = "none",
-    patterns: str = "",
+    aside: bool,
+    reasoning: str,
+    patterns: str,
 ) -> str:
     """The system message of some states. `shown`: the key list. `patterns`: one line.
 
@@ -234,12 +234,12 @@ def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes b
     missing: Sequence[str],
     refused: Sequence[Mapping[str, Any]],
     words_only: bool,
-    greeting: bool = False,
-    summary: str = "",
-    memory: Mapping[str, Any] | None = None,
-    earlier: str = "",
-    said: str = "",
-    outcome: str = "",
+    greeting: bool,
+    summary: str,
+    memory: Mapping[str, Any] | None,
+    earlier: str,
+    said: str,
+    outcome: str,
 ) -> tuple[str, dict[str, int]]:
     """The user message of one call, and the estimated tokens of each of its sections after those that are `fixed`.
 
@@ -319,7 +319,7 @@ def moved_on(asked: str, later: str) -> str:
 
 
 def second_try(
-    prompts: Prompts, text: str, reason: str, valid: Sequence[str] | None, *, unmet: str = ""
+    prompts: Prompts, text: str, reason: str, valid: Sequence[str] | None, *, unmet: str
 ) -> tuple[LLMMessage, LLMMessage]:
     """A refused reply and the line that follows it; `valid` are the states that may be named, where that matters.
 

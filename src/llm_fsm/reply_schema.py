@@ -84,7 +84,7 @@ def _strict_object(schema: Mapping[str, Any], depth: int) -> dict[str, Any]:
 
 
 def reply_schema(
-    *, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str, name: str = ""
+    *, targets: Iterable[str], keys: Mapping[str, Mapping[str, Any]], reasoning: str, name: str
 ) -> ReplySchema:
     """The schema of a reply; `name` is part of its own name.
 

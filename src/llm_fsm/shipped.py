@@ -17,7 +17,7 @@ def prompt_sources() -> Mapping[str, str]:
 
 
 @cache
-def shipped_prompts(*, whole: bool = False) -> Prompts:
+def shipped_prompts(*, whole: bool) -> Prompts:
     """The prompt files, compiled once in a process; `whole` as of `Prompts`."""
     return compile_prompts(prompt_sources(), whole=whole)
 

@@ -226,7 +226,7 @@ class Talking(Repairing):
         self.ask_again(asked)
 
     def arrive(
-        self, move: Move, by: str, given: Mapping[str, Any] | None = None
+        self, move: Move, by: str, given: Mapping[str, Any] | None
     ) -> Generator[Effect, Result, StatePlan]:
         """Make a move and go on by itself from there: the state for which the reply's words are to speak."""
         there = self.led_to(move)

@@ -59,19 +59,19 @@ def begin(program: Program, session: Session, heard: Heard, means: Means = _BARE
     return _next(course, course.message(heard), None)
 
 
-def begin_start(program: Program, opening: Opening, means: Means = _BARE) -> Step:
+def begin_start(program: Program, opening: Opening, means: Means) -> Step:
     """Begin the first turn of a new conversation. Raises ValueError for a context that does not fit."""
     course = means.course(program, Session(conversation_id=opening.conversation_id))
     return _next(course, course.opening(opening), None)
 
 
-def begin_run(program: Program, session: Session, time: float, means: Means = _BARE) -> Step:
+def begin_run(program: Program, session: Session, time: float, means: Means) -> Step:
     """Begin the turn of a run without a message, at `time` (seconds since the epoch)."""
     course = means.course(program, session)
     return _next(course, course.resumed(time), None)
 
 
-def begin_answer(program: Program, session: Session, given: Answer, means: Means = _BARE) -> Step:
+def begin_answer(program: Program, session: Session, given: Answer, means: Means) -> Step:
     """Begin the turn of an answer to the pause of the session."""
     course = means.course(program, session)
     return _next(course, course.answer(given), None)
@@ -88,7 +88,7 @@ def advance(step: Step, result: Result) -> Step:
     return _next(step.course, step.run, result)
 
 
-def request_for(program: Program, session: Session, means: Means = _BARE) -> LLMRequest:
+def request_for(program: Program, session: Session, means: Means) -> LLMRequest:
     """What the model would be asked about the message that the session holds."""
     course = means.course(program, session)
     return course.request(course.look(), words_only=False)

@@ -65,7 +65,7 @@ class Region:
     name: str
 
 
-def regions(definition: Definition, keys: Sequence[str], *, whole: bool = False) -> tuple[Region, ...]:
+def regions(definition: Definition, keys: Sequence[str], *, whole: bool) -> tuple[Region, ...]:
     """The regions of a machine. `keys`: all that a reply may write; `whole`: as if the machine were small."""
     few_keys = whole or len(keys) <= MOST_KEYS
     few_states = whole or len(definition.states) <= MOST_STATES

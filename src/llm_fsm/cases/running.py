@@ -191,7 +191,7 @@ def _sha256(loaded: Loaded) -> str:
     return hashlib.sha256(document_of(loaded.flows).encode()).hexdigest()
 
 
-async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None = None) -> FileResult:
+async def play_all(job: Job, loaded: Loaded, choose: Chooser, host: Host | None) -> FileResult:
     """Play the cases of a job in order, as often as it says."""
     live = job.mode in ("live", "record")
     player = Player(loaded, choose, host, timeout=TIMEOUT if live else None)

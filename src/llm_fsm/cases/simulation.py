@@ -84,8 +84,8 @@ async def simulate(
     human: LLM,
     times: int,
     *,
-    users: Sequence[User] | None = None,
-    host: Host | None = None,
+    users: Sequence[User] | None,
+    host: Host | None,
 ) -> tuple[Rate, ...]:
     """Let each user of a file talk to its machine so many times. `human` plays the users and judges.
 

@@ -35,7 +35,7 @@ def watch(paths: Collection[str], more: Iterable[str], own: Iterable[str], play:
         time.sleep(_EVERY)
 
 
-def stamps(files: Iterable[str], ignored: Collection[str] = ()) -> Stamps:
+def stamps(files: Iterable[str], ignored: Collection[str]) -> Stamps:
     """Each file with its time and size; None where there is none."""
     return {path: _stamp(path) for path in map(os.path.abspath, files) if path not in ignored}
 

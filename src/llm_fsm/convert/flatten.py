@@ -21,7 +21,7 @@ _MAX_STATES = 20_000
 _MAX_TRANSITIONS = 200_000
 
 
-def flatten(chart: Chart, stem: str | None = None) -> dict[str, Any]:
+def flatten(chart: Chart, stem: str | None) -> dict[str, Any]:
     """The definition's document. `stem`: its name when the chart has none. Raises ConversionError."""
     if not chart.vertices:
         raise ConversionError("there are no states in it")
