@@ -14,7 +14,10 @@ import pytest
 
 import llm_fsm
 from llm_fsm import definition, errors, messages, workbench
+from llm_fsm.cases import expected, scripted, suite
+from llm_fsm.cases.written import Written
 from llm_fsm.cli.group import COMMANDS
+from llm_fsm.cli.slash import COMMANDS as SLASHES
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.findings import Finding
 from llm_fsm.handlers import Handler, HandlerBuilder, Occasion, Veto
@@ -24,7 +27,7 @@ from llm_fsm.sinks import Delivery
 from llm_fsm.stores.base import Listed
 from llm_fsm.sync import Conversation, Machine
 from llm_fsm.tools import ToolRegistry
-from tests.test_docs import ROOT
+from tests.test_docs import ROOT, rows
 
 SOURCE = ROOT / "src" / "llm_fsm"
 PAGE = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
@@ -121,8 +124,8 @@ def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
 
 
 def test_what_a_function_of_a_task_works_with_is_told_of() -> None:
-    rows = tables("| `ctx` of a function for `execute` | is |")
-    shown = {name for row in rows for name in re.findall(r"`(\w+)", " ".join(row))}
+    found = tables("| `ctx` of a function for `execute` | is |")
+    shown = {name for row in found for name in re.findall(r"`(\w+)", " ".join(row))}
     parts = (workbench.Workbench, workbench.BoundModel, workbench.Shared, workbench.WorkingMemory)
     meant = {name for part in parts for name in members(part)} - {"answer", "stop"}
     told = set(re.findall(r"`(\w+)`", workbench.Workbench.__doc__ or "")) - {"ctx", "run_with_tools", "chat"}
@@ -150,9 +153,9 @@ def commands(command: click.Command, name: str) -> Iterator[tuple[str, click.Com
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_option_is_told_of(command: str) -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8").splitlines()
-    rows = [line for line in readme if re.match(rf"\| `{command}\b", line)]
-    rows += [row[1] for row in tables("| command | further options |") if f"`{command}`" in row[0]]
-    told = " ".join(rows)
+    found = [line for line in readme if re.match(rf"\| `{command}\b", line)]
+    found += [row[1] for row in tables("| command | further options |") if f"`{command}`" in row[0]]
+    told = " ".join(found)
     top = getattr(import_module(f"llm_fsm.cli.{command}"), command)
     for name, one in commands(top, command):
         for option in one.params:
@@ -178,3 +181,43 @@ def test_every_setting_of_the_format_is_told_of() -> None:
 def test_every_repair_pattern_is_told_of() -> None:
     page = (ROOT / "docs" / "repair.md").read_text(encoding="utf-8")
     assert [name for name in re.findall(r"^\| `(\w+)` \| ", page, re.MULTILINE) if name in PATTERNS] == list(PATTERNS)
+
+
+def test_the_readme_names_what_can_be_typed_in_a_chat() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    (told,) = re.findall(r"^In a chat: (.*?)\. ", readme, re.MULTILINE)
+    assert told.replace("`", "").split(", ") == list(SLASHES)
+
+
+def test_the_map_of_a_turn_names_functions_that_there_are() -> None:
+    source = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.glob("*.py"))
+    named = [name for row in rows("docs/architecture.md", "| | step | where |") for name in row[2].split(", ") if name]
+    assert named
+    for name in named:
+        kind, _, function = name.rpartition(".")
+        assert re.search(rf"^ *(?:async )?def {function}\(", source, re.MULTILINE), name
+        there = re.search(rf"^class {kind}\b", source, re.MULTILINE) or (SOURCE / f"{kind}.py").exists()
+        assert not kind or there, name
+
+
+def test_the_page_of_continuous_integration_names_every_input_of_the_action() -> None:
+    action = (ROOT / "action.yml").read_text(encoding="utf-8")
+    inputs = re.findall(r"^  ([\w-]+):$", action[action.index("inputs:") : action.index("runs:")], re.MULTILINE)
+    assert "fail-on" in inputs
+    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    assert [name for name in inputs if f"`{name}`" not in page] == []
+
+
+TESTS = [
+    kind
+    for module in (suite, expected, scripted)
+    for kind in vars(module).values()
+    if inspect.isclass(kind) and issubclass(kind, Written)
+]
+
+
+@pytest.mark.parametrize("kind", TESTS)
+def test_every_key_of_a_conversation_test_is_told_of(kind: Any) -> None:
+    page = (ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"[`\"](\w+)[`\"]", page))
+    assert set(fields(kind)) - {"$schema"} - told == set()
