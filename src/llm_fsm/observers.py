@@ -1,7 +1,7 @@
 """Who else hears what happens: functions that are told every event of every machine in this process.
 
-The list of observers is the one piece of process-wide state of the package, empty unless somebody
-subscribes, as `enable_logging` does.
+The list of observers is process-wide, as little else of the package is (see docs/architecture.md), and empty unless
+somebody subscribes, as `enable_logging` does.
 """
 
 from __future__ import annotations
