@@ -280,7 +280,7 @@ class Machine:
         return self._machine.on(*points, **options)
 
     def tool(self, function: Any = None, /, **options: Any) -> Any:
-        """Register a function under its name, for definitions that name it."""
+        """Register a function as a tool, for definitions that name it; options as of `ToolRegistry.register`."""
         return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)
 
     def function(self, function: Any = None, /, **options: Any) -> Any:
