@@ -120,7 +120,7 @@ def collect_faults(rule: Any) -> list[ConditionError]:
 
 
 def evaluate(rule: Any, data: Any) -> Any:
-    """Compile a rule and evaluate it once: a JSON value, or ConditionError."""
+    """Compile a rule and evaluate it once: the JSON value that it gives. Raises ConditionError."""
     return compile_rule(rule)(data)
 
 

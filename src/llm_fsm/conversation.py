@@ -210,7 +210,7 @@ class AsyncConversation:
         return self._session.pause
 
     async def history(self) -> tuple[Message, ...]:
-        """The whole conversation so far."""
+        """The whole conversation so far; empty, as `turns`, when it was deleted."""
         return transcript(await self._engine.records(self.id))
 
     async def turns(self) -> tuple[Turn, ...]:
@@ -219,7 +219,7 @@ class AsyncConversation:
         return tuple(turn_of(Outcome(record=record, session=session)) for record in records)
 
     async def refresh(self) -> None:
-        """Read what other processes may have done."""
+        """Read what other processes may have done. Raises ConversationNotFound."""
         session, text = await self._engine.load(self.id)
         self._engine.recent.read(self._seen, session, text)
 

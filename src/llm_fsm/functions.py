@@ -1,6 +1,6 @@
 """The host's functions for tasks: those that do the work of a state, and those that check its output.
 
-A function for `execute` is called with a `Context` and returns the output, a JSON value. A function for a
+A function for `execute` is called with a `Workbench` (its `ctx`) and returns the output, a JSON value. A function for a
 check is called with those of `output`, `context` and `input` that it names as parameters (one parameter of
 another name is the output) and returns whether the check passed: True, False, or (passed, reason). Plain
 functions run in a thread of their own, async ones on the loop. Whatever a function raises is a failed attempt.

@@ -152,7 +152,7 @@ class HandlerBuilder:
         return self
 
     def at(self, *points: str | Point) -> HandlerBuilder:
-        """The points at which it runs."""
+        """The points at which it runs. Raises ValueError for an unknown one."""
         self._points.update(point(name) for name in points)
         return self
 
@@ -220,7 +220,7 @@ class HandlerBuilder:
 
 
 def create_handler(name: str) -> HandlerBuilder:
-    """Begin to build a handler; `do` ends it."""
+    """Begin to build a handler of this name, which records and errors tell; `do` ends it."""
     return HandlerBuilder(name)
 
 

@@ -62,7 +62,8 @@ class AsyncMachine:
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
     `flows`: definitions by the names that subflows call; `file`: what paths in subflows lead from (see `from_file`).
     `prompt`: "whole" has the model read all states in every turn, in a system message that never changes: for
-    models whose provider caches prompts. Raises DefinitionError, ConfigurationError.
+    models whose provider caches prompts. Raises DefinitionError, ConfigurationError; ValueError and TypeError for
+    settings that are none.
     """
 
     def __init__(
@@ -168,7 +169,7 @@ class AsyncMachine:
         return AsyncConversation(self._engine, seen, outcome.record.text)
 
     async def resume(self, conversation_id: str) -> AsyncConversation:
-        """Go on with a conversation of any process, any day. Raises ConversationNotFound.
+        """Go on with a conversation of any process, any day. Raises ConversationNotFound, UnreadableError.
 
         What it has due by itself, such as a time-out, happens first.
         """
@@ -319,12 +320,13 @@ class AsyncMachine:
     async def migrate(self, conversation_id: str, *, dry_run: bool = False) -> Migrated | str | None:
         """Carry a conversation over to this machine's definition, by the map of `on_change`; `dry_run`: only say how.
 
-        None: it follows that definition already, or is over. A sentence: why it stays with its own.
+        None: it follows that definition already, or is over. A sentence: why it stays with its own. Raises
+        ConversationNotFound.
         """
         return await self._engine.carry(conversation_id, dry=dry_run)
 
     async def delete(self, conversation_id: str) -> bool:
-        """Remove everything about a conversation; False if there was none."""
+        """Remove everything about a conversation; False if there was none. Raises ValueError for what is no id."""
         return await self.store.delete(checked_id(conversation_id, "conversation id"))
 
     async def close(self) -> None:
@@ -388,7 +390,10 @@ class AsyncMachine:
         )
 
     def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """Register a function for `execute` or for a key result's check; see `llm_fsm.functions`."""
+        """Register a function for `execute` or for a key result's check; see `llm_fsm.functions`.
+
+        Raises ValueError for a name that is taken.
+        """
         if function is None:
             return partial(self.functions.register, name=name)
         return self.functions.register(function, name)

@@ -57,7 +57,8 @@ async def heard(hearer: Observer | None, work: Callable[[Observer | None], Await
 def observe(observer: Observer) -> Callable[[], None]:
     """Call `observer(conversation_id, event)` for everything that happens; the returned function ends it.
 
-    One that raises is passed over, and a RuntimeWarning says so: the turn is not its own.
+    One that raises is passed over, and a RuntimeWarning says so: the turn is not its own. Raises TypeError for an
+    async function.
     """
     _observers.append(plain(observer))
 

@@ -68,7 +68,10 @@ class SyncStream:
 
 
 class Conversation:
-    """One conversation; what it is like (`state`, `context` and so on) is read from the store each time."""
+    """One conversation; what it is like (`state`, `context` and so on) is read from the store each time.
+
+    Where it was deleted meanwhile, reading it raises ConversationNotFound; `history` and `turns` are empty.
+    """
 
     def __init__(self, machine: Machine, conversation: AsyncConversation) -> None:
         self._machine = machine  # a machine that nobody holds closes itself
@@ -125,7 +128,7 @@ class Conversation:
 
     @property
     def turns(self) -> tuple[Turn, ...]:
-        """Every turn on record with its events."""
+        """Every turn on record, taken back or not, with its events; contexts are those of now."""
         return self._loop.run(self._conversation.turns())
 
     def send(self, text: str, *, request_id: str | None = None) -> Turn:

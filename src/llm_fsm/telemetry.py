@@ -55,7 +55,7 @@ def _line(event: ev.Event) -> str:
 def enable_logging(level: str = "INFO") -> Callable[[], None]:
     """Log events of all machines through loguru, at `level` and above; the returned function stops it.
 
-    Sinks and formats are the program's own: configure loguru as usual.
+    Sinks and formats are the program's own: configure loguru as usual. Raises ValueError for a level that it lacks.
     """
     least = logger.level(level.upper()).no
 
