@@ -254,6 +254,14 @@ def test_every_extra_is_listed_with_its_packages() -> None:
         assert shown[name] == declared[name]
 
 
+def test_every_package_of_the_development_is_told_of() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        needed = tomllib.load(file)["dependency-groups"]["dev"]
+    text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"[\w-]+", text[text.index("\n## Development") :]))
+    assert {re.split(r"[\[><=]", package)[0] for package in needed} - told == set()
+
+
 def test_the_readme_names_every_command() -> None:
     shown = [row[0].split()[0] for row in rows("README.md", "| command | what it does | exit codes |")]
     assert sorted(set(shown)) == sorted(COMMANDS)
