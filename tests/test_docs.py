@@ -191,6 +191,20 @@ def test_every_link_inside_the_repository_leads_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+def anchors(path: Path) -> set[str]:
+    """What links to headings of a document are called, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "docs" / "LLM_GUIDE.md"], ids=lambda path: path.name)
+def test_every_link_to_a_heading_leads_to_one(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", path.read_text(encoding="utf-8"))
+    missing = [(place, name) for place, name in links if name not in anchors(path.parent / place if place else path)]
+    assert missing == []
+
+
 def rows(document: str, header: str) -> list[list[str]]:
     """The cells of the table below a header line, without backticks."""
     lines = (ROOT / document).read_text(encoding="utf-8").splitlines()
