@@ -13,7 +13,7 @@ import click
 import pytest
 
 import llm_fsm
-from llm_fsm import definition, errors, messages, workbench
+from llm_fsm import definition, errors, event_json, events, flow_events, messages, workbench
 from llm_fsm.cases import expected, scripted, suite
 from llm_fsm.cases.written import Written
 from llm_fsm.cli.group import COMMANDS
@@ -23,7 +23,7 @@ from llm_fsm.findings import Finding
 from llm_fsm.handlers import Handler, HandlerBuilder, Occasion, Veto
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.names import PATTERNS
-from llm_fsm.sinks import Delivery
+from llm_fsm.sinks import Delivery, SinkFailed
 from llm_fsm.stores.base import Listed
 from llm_fsm.sync import Conversation, Machine
 from llm_fsm.tools import ToolRegistry
@@ -120,6 +120,15 @@ def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
         shown[name.strip("`")] = re.findall(r"`(\w+)`", words)
     assert shown == {
         kind.__name__: [field.name for field in dataclasses.fields(kind)] for kind in (*GIVEN, *ASKED, *TOLD)
+    }
+
+
+def test_every_event_is_told_of_with_its_fields() -> None:
+    shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields |")}
+    kinds = {name: getattr(events, name, None) or getattr(flow_events, name) for name in event_json.NAMES}
+    assert shown == {
+        name: [field.name for field in dataclasses.fields(kind)]
+        for name, kind in {**kinds, "SinkFailed": SinkFailed}.items()
     }
 
 
