@@ -179,6 +179,7 @@ class LimitReached(Event):
 class BotSaid(Event):
     """The words of the turn. `kept_chars`: how much of each message the prompt's history keeps.
 
+    `fallback`: they are the definition's or ours, as no reply of a model gave any that could be said.
     `kept_user`, `kept_text`: what it keeps of the user's message and of these words, where a secret stands in them.
     """
 
