@@ -30,7 +30,8 @@ def changed(edit: Any) -> dict[str, Any]:
 async def filled(url: str, conversations: list[tuple[str, str, dict[str, Any], bool]]) -> None:
     store = resolve(url)
     for number, (name, state, context, ended) in enumerate(conversations):
-        session = Session(conversation_id=f"c{number}", state=state, context=context, ended=ended)
+        how = "final" if ended else None
+        session = Session(conversation_id=f"c{number}", state=state, context=context, outcome=how)
         await store.save(
             Commit(
                 conversation_id=f"c{number}", expected=0, session=json.dumps(to_dict(session)), record="{}",

@@ -31,3 +31,8 @@ def test_what_a_newer_version_knows_of_a_conversation_is_not_dropped_unseen() ->
     document = {**json.loads(dump_session(Session(conversation_id="c", state="a"))), "mood": "good"}
     with pytest.raises(UnreadableError, match="newer version of llm_fsm: this one does not know its 'mood'"):
         parse_session(json.dumps(document))
+
+
+def test_a_conversation_that_ended_before_outcomes_were_written_is_still_over() -> None:
+    document = {**json.loads(dump_session(Session(conversation_id="c", state="a"))), "ended": True}
+    assert (parse_session(json.dumps(document)).ended, parse_session(json.dumps(document)).outcome) == (True, "final")

@@ -73,7 +73,10 @@ def changed(value: T, /, **changes: Any) -> T:
 
 
 def kept(value: T, /, **changes: Any) -> T:
-    """As `changed` in less memory, for a value that waits: its `__dict__` shares its names with others of its class."""
+    """As `changed` in less memory, for a value that waits: its `__dict__` shares its names with others of its class.
+
+    CPython shares 29 names at most: a class of more fields takes no less memory.
+    """
     kind = type(value)
     copy: T = _blank(kind)
     _puts[kind](copy, _rooms[kind] | value.__dict__ | changes)

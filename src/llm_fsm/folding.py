@@ -109,7 +109,6 @@ def _history_trimmed(session: Session, event: ev.HistoryTrimmed) -> Session:
 def _ended(session: Session, event: ev.Ended) -> Session:
     return changed(
         session,
-        ended=True,
         outcome=event.outcome,
         work=None,
         pause=None,

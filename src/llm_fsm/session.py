@@ -135,8 +135,8 @@ class Session:
     time: float = 0.0
     notes: tuple[tuple[str, str], ...] = ()
     """(key, reason) of refused values that the next prompt tells the model."""
-    ended: bool = False
     outcome: str | None = None
+    """How it ended; None while it has not."""
     input: Any = None
     memory: Mapping[str, Any] = field(default_factory=dict)
     shared: Mapping[str, Any] = field(default_factory=dict)
@@ -154,6 +154,11 @@ class Session:
     silence: Silence | None = None
     begun: Mapping[str, Any] = field(default_factory=dict)
     """Parts of objects that wait for those without which the schema refuses the whole."""
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is over."""
+        return self.outcome is not None
 
     def root_context(self) -> Mapping[str, Any]:
         """The context of the definition that was started."""
@@ -332,14 +337,16 @@ def from_dict(document: Mapping[str, Any]) -> Session:
             "use the version that wrote it, or a newer one"
         )
     values = _fields({key: value for key, value in document.items() if key != "format"})
+    for name, types in _TYPES.items():
+        if name in values and type(values[name]) not in types:
+            raise UnreadableError(f"a stored conversation is damaged: its {name!r} is {values[name]!r:.50}")
+    if values.pop("ended", False) and values.get("outcome") is None:
+        values["outcome"] = "final"
     if more := values.keys() - Session.__dataclass_fields__.keys():
         raise UnreadableError(
             "this conversation was saved by a newer version of llm_fsm: this one does not know its "
             f"{sorted(more)[0]!r}; use the version that wrote it, or a newer one"
         )
-    for name, types in _TYPES.items():
-        if name in values and type(values[name]) not in types:
-            raise UnreadableError(f"a stored conversation is damaged: its {name!r} is {values[name]!r:.50}")
     if (work := values.get("work")) is not None:
         values["work"] = _work(work)
     if (pause := values.get("pause")) is not None:
