@@ -9,7 +9,9 @@ import pytest
 from pydantic import BaseModel, Field
 
 from llm_fsm import events as ev
-from llm_fsm.inlining import simplified
+from llm_fsm.context import compile_keys
+from llm_fsm.inlining import simplified, with_defs
+from llm_fsm.loader import load_dict
 from llm_fsm.shapes import compile_shape
 from machines import machine, reply, talk
 
@@ -111,3 +113,49 @@ def test_keys_made_of_a_pydantic_model_are_shown_asked_for_and_kept() -> None:
     asked = schema.schema["properties"]["transition"]["properties"]["context_update"]["properties"]
     assert asked["room"] == {"type": ["string", "null"], "enum": ["single", "double", None]}
     assert list(asked["guests"]["items"]["properties"]) == ["full_name", "age"]
+
+
+@pytest.mark.parametrize(
+    ("schema", "kept", "refused"),
+    [
+        ({"definitions": {"N": {"type": "integer"}}, "properties": {"b": {"$ref": "#/definitions/N"}}}, 7, "x"),
+        ({"properties": {"a": {"type": "integer", "x-source": "host"}, "b": {"$ref": "#/properties/a"}}}, 7, "x"),
+        (
+            {
+                "$defs": {"N": {"type": "string"}},
+                "definitions": {"N": {"type": "integer"}, "L": {"items": {"$ref": "#/definitions/N"}}},
+                "properties": {"b": {"$ref": "#/definitions/L"}, "c": {"$ref": "#/$defs/N"}},
+            },
+            [7],
+            ["x"],
+        ),
+        (
+            {
+                "properties": {
+                    "a": {"properties": {"n": {"type": "integer"}, "more": {"$ref": "#/properties/a"}}},
+                    "b": {"$ref": "#/properties/a/properties/more"},
+                }
+            },
+            {"more": {"n": 7}},
+            {"more": {"n": "x"}},
+        ),
+    ],
+)
+def test_references_between_keys_and_to_definitions_are_followed(schema: Any, kept: Any, refused: Any) -> None:
+    document = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "A?"}}, "context_schema": schema}
+    shape = compile_keys(load_dict(document).definition, ()).shapes["b"]
+    assert shape.fault(kept) is None
+    assert "is not a whole number" in str(shape.fault(refused))
+
+
+def test_settings_of_a_key_are_not_those_of_the_keys_that_refer_to_it() -> None:
+    secret = {"type": "string", "x-secret": True}
+    schema, origins = with_defs({"properties": {"pin": secret, "b": {"$ref": "#/properties/pin"}}})
+    assert schema["$defs"] == {"pin": {"type": "string"}}
+    assert schema["properties"] == {"pin": secret, "b": {"$ref": "#/$defs/pin"}}
+    assert origins == {"pin": "/properties/pin"}
+
+
+def test_a_schema_without_references_between_keys_is_given_back_as_it_is() -> None:
+    schema = {"definitions": {"N": {}}, "properties": {"a": {"$ref": "#/$defs/M"}, "b": {"$ref": "#/properties/none"}}}
+    assert with_defs(schema) == (schema, {})

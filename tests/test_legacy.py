@@ -211,3 +211,17 @@ def test_states_in_a_list_without_ids_of_their_own_are_refused_in_words(states, 
 def test_the_version_of_an_author_may_be_a_number():
     assert json.loads(load_dict({"name": "n", "version": 2, "initial_state": "a", "states": {"a": {}}})
                       .definition.model_dump_json())["version"] == "2"  # fmt: skip
+
+
+def test_definitions_of_an_earlier_json_schema_are_read_as_defs():
+    schema = {"definitions": {"Age": {"type": "integer"}}, "properties": {"age": {"$ref": "#/definitions/Age"}}}
+    loaded = load_dict({"name": "n", "initial_state": "a", "context_schema": schema, "states": {"a": {}}})
+    assert [(found.name, found.pointer) for found in loaded.findings if found.name == "older-form"] == [
+        ("older-form", "/context_schema/definitions")
+    ]
+
+
+def test_the_fault_of_a_schema_that_is_referred_to_stands_where_it_was_written():
+    schema = {"definitions": {"Age": {"type": "whole"}}, "properties": {"age": {"$ref": "#/definitions/Age"}}}
+    found = check({"name": "n", "initial_state": "a", "context_schema": schema, "states": {"a": {}}})
+    assert "/context_schema/definitions/Age/type" in [one.pointer for one in found if one.level == "error"]

@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_fsm.checking import check
 from llm_fsm.lint.schemas import schema_faults
 
 VALUES = st.one_of(
@@ -59,3 +60,13 @@ def test_a_fault_is_told_with_its_place(schema, pointer, message, hint):
 
 def test_faulty_definitions_beside_a_plain_schema_are_found():
     assert list(schema_faults({"type": "string"}, {"x": {"type": "nothing"}}, "")) != []
+
+
+def test_the_fault_of_a_shared_schema_is_told_once_and_where_it_stands() -> None:
+    keys = {name: {"$ref": "#/$defs/Age"} for name in ("age", "years")}
+    schema = {"$defs": {"Age": {"type": "interger"}}, "properties": keys}
+    states = {"a": {"purpose": "A?", "required_context_keys": ["age", "years"]}}
+    found = check({"name": "n", "initial_state": "a", "context_schema": schema, "states": states})
+    assert [(one.pointer, one.message, one.hint) for one in found if one.name == "bad-context-schema"] == [
+        ("/context_schema/$defs/Age/type", 'not a JSON Schema: "interger" is no type', 'did you mean "integer"?')
+    ]

@@ -6,6 +6,7 @@ reads the plain form, and strict modes take it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -15,6 +16,7 @@ _DEEPEST = 100
 _MAPS = frozenset({"properties", "$defs", "patternProperties", "dependentSchemas"})
 _LISTS = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _SINGLE = frozenset({"items", "additionalProperties", "not", "if", "then", "else", "contains"})
+_INSIDE = re.compile("#/(definitions|properties)/([^/]+)((?:/.*)?)")
 _NULL = {"type": "null"}
 _NOTES = frozenset({"title", "description", "default", "examples", "deprecated"})
 """Words of a schema that bind no value."""
@@ -165,6 +167,53 @@ def flattened(schema: Mapping[str, Any]) -> dict[str, Any]:
     except _TooLarge:
         return dict(schema)
     return {**made, "$defs": done} if done else made
+
+
+def with_defs(schema: dict[str, Any]) -> tuple[dict[str, Any], Mapping[str, str]]:
+    """A `context_schema` in which references between keys, and to `definitions`, are such to `$defs`.
+
+    The schema of a key stands alone where its values are checked, with `$defs` beside it. The second is the names that
+    `$defs` has more, with where each stood; without any, the schema is given back as it is.
+    """
+    older, members, defs = (_named(schema, word) for word in ("definitions", "properties", "$defs"))
+    added: dict[str, Any] = {}
+    origins: dict[str, str] = {}
+
+    def change(node: Any) -> Any:
+        if not isinstance(node, dict):
+            return node
+        made, reference = mapped(node, change), node.get("$ref")
+        found = _INSIDE.fullmatch(reference) if isinstance(reference, str) else None
+        if found is None:
+            return made
+        word, name, rest = found.groups()
+        source = older if word == "definitions" else members
+        if name not in source:
+            return made
+        called = f"{name}_of_{word}" if name in defs or (word == "properties" and name in older) else name
+        if called not in added:
+            added[called] = None  # a key that refers to itself comes by here again
+            added[called] = change(_unsettled(source[name]))
+            origins[called] = f"/{word}/{name}"
+        return {**made, "$ref": f"#/$defs/{called}{rest}"}
+
+    try:
+        made = {word: value for word, value in mapped(schema, change).items() if word != "definitions"}
+    except RecursionError:
+        return schema, {}
+    return ({**made, "$defs": {**made.get("$defs", {}), **added}} if added else schema), origins
+
+
+def _named(schema: Mapping[str, Any], word: str) -> Mapping[str, Any]:
+    found = schema.get(word)
+    return found if isinstance(found, dict) else {}
+
+
+def _unsettled(schema: Any) -> Any:
+    """The schema of a key without the settings of that key, which are not those of the keys that refer to it."""
+    if not isinstance(schema, dict):
+        return schema
+    return {word: value for word, value in schema.items() if not word.startswith("x-")}
 
 
 class _TooLarge(Exception):

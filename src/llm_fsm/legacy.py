@@ -14,6 +14,7 @@ from llm_fsm.codes import finding
 from llm_fsm.coercion import is_number
 from llm_fsm.conditions import collect_faults
 from llm_fsm.findings import Finding
+from llm_fsm.inlining import with_defs
 from llm_fsm.pointers import step
 from llm_fsm.published import shape_of
 
@@ -113,6 +114,7 @@ def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledg
     rewrite(now, ledger)
     _states_by_id(now, ledger)
     _drop_unused("definition", now, "", ledger)
+    _references(now, ledger)
     version = now.get("version")
     if is_number(version):
         now["version"] = str(version)
@@ -122,6 +124,18 @@ def upgrade(document: Mapping[str, Any], rewrite: Callable[[dict[str, Any], Ledg
         now["states"] = {key: _state(state, "/states" + step(key), ledger) for key, state in states.items()}
     _transitions(now, "global_transitions", "", ledger)
     return Upgraded(now, ledger.findings(), ledger.origins)
+
+
+def _references(document: dict[str, Any], ledger: Ledger) -> None:
+    """References to `definitions`, as `$defs` was called, and from key to key lead into `$defs`."""
+    schema = document.get("context_schema")
+    if not isinstance(schema, dict):
+        return
+    document["context_schema"], moved = with_defs(schema)
+    for name, pointer in moved.items():
+        ledger.moved(f"/context_schema/$defs/{name}", "/context_schema" + pointer)
+    if any(pointer.startswith("/definitions/") for pointer in moved.values()):
+        ledger.note("older-form", '"definitions" is read as "$defs"', "/context_schema/definitions")
 
 
 def _states_by_id(document: dict[str, Any], ledger: Ledger) -> None:

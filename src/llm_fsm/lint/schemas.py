@@ -23,18 +23,19 @@ def schema_faults(
     """
     if not defs and _plainly_sound(schema):
         return
+    inner = defs if isinstance(defs, dict) else None
     try:
-        compile_shape(schema, defs if isinstance(defs, dict) else None)
+        compile_shape(schema, inner)
     except ShapeError as error:
         message, hint = f"not a JSON Schema: {_short(error.reason)}", None
+        value = value_at({"$defs": inner, **schema}, error.pointer)
         if error.reason == TOO_MUCH_WORK:
             message, hint = f"checking a value might not end: {error.reason}", "refer to a schema fewer times"
         elif error.pointer.endswith("/type"):
-            value = value_at(schema, error.pointer)
             message = f"not a JSON Schema: {json.dumps(value)[:80]} is no type"
             meant = nearest(value, _TYPES) if isinstance(value, str) else None
             hint = f'did you mean "{meant}"?' if meant else f"types are {', '.join(_TYPES)}"
-        elif (outer := _plain_shape(error.pointer, value_at(schema, error.pointer))) is not None:
+        elif (outer := _plain_shape(error.pointer, value)) is not None:
             message, hint = outer
         yield place + error.pointer, message, hint
 

@@ -28,14 +28,17 @@ def check(subject: Subject) -> Iterator[Finding]:
     whole = subject.root.value.get("context_schema")
     if not isinstance(whole, dict):
         return
-    faulty = False
+    faulty: set[str] = set()
     properties = whole.get("properties")
     for name, schema in properties.items() if isinstance(properties, dict) else ():
         if isinstance(schema, dict):
             place = "/context_schema/properties" + step(name)
             for pointer, message, hint in schema_faults(schema, whole.get("$defs"), place):
-                faulty = True
-                yield RULE.finding(message, pointer=pointer, hint=hint)
+                shared = pointer.startswith(place + "/$defs/") and "$defs" not in schema
+                where = "/context_schema" + pointer.removeprefix(place) if shared else pointer
+                if where not in faulty:
+                    yield RULE.finding(message, pointer=where, hint=hint)
+                faulty.add(where)
     if not faulty:
         for pointer, message, hint in schema_faults(whole, None, "/context_schema"):
             yield RULE.finding(message, pointer=pointer, hint=hint)
