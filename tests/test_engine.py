@@ -849,3 +849,10 @@ async def test_handler_that_died_is_run_again_with_the_key_that_it_had() -> None
     await (await machine(dies=False).resume("c")).send("one", request_id="m1")
     assert len(keys) == 2
     assert len(set(keys)) == 1
+
+
+def test_a_handlers_priority_and_condition_are_checked_when_they_are_given() -> None:
+    with pytest.raises(ValueError, match="handler 'h': priority is a number, not 'first'"):
+        create_handler("h").with_priority("first")  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match=r"handler 'h': when\(…\) takes a function, not a bool"):
+        create_handler("h").when(True)  # type: ignore[arg-type]

@@ -158,3 +158,10 @@ def test_terminal_states_of_a_table_need_no_row_of_their_own():
         "b": "final",
     }
     assert [found.level for found in check(table)] == ["info", "info"]
+
+
+@pytest.mark.parametrize("table", [[{"from": "a", "to": "b"}], "b", 5])
+def test_a_table_of_transitions_that_cannot_be_read_is_said(table):
+    states = [{"name": "a", "is_initial": True}, {"name": "b"}]
+    found = check({"objective": "o", "states": states, "transitions": table})
+    assert ("not-mapped", "/transitions") in [(one.name, one.pointer) for one in found]

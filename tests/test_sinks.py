@@ -470,3 +470,13 @@ async def test_end_handler_that_fails_has_run_all_the_same() -> None:
         await chat.send("Ada")
     assert (await bot.resume("c")).ended
     assert await bot.run_due() == ()
+
+
+def test_the_user_and_password_of_an_address_are_no_part_of_a_sinks_name() -> None:
+    assert sink("https://ada:s3cret@example.org:8443/hook?token=x").name == "https://example.org:8443/hook"
+    assert sink("https://example.org/@ada").name == "https://example.org/@ada"
+
+
+def test_a_sink_without_time_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="timeout is a number of seconds above 0, not 0"):
+        sink("https://example.org", timeout=0)

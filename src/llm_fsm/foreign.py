@@ -107,6 +107,9 @@ def _workflow(document: dict[str, Any], ledger: Ledger, stem: str | None) -> Non
     declared = document.get("tools")
     if tools and isinstance(declared, dict | None):
         document["tools"] = {**tools, **(declared or {})}
+    if table and not isinstance(table, dict):
+        hint = 'write {"name of a state": "its target"}'
+        ledger.note("not-mapped", "transitions that are no object of states", "/transitions", hint)
     _routes(states, table if isinstance(table, dict) else {}, ids, ledger)
 
 

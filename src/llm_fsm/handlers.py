@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from llm_fsm.coercion import mended
+from llm_fsm.coercion import is_number, mended
 from llm_fsm.compact import copied
 from llm_fsm.context import has
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
@@ -127,7 +127,9 @@ class HandlerBuilder:
     _states: list[str] = field(default_factory=list)
 
     def with_priority(self, priority: int) -> HandlerBuilder:
-        """Lower runs first."""
+        """Lower runs first. Raises ValueError for what is no number."""
+        if not is_number(priority):
+            raise ValueError(f"handler {self.name!r}: priority is a number, not {priority!r}")
         self._priority = priority
         return self
 
@@ -144,7 +146,9 @@ class HandlerBuilder:
         return self
 
     def when(self, predicate: Predicate) -> HandlerBuilder:
-        """Only when the predicate is true of the occasion. Raises TypeError for an async one."""
+        """Only when the predicate is true of the occasion. Raises TypeError for an async one, and for what is none."""
+        if not callable(predicate):
+            raise TypeError(f"handler {self.name!r}: when(…) takes a function, not a {type(predicate).__name__}")
         if is_async(predicate):
             name = getattr(predicate, "__qualname__", type(predicate).__qualname__)
             raise TypeError(f"{name} is async, and nobody would await it: a condition is a plain function")

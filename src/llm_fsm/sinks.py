@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +22,7 @@ from llm_fsm.likeness import nearest
 from llm_fsm.tool_batch import CallFault, called
 
 MAX_NAME = 100
+_USER = re.compile(r"(?<=//)[^/]*@")
 CLOSING = "llm_fsm:end_conversation"
 """The name under which the outbox keeps what END_CONVERSATION handlers have still to be told; no sink has it."""
 
@@ -96,13 +98,13 @@ def sink(
 ) -> Sink:
     """A sink of a function, or of the address of a webhook; `headers` are for the latter.
 
-    Without `name` it is the function's, or the address without its query. Raises ConfigurationError.
+    Without `name` it is the function's, or the address without its query, user and password. Raises ConfigurationError.
     """
     deliver: Deliver
     if isinstance(target, str):
         module: Any = import_module("llm_fsm.webhook")
         deliver = module.Webhook(target, headers=headers or {})
-        called = name or target.partition("?")[0]
+        called = name or _USER.sub("", target.partition("?")[0])
     else:
         if headers:
             raise ConfigurationError("headers= are for a sink that is an address, not for a function")
@@ -113,6 +115,8 @@ def sink(
         raise ConfigurationError(
             f"a sink's name has at most {MAX_NAME} printable characters; give a shorter name="
         )
+    if not timeout > 0:
+        raise ConfigurationError(f"sink {called!r}: timeout is a number of seconds above 0, not {timeout!r}")
     for event in events or ():
         if event not in NAMES:
             guess = nearest(event, NAMES)
