@@ -196,3 +196,35 @@ def test_a_refusal_tells_why_what_was_meant_does_not_fit(schema: dict[str, Any],
     turn = say(made, start(made).session, "m", reply("ask", n=sent))
     assert turn.of(ContextRefused) == [ContextRefused(key="n", reason=reason, source="model", told=True)]
     assert "n" not in turn.session.context
+
+
+MISFITS: list[Any] = [
+    *({"a": 1}, {"x": "q"}, {"": 1}, {"a": None}, {"l": {"q": 1}}, [{"x": "q"}], [[]], [None], "", "[1]", '{"a": "b"}'),
+    *(0, 1.5, True, [1, "x", {"y": 2}], {"a": {"l": {"q": 1}}}, {"a": 1, "l": {"z": 1}}),
+]
+SHAPES: list[Any] = [
+    {"type": "array", "items": {"type": "integer"}},
+    {"type": "array", "items": {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}},
+    {"type": "array", "prefixItems": [{"type": "integer"}], "items": False},
+    {"type": "object", "properties": {"a": {"type": "integer"}, "l": {"type": "array"}}, "required": ["a", "l"]},
+    {"anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "object", "required": ["q"]}]},
+    *({"type": "string"}, {"type": "integer"}, {"type": "boolean"}, {"type": "null"}, {}, True, False),
+]
+
+
+@pytest.mark.parametrize("schema", SHAPES)
+@pytest.mark.parametrize("sent", MISFITS)
+@pytest.mark.parametrize("name", ["k", "k.a", "k.0"])
+def test_value_of_any_kind_is_kept_or_refused(schema: Any, sent: Any, name: str) -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"k": schema}})
+    session = talk(made, "x", reply("ask", **{name: sent})).session
+    played = say(made, session, "y", reply("ask", **{name: sent}))
+    assert played.session.state == "ask"
+
+
+def test_why_a_lone_item_of_a_list_is_refused_is_said() -> None:
+    keys = {"k": {"type": "array", "items": {"type": "integer"}}}
+    made = machine({"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}, context_schema={"properties": keys})
+    refused = [event for event in talk(made, "x", reply("ask", k={"a": 1})).events if isinstance(event, ContextRefused)]
+    assert [(event.key, event.reason) for event in refused] == [("k", 'at /0: {"a":1} is not a whole number')]

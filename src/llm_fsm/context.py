@@ -191,7 +191,8 @@ class _Update:
         reason, told = self.keys.fault(key, whole) or reason, bool(value) or old is None
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
-        if key not in self.context and shape is not None and not self.keys.is_secret(key):
+        begins = isinstance(whole, dict) and key not in self.context and not self.keys.is_secret(key)
+        if begins and shape is not None:
             begun, why = shape.begun(whole)
             reason = why or reason
             if trespass(self.keys.reserved, key, begun) is not None or len(json.dumps(begun)) > MAX_VALUE_CHARS:
