@@ -228,3 +228,56 @@ def test_why_a_lone_item_of_a_list_is_refused_is_said() -> None:
     made = machine({"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}, context_schema={"properties": keys})
     refused = [event for event in talk(made, "x", reply("ask", k={"a": 1})).events if isinstance(event, ContextRefused)]
     assert [(event.key, event.reason) for event in refused] == [("k", 'at /0: {"a":1} is not a whole number')]
+
+
+@pytest.mark.parametrize(
+    ("schema", "sent", "kept"),
+    [
+        ({"type": "integer"}, 3.0, 3),
+        ({"type": "integer"}, "3.0", 3),
+        ({"type": ["integer", "null"]}, 3.0, 3),
+        ({"type": "array", "items": {"type": "integer"}}, [1.0, 2], [1, 2]),
+        ({"type": "object", "properties": {"n": {"type": "integer"}}}, {"n": 4.0}, {"n": 4}),
+        ({"type": "number"}, 3.0, 3.0),
+        ({"type": "integer"}, 1e30, 1e30),
+    ],
+)
+def test_whole_number_is_kept_as_one(schema: Any, sent: Any, kept: Any) -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"k": schema}})
+    assert repr(talk(made, "x", reply("ask", k=sent)).session.context["k"]) == repr(kept)
+
+
+TRIP: dict[str, Any] = {
+    "properties": {"city": {"type": "string"}, "day": {"properties": {"hour": {"type": "integer"}}}},
+    "required": ["city"],
+}
+
+
+@pytest.mark.parametrize(
+    ("cleared", "context", "refused"),
+    [
+        (["occasion"], {"trip": {"city": "Bonn", "day": {"hour": 9}}, "_extra": {"guests": 4}}, []),
+        (["occasion", "guests"], {"trip": {"city": "Bonn", "day": {"hour": 9}}}, []),
+        (["trip.day"], {"trip": {"city": "Bonn"}, "_extra": {"guests": 4, "occasion": "birthday"}}, []),
+        (["trip.day.hour"], {"trip": {"city": "Bonn", "day": {}}, "_extra": {"guests": 4, "occasion": "birthday"}}, []),
+        (["trip"], {"_extra": {"guests": 4, "occasion": "birthday"}}, []),
+        (["trip.city"], None, [("trip.city", '"city" is a required property', True)]),
+        (["trip.", "_extra"], None, [(name, "a reply cannot clear this key", False) for name in ("trip.", "_extra")]),
+    ],
+)
+def test_facts_and_parts_of_objects_can_be_taken_back(cleared: Any, context: Any, refused: Any) -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"trip": TRIP}})
+    known = {"trip": {"city": "Bonn", "day": {"hour": 9}}, "_extra": {"guests": 4, "occasion": "birthday"}}
+    session = talk(made, "x", reply("ask", **known)).session
+    played = say(made, session, "y", reply("ask", _clear=cleared))
+    assert played.session.context == (known if context is None else context)
+    assert [(one.key, one.reason, one.told) for one in played.events if isinstance(one, ContextRefused)] == refused
+
+
+def test_fact_that_is_said_anew_with_its_name_among_those_taken_back_stays() -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    session = talk(made := machine(states, context_schema={}), "x", reply("ask", _extra={"a": 1, "b": 2})).session
+    played = say(made, session, "y", reply("ask", _extra={"a": 3}, _clear=["a", "b"]))
+    assert played.session.context == {"_extra": {"a": 3}}

@@ -108,3 +108,11 @@ def test_why_a_long_value_does_not_fit_is_told_without_its_middle() -> None:
     assert fault.startswith(f'at /0: "{"x" * 299}… [15423 characters missing] …xx')
     assert fault.endswith('xx" does not match "^a$"')
     assert compile_shape({"maxLength": 1}).fault("x" * 300) == f'"{"x" * 300}" is longer than 1 character'
+
+
+@pytest.mark.parametrize(
+    ("text", "fits"),
+    [("ada@example.org", True), ("Ada <ada@example.org>", False), ("<ada@example.org>", False), ("ada", False)],
+)
+def test_an_email_address_is_one_without_a_name_beside_it(text: str, fits: bool) -> None:
+    assert (compile_shape({"type": "string", "format": "email"}).fault(text) is None) is fits

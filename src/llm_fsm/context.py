@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
@@ -23,7 +23,7 @@ from llm_fsm.inlining import simplified
 from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.meanings import from_strict, meanings, pairs
 from llm_fsm.names import KEY_PATTERN
-from llm_fsm.parts import Path, completed, joined, paths, reserved, trespass, with_part
+from llm_fsm.parts import Path, completed, joined, paths, reserved, trespass, with_part, without_part
 from llm_fsm.secrecy import BLOT, texts_in
 from llm_fsm.shapes import Shape, compile_shape
 
@@ -154,6 +154,20 @@ class _Update:
     values: dict[str, Any]
     extra: dict[str, Any]
     refused: list[ContextRefused]
+    dropped: set[str] = field(default_factory=set)
+
+    def let_go(self, name: str) -> None:
+        """Take back a fact under `_extra`, or a part of an object by its dotted name."""
+        key, _, path = name.partition(".")
+        rest = without_part(self.values.get(key, self.context.get(key)), path) if self.keys.writable(key) else None
+        if name in (self.context.get(EXTRA) or {}):
+            self.dropped.add(name)
+        elif rest is None:
+            self.refuse(name, "a reply cannot clear this key")
+        elif (reason := self.keys.fault(key, rest)) is not None:
+            self.refuse(name, reason, told=True)
+        else:
+            self.values[key] = rest
 
     def refuse(self, key: str, reason: str, **more: Any) -> None:
         if self.keys.is_secret(key):
@@ -264,8 +278,10 @@ def accept_reply(
     removed = _cleared(sorted_, update.get(CLEAR))
     events: list[Event] = []
     values = sorted_.values
-    if sorted_.extra:
-        values = {**values, EXTRA: {**(context.get(EXTRA) or {}), **sorted_.extra}}
+    if sorted_.extra or sorted_.dropped:
+        old = context.get(EXTRA) or {}
+        extra = {**{name: old[name] for name in old if name not in sorted_.dropped}, **sorted_.extra}
+        values, removed = ({**values, EXTRA: extra}, removed) if extra else (values, (*removed, EXTRA))
     if values or removed:
         events.append(made(ContextSet, source="model", values=values, removed=removed))
     return (*events, *sorted_.refused)
@@ -311,8 +327,8 @@ def _cleared(update: _Update, names: object) -> tuple[str, ...]:
     for name in [names] if isinstance(names, str) else names[:MAX_KEYS]:
         if not isinstance(name, str):
             update.refuse(CLEAR, "it must be a list of key names")
-        elif not update.keys.writable(name):
-            update.refuse(name, "a reply cannot clear this key")
+        elif not update.keys.writable(name) or name in (update.context.get(EXTRA) or {}).keys() - update.context.keys():
+            update.let_go(name)
         elif (name in update.context or name in update.begun) and name not in update.values and name not in removed:
             removed.append(name)
     return tuple(removed)

@@ -68,6 +68,8 @@ _THOUSANDS = re.compile("[-+]?[1-9][0-9]{0,2}(?:\u066c[0-9]{3})+(?:\u066b[0-9]+)
 """A number with the separator that Arabic script has for thousands alone."""
 _DECIMAL = re.compile("([-+]?[0-9]{1,15})\u066b([0-9]+)|([-+]?0),([0-9]+)")
 """A number with the separator that Arabic script has for decimals alone, or with a comma where none has thousands."""
+_EXACT = 2**53
+"""Below it no whole number is told from another by its last digits alone."""
 _LONGEST_WORD = 4
 """How many times as long as the longest word of an enum a text may be that is one in other letters."""
 _TEXTS = ({"string"}, {"string", "null"})
@@ -105,6 +107,13 @@ def from_strict(schema: Mapping[str, Any], value: object, depth: int = 0) -> Any
     items = schema.get("items")
     if isinstance(value, list) and isinstance(items, Mapping):
         return [from_strict(items, item, depth + 1) for item in value]
+    return _whole(schema, value)
+
+
+def _whole(schema: Mapping[str, Any], value: Any) -> Any:
+    """A whole number without the `.0` with which some models write it, which fixed replies would say."""
+    if type(value) is float and "integer" in types_of(schema) and value.is_integer() and abs(value) < _EXACT:
+        return int(value)
     return value
 
 
@@ -196,7 +205,7 @@ def _said(schema: Mapping[str, Any], text: str) -> Any:
     if schema.get("type") == "boolean" and text.casefold() in _YES_NO:
         return _YES_NO[text.casefold()]
     if _counts(schema) and (number := _number(plain_digits(text).translate(_SIGNS))) is not None:
-        return number
+        return _whole(schema, number)
     if _GROUPED.fullmatch(plain_digits(text)):
         return text
     try:

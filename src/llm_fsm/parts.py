@@ -82,6 +82,17 @@ def with_part(schema: Mapping[str, Any], whole: object, path: str, part: Any) ->
     return None if found is None else {**known, name: found}
 
 
+def without_part(whole: object, path: str) -> dict[str, Any] | None:
+    """An object without the part of a dotted name; None where it has no such part."""
+    if not path or not _is_object(whole):
+        return None
+    if path in whole:
+        return {name: item for name, item in whole.items() if name != path}
+    name, _, rest = path.partition(".")
+    inner = without_part(whole.get(name), rest)
+    return None if inner is None else {**whole, name: inner}
+
+
 def part_schema(schemas: Mapping[str, Mapping[str, Any]], name: str) -> Mapping[str, Any]:
     """The schema of a key, or of the part of one that a dotted name asks for; {} where it has none."""
     if name in schemas:

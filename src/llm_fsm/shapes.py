@@ -167,7 +167,17 @@ def _is_moment(text: str) -> bool:
     return False
 
 
-_FORMATS: Mapping[str, Callable[[str], bool]] = {"time": _is_time, "date-time": _is_moment}
+@cache
+def _mail() -> Any:
+    return _engine().validator_for({"format": "email"}, validate_formats=True)
+
+
+def _is_mail(text: str) -> bool:
+    """Without the name of whom it belongs to, which the engine takes, too: `Ada <ada@example.org>`."""
+    return not text.endswith(">") and bool(_mail().is_valid(text))
+
+
+_FORMATS: Mapping[str, Callable[[str], bool]] = {"time": _is_time, "date-time": _is_moment, "email": _is_mail}
 
 
 def compile_shape(schema: Mapping[str, Any], defs: Mapping[str, Any] | None = None) -> Shape:
