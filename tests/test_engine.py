@@ -856,3 +856,29 @@ def test_a_handlers_priority_and_condition_are_checked_when_they_are_given() -> 
         create_handler("h").with_priority("first")  # type: ignore[arg-type]
     with pytest.raises(TypeError, match=r"handler 'h': when\(…\) takes a function, not a bool"):
         create_handler("h").when(True)  # type: ignore[arg-type]
+
+
+async def test_each_handler_of_the_words_is_given_those_of_the_one_before_it() -> None:
+    seen: list[str | None] = []
+
+    def masked(occasion: Occasion) -> str:
+        return str(occasion.text).replace("4711", "•••")
+
+    def looked(occasion: Occasion) -> None:
+        seen.append(occasion.text)
+
+    def signed(occasion: Occasion) -> str:
+        return f"{occasion.text} – your bot"
+
+    def masks(occasion: Occasion) -> bool:
+        return "•••" in str(occasion.text)
+
+    made = [
+        create_handler("signed").at("post_processing").with_priority(3).when(masks).do(signed),
+        create_handler("looked").at("post_processing").with_priority(2).do(looked),
+        create_handler("masked").at("post_processing").with_priority(1).do(masked),
+    ]
+    model = ScriptedLLM([reply("hello", "Code 4711")])
+    async with AsyncMachine.from_dict(GREETER, model=model, handlers=made) as machine:
+        turn = await (await machine.start(greet=False)).send("Hi")
+    assert (turn.text, seen) == ("Code ••• – your bot", ["Code •••"])

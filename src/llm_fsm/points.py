@@ -65,6 +65,8 @@ async def run_point(
         if result.changes:
             _overlay(context, result.changes)
             asked = None
+        if result.text is not None:
+            effect, asked = replace(effect, text=result.text), None
         if result.veto is not None:
             break
     return HandlerResults(results=tuple(results))
