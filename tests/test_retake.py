@@ -334,3 +334,21 @@ async def test_a_task_whose_function_never_passed_is_played_again(count: Any, ch
     events = (await machine.run(conversation_id="c")).events
     assert not any(isinstance(event, TaskPassed) for event in events)
     await _same_again(machine)
+
+
+async def test_what_a_handler_put_right_in_a_reply_is_put_right_again() -> None:
+    states = {"ask": {"purpose": "What?", "transitions": [{"target_state": "done"}]}, "done": {}}
+    desk = {"name": "desk", "initial_state": "ask", "states": states}
+    said = [reply("ask", "A lamp?", item="lmap"), reply("nowhere", "", item="lmap"), reply("ask", "A desk?", item="dsek")]
+    machine = AsyncMachine.from_dict(desk, model=ScriptedLLM(said))
+
+    @machine.on("context_update")
+    def spelt(occasion: Occasion) -> dict[str, str]:
+        return {"item": {"lmap": "lamp", "dsek": "desk"}[occasion.context["item"]]}
+
+    async with machine:
+        chat = await machine.start(greet=False, conversation_id="c")
+        await chat.send("a lmap")
+        assert (await chat.send("no, a dsek")).context == {"item": "desk"}
+        made, records = program(desk), await machine._engine.records("c")
+        assert (await retake(made, kit_of(made), "c", records)).divergence is None

@@ -46,7 +46,7 @@ from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
-_POINTS = frozenset({Point.START_CONVERSATION, Point.PRE_PROCESSING, Point.PRE_TRANSITION})
+_POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}
 _GOES_ON = (ev.AttemptBegun, ev.BotSaid, ev.Ended, ev.Paused, ev.StateEntered, fe.FlowPushed, fe.SilenceWatched)
 """What the record of a start holds one of, unless the run was to go on in a turn of its own."""
 
@@ -201,7 +201,7 @@ class _Source:
         self._refused = [event for event in record.events if isinstance(event, ev.ToolRefused)]
         self._vetoes = [event for event in record.events if isinstance(event, ev.MoveRefused) and event.by == "veto"]
         self._last: ev.ModelReplied | None = None
-        self._wrote = False
+        self._wrote = 0
 
     def result(self, effect: Effect) -> Result:
         """Raises NotRecordedError."""
@@ -209,7 +209,8 @@ class _Source:
             return self._reply(effect)
         if isinstance(effect, RunHandlers):
             vetoes = self._vetoed(effect) if effect.point is Point.PRE_TRANSITION else ()
-            return HandlerResults(results=(*self._handled(), *vetoes))
+            handled = self._handled(last=effect.point is Point.POST_PROCESSING)
+            return HandlerResults(results=(*handled, *vetoes))
         if isinstance(effect, CallTools):
             return ToolResults(results=tuple(self._called(call.id, call.name, call.arguments) for call in effect.calls))
         if isinstance(effect, CheckKeyResults):
@@ -256,24 +257,30 @@ class _Source:
         calls = tuple(stored(ToolCall, call) for call in event.calls)
         return ModelReply(text=event.text, model=event.model, mode=event.mode, tool_calls=calls)
 
-    def _handled(self) -> tuple[HandlerResult, ...]:
-        """What handlers wrote in this turn, at once."""
-        written: list[ev.ContextSet] = []
-        before_attempt = 0
+    def _handled(self, *, last: bool) -> tuple[HandlerResult, ...]:
+        """What handlers wrote in this turn after as many replies as there were until now; all of it in the end.
+
+        A handler that puts a value of a reply right has to come after it.
+        """
+        written: list[tuple[int, ev.ContextSet]] = []
+        before_attempt, replies = 0, 0
         for event in self._events:
             match event:
+                case ev.ModelReplied():
+                    replies += 1
                 case ev.ContextSet(source="host"):
-                    written.append(event)
+                    written.append((replies, event))
                 case ev.AttemptBegun():
                     before_attempt = len(written)
                 case ev.AttemptFailed():  # what it changed was taken back
                     del written[before_attempt:]
-        if self._wrote or not written:
+        due = [event for count, event in written if last or count <= replies - len(self._replies)]
+        if not due[self._wrote :]:
             return ()
-        self._wrote = True
         changes: dict[str, Any] = {}
-        for event in written:
+        for event in due[self._wrote :]:
             changes |= {**event.values, **dict.fromkeys(event.removed)}
+        self._wrote = len(due)
         return (HandlerResult(handler="recorded", changes=changes),)
 
     def _vetoed(self, effect: RunHandlers) -> tuple[HandlerResult, ...]:
