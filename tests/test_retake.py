@@ -339,8 +339,9 @@ async def test_a_task_whose_function_never_passed_is_played_again(count: Any, ch
 async def test_what_a_handler_put_right_in_a_reply_is_put_right_again() -> None:
     states = {"ask": {"purpose": "What?", "transitions": [{"target_state": "done"}]}, "done": {}}
     desk = {"name": "desk", "initial_state": "ask", "states": states}
-    said = [reply("ask", "A lamp?", item="lmap"), reply("nowhere", "", item="lmap"), reply("ask", "A desk?", item="dsek")]
-    machine = AsyncMachine.from_dict(desk, model=ScriptedLLM(said))
+    said = [("ask", "lmap"), ("nowhere", "lmap"), ("ask", "dsek")]
+    model = ScriptedLLM([reply(target, "Sure?", item=item) for target, item in said])
+    machine = AsyncMachine.from_dict(desk, model=model)
 
     @machine.on("context_update")
     def spelt(occasion: Occasion) -> dict[str, str]:
