@@ -1127,3 +1127,17 @@ async def test_a_call_approved_again_after_undo_has_its_key_and_that_of_a_new_me
     await chat.answer({"approved": True})
     first, again, other = keys
     assert first == again != other
+
+
+@pytest.mark.parametrize("asked", ["text", ["text"], [{"role": "user"}], [{"content": "text"}]])
+async def test_function_that_asks_with_what_are_no_messages_is_told_what_they_are(asked: Any) -> None:
+    machine = made({"t": task(execute="f", max_retries=0)})
+
+    @machine.function
+    async def f(ctx: Any) -> str:
+        return str(await ctx.llm.chat(asked))
+
+    async with machine:
+        turn = await machine.run()
+    failed = [event.failures for event in turn.events if isinstance(event, ev.AttemptFailed)]
+    assert [item["reason"] for item in failed[0]] == ['ValueError: messages are a list of {"role": "user", "content": "…"}']

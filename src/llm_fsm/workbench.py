@@ -105,6 +105,9 @@ class Asks(Protocol):
 
 
 def _messages(messages: Sequence[LLMMessage | Mapping[str, Any]]) -> list[LLMMessage]:
+    for item in messages:
+        if not isinstance(item, LLMMessage) and not (isinstance(item, Mapping) and {"role", "content"} <= item.keys()):
+            raise ValueError('messages are a list of {"role": "user", "content": "…"}')
     return [
         item if isinstance(item, LLMMessage) else LLMMessage(item["role"], str(item["content"]))
         for item in messages
