@@ -1140,4 +1140,5 @@ async def test_function_that_asks_with_what_are_no_messages_is_told_what_they_ar
     async with machine:
         turn = await machine.run()
     failed = [event.failures for event in turn.events if isinstance(event, ev.AttemptFailed)]
-    assert [item["reason"] for item in failed[0]] == ['ValueError: messages are a list of {"role": "user", "content": "…"}']
+    why = 'ValueError: messages are a list of {"role": "user", "content": "…"}'
+    assert [item["reason"] for item in failed[0]] == [why]
