@@ -1136,3 +1136,21 @@ def test_a_pattern_that_does_not_fit_is_told_in_the_words_of_its_key() -> None:
     program = machine(STATES, context_schema=schema, patterns=ALL)
     done = say(program, at("check", program, mail="a@b"), "no, x", reply("correct", "Changed!", mail="x"))
     assert done.text == "That does not fit (e-mail): An address with an @.\n\nWhat now?"
+
+
+def test_a_way_of_more_states_than_auto_steps_is_passed_again_after_an_early_answer_was_changed() -> None:
+    def asks(key: str, target: str) -> dict[str, Any]:
+        return {"purpose": f"Your {key}?", "required_context_keys": [key], "transitions": [{"target_state": target}]}
+
+    to = {f"q{number}": f"q{number + 1}" for number in range(40)}
+    states: dict[str, Any] = {name: asks(name, target) for name, target in to.items()}
+    old = {"target_state": "q0", "conditions": [{"logic": {"==": [{"var": "kind"}, "old"]}}]}
+    states |= {"kind": asks("kind", "route"), "q40": asks("q40", "done"), "done": {"purpose": "Goodbye."}}
+    states["route"] = {"kind": "decide", "transitions": [old, {"target_state": "q1"}]}
+    long_way = machine(states, initial_state="kind", patterns=["correct"])
+    done = talk(long_way, "old", reply("route", "Your q0?", kind="old"))
+    for name, target in to.items():
+        done = say(long_way, done.session, "x", reply(target, f"Your {target}?", **{name: "x"}))
+    done = say(long_way, done.session, "new", reply("q40", "Changed. And your q40?", kind="new"))
+    assert (done.session.state, done.text) == ("q40", "Changed. And your q40?")
+    assert not any(isinstance(event, ev.LimitReached) for event in done.events)

@@ -135,10 +135,12 @@ class Amending(Speaking):
     def pass_by(self, taken: dict[str, str], flow: str) -> Run:
         """Pass by the questions that are answered: by this message, or before, where `taken` says how it went on."""
         while (move := self.passing(taken if self.session.flow == flow else {})) is not None:
-            taken.pop(self.plan.id, None)
+            steps, again = self.steps, taken.pop(self.plan.id, None) is not None
             if (yield from self.vetoed(move)) is not None or not (yield from self.step(move, "correct")):
                 return
             yield from self.settle()
+            if again and not self.stopped:
+                self.steps = steps  # a long way, taken before and each state of it once, is no endless one
 
     def passing(self, taken: Mapping[str, str]) -> Move | None:
         """The way on from a state whose questions are answered: the one of before, or the one that conditions leave."""
