@@ -281,3 +281,37 @@ def test_fact_that_is_said_anew_with_its_name_among_those_taken_back_stays() -> 
     session = talk(made := machine(states, context_schema={}), "x", reply("ask", _extra={"a": 1, "b": 2})).session
     played = say(made, session, "y", reply("ask", _extra={"a": 3}, _clear=["a", "b"]))
     assert played.session.context == {"_extra": {"a": 3}}
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ('{"n": 1e999}', "finite"),
+        ('{"n": NaN}', "finite"),
+        ('{"n":' * 40 + "1" + "}" * 40, "deep"),
+        ('{"n": "' + "x" * 20_000 + '"}', "characters long"),
+    ],
+)
+@pytest.mark.parametrize("required", [[], ["n", "other"]])
+def test_an_object_written_as_a_text_is_bounded_as_any_other(text: str, reason: str, required: list[str]) -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"k": {"type": "object", "required": required}}})
+    played = talk(made, "x", reply("ask", k=text))
+    assert ("k" in played.session.context, played.session.begun) == (False, {})
+    assert [reason in one.reason for one in played.events if isinstance(one, ContextRefused)] == [True]
+
+
+def test_half_a_character_in_an_object_written_as_a_text_is_made_whole() -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    made = machine(states, context_schema={"properties": {"k": {"type": "object"}}})
+    assert talk(made, "x", reply("ask", k='{"n": "\\ud800"}')).session.context["k"] == {"n": "\ufffd"}
+
+
+def test_parts_that_are_too_long_together_do_not_wait() -> None:
+    states = {"ask": {"transitions": [{"target_state": "b"}]}, "b": {}}
+    schema = {"type": "object", "properties": {name: {"type": "string"} for name in "abc"}, "required": [*"abc"]}
+    made = machine(states, context_schema={"properties": {"k": schema}})
+    session = talk(made, "x", reply("ask", k={"a": "x" * 9_000})).session
+    played = say(made, session, "y", reply("ask", k={"b": "y" * 9_000}))
+    assert list(played.session.begun["k"]) == ["a"]
+    assert ["characters long" in one.reason for one in played.events if isinstance(one, ContextRefused)] == [True]

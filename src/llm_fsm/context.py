@@ -176,15 +176,19 @@ class _Update:
 
     def take(self, key: str, value: object) -> None:
         try:
-            plain = _bounded(from_strict(self.keys.schema(key), value))
+            self.sort(key, _bounded(from_strict(self.keys.schema(key), value)))
         except ValueFault as fault:
             self.refuse(key, str(fault), told=True)
-            return
+
+    def sort(self, key: str, plain: Any) -> None:
+        """Take or refuse a JSON value. Raises ValueFault for a text that is an object out of bounds."""
         reason = self.keys.fault(key, plain)
         old = self.context.get(key, self.begun.get(key))
         if reason is not None and isinstance(plain, str) and plain.lstrip().startswith("{"):
             found = from_strict(self.keys.schema(key), next(meanings(self.keys.schema(key), plain, None)))
-            plain, reason = (found, self.keys.fault(key, found)) if isinstance(found, dict) else (plain, reason)
+            if isinstance(found, dict):
+                plain = _bounded(found)
+                reason = self.keys.fault(key, plain)
         if reason is not None:
             plain, reason = self.meant(key, plain, old, reason)
         if reason is not None and isinstance(plain, dict):
@@ -199,9 +203,12 @@ class _Update:
             self.values[key] = self.completed(key, plain)
 
     def begin(self, key: str, value: Mapping[str, Any], old: object, reason: str) -> None:
-        """Refuse an object; those of its parts that only lack others wait for these, but for parts of secrets."""
+        """Refuse an object; those of its parts that only lack others wait for these, but for parts of secrets.
+
+        Raises ValueFault for one that is out of bounds with the parts that waited.
+        """
         schema = self.keys.schema(key)
-        whole = next(meanings(schema, joined(value, old), None))
+        whole = _bounded(next(meanings(schema, joined(value, old), None)))
         reason, told = self.keys.fault(key, whole) or reason, bool(value) or old is None
         shape = self.keys.shapes.get(key)
         begun: Mapping[str, Any] = {}
@@ -209,7 +216,7 @@ class _Update:
         if begins and shape is not None:
             begun, why = shape.begun(whole)
             reason = why or reason
-            if trespass(self.keys.reserved, key, begun) is not None or len(json.dumps(begun)) > MAX_VALUE_CHARS:
+            if trespass(self.keys.reserved, key, begun) is not None:
                 begun = {}
         self.refuse(key, reason, told=told, begun=begun or None)
 
