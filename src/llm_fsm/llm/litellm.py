@@ -333,10 +333,7 @@ def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
 
 
 def import_litellm() -> Any:
-    """Import litellm with its network access, `.env` loading, prints and log lines switched off.
-
-    The environment and other packages' loggers are as before afterwards.
-    """
+    """Import litellm without its network access, `.env` loading, prints and log lines; all else is as before."""
     with _import_lock:
         if "litellm" in sys.modules:
             return sys.modules["litellm"]
@@ -348,6 +345,8 @@ def import_litellm() -> Any:
                 logging.getLogger(name).setLevel(logging.CRITICAL)
             litellm.types.utils.ModelResponseStream()
             litellm.ModelResponse()  # builds what pydantic puts off until the first answer, with its warnings
+            with suppress(ImportError):  # the first call would import it, with a warning
+                import_module("litellm.llms.github_copilot.per_user_auth")
         return litellm
 
 
