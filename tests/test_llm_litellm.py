@@ -48,7 +48,8 @@ def test_it_is_an_llm_and_is_made_without_litellm():
 
 FRESH = """
 import asyncio, logging, os, sys, warnings
-from llm_fsm.llm.litellm import LiteLLM, import_litellm
+from llm_fsm.llm.litellm import LiteLLM
+from llm_fsm.llm.litellm_import import import_litellm
 from llm_fsm.errors import ModelError
 from llm_fsm.messages import LLMMessage, LLMRequest
 
@@ -328,6 +329,20 @@ async def test_a_rejection_of_the_form_that_comes_in_a_stream_is_one():
 
     (*_, reply), server = await streamed(answer, request(schema=SCHEMA))
     assert (reply.text, len(server.requests)) == (REPLY, 2)
+
+
+@LITELLM_WARNS
+@pytest.mark.parametrize(("code", "requests"), [(422, 1), ("422", 1), (503, 4), ("overloaded", 4)])
+async def test_what_is_refused_in_a_stream_is_not_asked_for_again(code, requests):
+    asked = []
+
+    def answer(body):
+        asked.append(body)
+        return sent({"error": {"code": code, "message": "no"}})
+
+    with pytest.raises(ModelError, match="failed with APIConnectionError: no"):
+        await streamed(answer)
+    assert len(asked) == requests
 
 
 async def test_a_stream_that_is_left_in_the_middle_lets_go_of_its_connection():

@@ -7,23 +7,20 @@ retries are switched off in favour of ours; what it says of a failure becomes a 
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import re
 import sys
-import threading
 import time
-import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from typing import Any
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.chunks import LAST, Chunks
 from llm_fsm.llm.completion import error_line, read_completion
+from llm_fsm.llm.litellm_import import import_litellm
 from llm_fsm.llm.modes import (
     NO_TOOLS,
     Mode,
@@ -49,15 +46,9 @@ from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.patience import in_words
 
-_IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
-"""Without these the import fetches a price list and loads `.env` of the working folder."""
-
-_OWN_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
-_CHANGED_LOGGERS = ("httpx", "httpcore", "openai")
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")
 _PREFIX = re.compile(r"^(?:litellm\.)?(?:\w+(?:Error|Exception|Timeout)|Timeout)\s*(?::|-)\s*")
-_import_lock = threading.Lock()
 
 
 class _Arriving:
@@ -104,8 +95,10 @@ class _Arriving:
     async def _next(self) -> str:
         try:
             return self.chunks.take((await anext(self._answer)).model_dump())
-        except StopAsyncIteration:
-            return self.chunks.end(self._reason)
+        except Exception as error:  # litellm may raise another one instead of an end without a reason
+            if any(isinstance(one, StopAsyncIteration) for one in _chain(error)):
+                return self.chunks.end(self._reason)
+            raise
 
     @property
     def _reason(self) -> str | None:
@@ -261,9 +254,10 @@ class LiteLLM:
         away = _unreached(error)
         if away is not None:
             return ModelError(f"{model}: {away}", retryable=True)
+        error = getattr(error, "original_exception", None) or error  # of a stream
         inner = error.__cause__ or error.__context__  # which knows the status of an error in a stream
-        codes = (getattr(inner, "code", None), getattr(error, "status_code", None))
-        status = next((code for code in codes if isinstance(code, int) and 400 <= code < 600), None)
+        codes = (str(getattr(inner, "code", None)), str(getattr(error, "status_code", None)))
+        status = next((int(code) for code in codes if re.fullmatch("[45][0-9][0-9]", code)), None)
         provider = provider_of(model)
         full = self._hide(_plain(error), provider)
         said = error_line(full)
@@ -285,7 +279,7 @@ class LiteLLM:
             said = f"{said}; litellm needs that package for tools: install it, or give base_url= (--base-url)"
         elif tools and not rejected and rejects_tools(status or 0, full):
             said = f"{said}; {NO_TOOLS}"
-        again = kind in {"APIConnectionError", "Timeout"} or (status is not None and is_retryable(status))
+        again = kind in {"APIConnectionError", "Timeout"} if status is None else is_retryable(status)
         headers = getattr(error, "litellm_response_headers", None) or {}
         return ModelError(
             f"{model} failed with {kind}: {said}",
@@ -309,9 +303,7 @@ def _unreached(error: Exception) -> str | None:
 
     litellm keeps that of httpx among the causes, and its own words often leave the address out.
     """
-    chain: list[BaseException] = [error]
-    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
-        chain.append(cause)
+    chain = _chain(error)
     url: Any = None
     for one in chain:
         if type(one).__name__ == "ConnectError":
@@ -323,6 +315,14 @@ def _unreached(error: Exception) -> str | None:
     return f"cannot connect to {url.scheme}://{url.netloc.decode()}: {reason}; is the server running?"
 
 
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error, what it came from, and so on."""
+    chain = [error]
+    while (cause := chain[-1].__cause__ or chain[-1].__context__) is not None and cause not in chain:
+        chain.append(cause)
+    return chain
+
+
 def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
     """What a streamed reply cost in US dollars, by litellm's price list; 0 for a model that it does not know."""
     try:
@@ -330,47 +330,6 @@ def _cost(litellm: Any, model: str, usage: Mapping[str, Any] | None) -> float:
     except Exception:  # litellm raises a bare one for a model that is not in its list
         return 0.0
     return float(sum(prices))
-
-
-def import_litellm() -> Any:
-    """Import litellm without its network access, `.env` loading, prints and log lines; all else is as before."""
-    with _import_lock:
-        if "litellm" in sys.modules:
-            return sys.modules["litellm"]
-        with _settings(), _loggers(), warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            litellm: Any = import_module("litellm")
-            litellm.suppress_debug_info = True
-            for name in _OWN_LOGGERS:
-                logging.getLogger(name).setLevel(logging.CRITICAL)
-            litellm.types.utils.ModelResponseStream()
-            litellm.ModelResponse()  # builds what pydantic puts off until the first answer, with its warnings
-            with suppress(ImportError):  # the first call would import it, with a warning
-                import_module("litellm.llms.github_copilot.per_user_auth")
-        return litellm
-
-
-@contextmanager
-def _settings() -> Iterator[None]:
-    """The environment for the import, but for what the user has set."""
-    added = {name: value for name, value in _IMPORT_SETTINGS.items() if name not in os.environ}
-    os.environ.update(added)
-    try:
-        yield
-    finally:
-        for name in added:
-            os.environ.pop(name, None)
-
-
-@contextmanager
-def _loggers() -> Iterator[None]:
-    """Puts back the levels of loggers that litellm changes."""
-    levels = {name: logging.getLogger(name).level for name in _CHANGED_LOGGERS}
-    try:
-        yield
-    finally:
-        for name, level in levels.items():
-            logging.getLogger(name).setLevel(level)
 
 
 def _fields(request: LLMRequest, mode: Mode, model: str, modes: ReplyModes) -> dict[str, Any]:

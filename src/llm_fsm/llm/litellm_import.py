@@ -1,0 +1,61 @@
+"""litellm, imported without what its import does besides."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from importlib import import_module
+from typing import Any
+
+_IMPORT_SETTINGS = {"LITELLM_LOCAL_MODEL_COST_MAP": "True", "LITELLM_MODE": "PRODUCTION"}
+"""Without these the import fetches a price list and loads `.env` of the working folder."""
+
+_OWN_LOGGERS = ("LiteLLM", "LiteLLM Router", "LiteLLM Proxy")
+_CHANGED_LOGGERS = ("httpx", "httpcore", "openai")
+_import_lock = threading.Lock()
+
+
+def import_litellm() -> Any:
+    """Import litellm without its network access, `.env` loading, prints and log lines; all else is as before."""
+    with _import_lock:
+        if "litellm" in sys.modules:
+            return sys.modules["litellm"]
+        with _settings(), _loggers(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            litellm: Any = import_module("litellm")
+            litellm.suppress_debug_info = True
+            for name in _OWN_LOGGERS:
+                logging.getLogger(name).setLevel(logging.CRITICAL)
+            litellm.types.utils.ModelResponseStream()
+            litellm.ModelResponse()  # builds what pydantic puts off until the first answer, with its warnings
+            with suppress(ImportError):  # the first call would import it, with a warning
+                import_module("litellm.llms.github_copilot.per_user_auth")
+        return litellm
+
+
+@contextmanager
+def _settings() -> Iterator[None]:
+    """The environment for the import, but for what the user has set."""
+    added = {name: value for name, value in _IMPORT_SETTINGS.items() if name not in os.environ}
+    os.environ.update(added)
+    try:
+        yield
+    finally:
+        for name in added:
+            os.environ.pop(name, None)
+
+
+@contextmanager
+def _loggers() -> Iterator[None]:
+    """Puts back the levels of loggers that litellm changes."""
+    levels = {name: logging.getLogger(name).level for name in _CHANGED_LOGGERS}
+    try:
+        yield
+    finally:
+        for name, level in levels.items():
+            logging.getLogger(name).setLevel(level)
