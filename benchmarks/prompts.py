@@ -16,10 +16,10 @@ from typing import Any
 from benchmarks import claim
 from benchmarks.form import MESSAGES, definition, long_definition, replies
 from llm_fsm import AsyncMachine
+from llm_fsm._tokens import estimate
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.messages import LLMRequest
 from llm_fsm.testing import reply
-from llm_fsm.tokens import estimate
 
 LISTENING = "Please go on, I am listening."
 _VOCABULARY = "9b5ad71b2ce5302211f9c61530b329a4922fc6a4"

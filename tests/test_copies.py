@@ -9,7 +9,7 @@ from inspect import signature
 
 import pytest
 
-from llm_fsm.copies import changed, fields, kept, made, row, stored
+from llm_fsm._copies import changed, fields, kept, made, row, stored
 from llm_fsm.events import UserSaid
 from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.session import Frame, Session

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_fsm._tokens import estimate
 from llm_fsm.definition import HistorySettings
 from llm_fsm.history import surplus
-from llm_fsm.tokens import estimate
 
 
 def window(*sizes: int) -> tuple[tuple[str | None, str], ...]:

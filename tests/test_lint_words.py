@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
+from llm_fsm._tokens import estimate
 from llm_fsm.lint.ledger import shared_tokens, state_tokens
 from llm_fsm.lint.spelling import Slips, slip
 from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.shipped import prompt_sources
-from llm_fsm.tokens import estimate
 
 P = {"purpose": "x"}
 KEYS = {"email_address": {"type": "string"}, "plan": {"enum": ["basic_plan", "full"]}}

@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 
+from llm_fsm._threads import at_home
 from llm_fsm.loops import Loop, _Letting
-from llm_fsm.threads import at_home
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="nobody")
 

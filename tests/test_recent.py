@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from llm_fsm.copies import changed
+from llm_fsm._copies import changed
 from llm_fsm.recent import MOST, Recent, Seen
 from llm_fsm.session import Session
 from llm_fsm.window import Window, longer

@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_fsm._pointers import escape
 from llm_fsm.places import Finder
-from llm_fsm.pointers import escape
 from llm_fsm.source import Position, SourceError, parse, plainly, scan
 
 FLOW = """{

@@ -9,11 +9,11 @@ import pytest
 
 from llm_fsm import event_json
 from llm_fsm import events as ev
+from llm_fsm._tokens import estimate
 from llm_fsm.effects import Execute, Executed
 from llm_fsm.folding import fold
 from llm_fsm.messages import ModelReply
 from llm_fsm.session import Session
-from llm_fsm.tokens import estimate
 from machines import calls, machine, nested, reply, say, start, talk, worker
 
 LENGTH = {

@@ -11,15 +11,15 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
-from llm_fsm.copies import changed
+from llm_fsm._copies import changed
+from llm_fsm._patience import OutOfPatience, in_time, in_words
+from llm_fsm._threads import is_cancelled
 from llm_fsm.definition import Limits
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError, told
 from llm_fsm.functions import thread_of
 from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.messages import ModelReply, ToolCall
-from llm_fsm.patience import OutOfPatience, in_time, in_words
-from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_batch import called
 from llm_fsm.tool_results import result_value
 

@@ -8,14 +8,15 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from llm_fsm._copies import changed
+from llm_fsm._markup import escaped
+from llm_fsm._tokens import estimate
 from llm_fsm.conditions import ConditionError, compile_rule
 from llm_fsm.context import Keys, compile_keys
-from llm_fsm.copies import changed
 from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.flows import Flow, Flows, document_of
-from llm_fsm.markup import escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.names import PATTERNS
 from llm_fsm.patterns import COMES_BACK, Pieces, named
@@ -35,7 +36,6 @@ from llm_fsm.prompts import Prompts, branch_item, is_bounded, key_line, system_p
 from llm_fsm.recognition import recognisers
 from llm_fsm.reply_schema import reply_schema, with_targets
 from llm_fsm.shapes import ShapeError, compile_shape
-from llm_fsm.tokens import estimate
 from llm_fsm.transition import Guard, Move
 from llm_fsm.vicinity import Region, demanded, regions
 from llm_fsm.wording import WordingError, compile_reply, is_english

@@ -11,8 +11,8 @@ from typing import Any
 
 from jinja2 import Template
 
-from llm_fsm.compact import in_unicode
-from llm_fsm.markup import clean, escaped
+from llm_fsm._compact import in_unicode
+from llm_fsm._markup import clean, escaped
 from llm_fsm.messages import LLMMessage, ReplySchema
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.session import Session

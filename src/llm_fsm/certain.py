@@ -11,8 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm._excerpt import TRUNCATED
 from llm_fsm.context import missing
-from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.foresight import asides
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.recognition import Heard, folded

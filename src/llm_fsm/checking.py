@@ -17,8 +17,9 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from llm_fsm import form, places, source
+from llm_fsm._copies import changed
+from llm_fsm._pointers import step, steps
 from llm_fsm.codes import finding
-from llm_fsm.copies import changed
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding, Place
 from llm_fsm.foreign import rewrite
@@ -27,7 +28,6 @@ from llm_fsm.lint.ignores import read_ignores
 from llm_fsm.lint.rulebook import BY_NAME, RULES
 from llm_fsm.lint.subject import Called, FlowReader, Placed, Subject
 from llm_fsm.plain import NotPlainError, plain
-from llm_fsm.pointers import step, steps
 from llm_fsm.reading import FilePath, beside, decoded, name_of, read, read_called, stem_of
 
 

@@ -14,9 +14,9 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from llm_fsm._likeness import nearest
 from llm_fsm.coercion import MAX_DEPTH, MAX_STEPS, Fault, Meter, byte_length, kind_of, look_up, result, truthy
 from llm_fsm.forms import LOOPS, SPECIAL
-from llm_fsm.likeness import nearest
 from llm_fsm.nodes import NULL, ConditionError, Node, Place, call_of, constant, list_of
 from llm_fsm.operators import OPERATIONS, SLOT
 

@@ -15,8 +15,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+from llm_fsm._copies import made
 from llm_fsm.conditions import look_up
-from llm_fsm.copies import made
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.inlining import simplified

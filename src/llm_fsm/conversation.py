@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from llm_fsm.copies import made
+from llm_fsm._copies import made
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.events import Answered, Event, StateEntered, UserSaid

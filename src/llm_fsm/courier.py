@@ -12,6 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 
+from llm_fsm._threads import is_cancelled
 from llm_fsm.errors import StoreError, told
 from llm_fsm.event_json import shown
 from llm_fsm.events import ContextSet
@@ -22,7 +23,6 @@ from llm_fsm.secrecy import blotted, texts_in
 from llm_fsm.session import Session
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.stores.base import Outgoing, Posted, Store
-from llm_fsm.threads import is_cancelled
 
 AT_ONCE = 8
 """Conversations for which one sink is told at the same time."""

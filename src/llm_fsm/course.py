@@ -13,8 +13,8 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
+from llm_fsm._copies import made
 from llm_fsm.context import initial_context
-from llm_fsm.copies import made
 from llm_fsm.effects import Point
 from llm_fsm.history import surplus
 from llm_fsm.memory import Background

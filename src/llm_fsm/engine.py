@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm._copies import made, row
 from llm_fsm.admission import admit, checked_answer, checked_id, checked_message, expected, fitting
 from llm_fsm.closing import after_end, close_forgotten
-from llm_fsm.copies import made, row
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy

@@ -14,7 +14,8 @@ from itertools import count
 from typing import Any
 
 from llm_fsm import events as ev
-from llm_fsm.compact import copied, in_unicode
+from llm_fsm._compact import copied, in_unicode
+from llm_fsm._threads import is_async, is_cancelled
 from llm_fsm.effects import (
     AskModel,
     CallTools,
@@ -36,7 +37,6 @@ from llm_fsm.program import Program
 from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
-from llm_fsm.threads import is_async, is_cancelled
 from llm_fsm.tool_batch import GRACE, called, readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench, merged

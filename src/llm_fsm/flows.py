@@ -14,15 +14,15 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm import source
+from llm_fsm._likeness import nearest
+from llm_fsm._pointers import step
 from llm_fsm.definition import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
-from llm_fsm.likeness import nearest
 from llm_fsm.lint.flows import Side, is_absolute, is_path, leads_out, misfit
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules import flow_mapping, flow_nesting, missing_flow, subflow_recursion
 from llm_fsm.loader import load_dict, load_text
-from llm_fsm.pointers import step
 from llm_fsm.reading import FilePath, beside, name_of, read_called
 
 MAX_DEPTH = 8

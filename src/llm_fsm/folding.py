@@ -9,8 +9,8 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.copies import changed
-from llm_fsm.excerpt import cut
+from llm_fsm._copies import changed
+from llm_fsm._excerpt import cut
 from llm_fsm.messages import Paused
 from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, moved_callers
 from llm_fsm.window import longer, shorter

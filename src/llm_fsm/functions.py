@@ -16,10 +16,10 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
+from llm_fsm._likeness import nearest
+from llm_fsm._threads import is_cancelled
 from llm_fsm.errors import ConfigurationError, told
-from llm_fsm.likeness import nearest
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.threads import is_cancelled
 from llm_fsm.tool_batch import called, readable
 from llm_fsm.verdicts import Verdict
 

@@ -16,8 +16,8 @@ from dataclasses import replace
 from typing import Any
 
 from llm_fsm import event_json
-from llm_fsm.compact import in_unicode
-from llm_fsm.copies import fields, stored
+from llm_fsm._compact import in_unicode
+from llm_fsm._copies import fields, stored
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.messages import ModelReply, ToolCall, Usage

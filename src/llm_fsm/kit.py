@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llm_fsm.likeness import nearest
+from llm_fsm._likeness import nearest
 from llm_fsm.messages import ToolCall, ToolSpec
 from llm_fsm.terms import Terms
 

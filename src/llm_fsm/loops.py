@@ -22,7 +22,7 @@ from functools import partial
 from types import FrameType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
-from llm_fsm import forks
+from llm_fsm import _forks as forks
 from llm_fsm.stores.children import leave_in_children
 
 T = TypeVar("T")

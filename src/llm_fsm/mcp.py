@@ -15,9 +15,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from llm_fsm.addresses import is_address
+from llm_fsm._addresses import is_address
+from llm_fsm._likeness import nearest
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.likeness import nearest
 from llm_fsm.mcp_session import CONNECT, Link, Server, load_sdk
 from llm_fsm.messages import ToolSpec
 

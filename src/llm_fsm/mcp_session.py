@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from llm_fsm.addresses import is_local
+from llm_fsm._addresses import is_local
+from llm_fsm._patience import in_words
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.inlining import flattened
 from llm_fsm.json_values import to_json_value
 from llm_fsm.messages import ToolSpec
-from llm_fsm.patience import in_words
 from llm_fsm.tool_batch import GRACE, CallFault
 
 CONNECT = 30.0

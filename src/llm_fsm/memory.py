@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
+from llm_fsm._likeness import nearest
 from llm_fsm.json_values import ValueFault, to_json_value
-from llm_fsm.likeness import nearest
 from llm_fsm.messages import ToolSpec
 
 BUCKETS = 10

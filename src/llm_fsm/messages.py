@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_fsm.copies import made, put
+from llm_fsm._copies import made, put
 
 Role = Literal["system", "user", "assistant", "tool"]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
+from llm_fsm._copies import made
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
 from llm_fsm.context import accept_reply, has
-from llm_fsm.copies import made
 from llm_fsm.corrections import Correction, correction, outside
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
+from llm_fsm._pointers import step as step_to
 from llm_fsm.coercion import Fault, Meter
 from llm_fsm.operators import ABSENT, OPERATIONS, SLOT
-from llm_fsm.pointers import step as step_to
 
 Run = Callable[[Any, Meter], Any]
 

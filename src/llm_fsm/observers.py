@@ -10,9 +10,9 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from llm_fsm._threads import is_async
 from llm_fsm.errors import told
 from llm_fsm.events import Event, Progressed
-from llm_fsm.threads import is_async
 
 Observer = Callable[[str, Event], None]
 T = TypeVar("T")

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
-from llm_fsm.copies import stored
+from llm_fsm._copies import stored
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 
 Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Any
 
+from llm_fsm._markup import clean, escaped
+from llm_fsm._tokens import estimate
 from llm_fsm.definition import Definition, State
 from llm_fsm.graph import reachable
-from llm_fsm.markup import clean, escaped
-from llm_fsm.tokens import estimate
 from llm_fsm.wording import ended, is_ended
 
 _GLIMPSE_CHARS = 160

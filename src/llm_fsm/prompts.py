@@ -17,15 +17,15 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
+from llm_fsm._excerpt import cut
+from llm_fsm._markup import clean, escaped
+from llm_fsm._tokens import estimate
 from llm_fsm.blanks import Blanks
 from llm_fsm.context import Keys
 from llm_fsm.definition import Definition
-from llm_fsm.excerpt import cut
 from llm_fsm.inlining import lean, mapped
-from llm_fsm.markup import clean, escaped
 from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.portrait import TAGS, StateWords, in_words
-from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.transition import Guard, Move
 from llm_fsm.window import Exchange, in_prompt

@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from llm_fsm._excerpt import TRUNCATED
 from llm_fsm.courtesies import is_courtesy
-from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.pleas import begs, may_request
 
 YES = frozenset(

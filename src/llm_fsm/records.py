@@ -12,8 +12,8 @@ from typing import Literal
 from llm_fsm import event_json
 from llm_fsm import events as ev
 from llm_fsm import session as se
-from llm_fsm.compact import in_unicode, value_of
-from llm_fsm.copies import stored
+from llm_fsm._compact import in_unicode, value_of
+from llm_fsm._copies import stored
 from llm_fsm.errors import UnreadableError
 from llm_fsm.folding import fold
 from llm_fsm.messages import Message, Usage

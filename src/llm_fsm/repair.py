@@ -11,10 +11,10 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
+from llm_fsm._excerpt import TRUNCATED
 from llm_fsm.amendment import Amending
 from llm_fsm.corrections import own_moves
 from llm_fsm.effects import Point
-from llm_fsm.excerpt import TRUNCATED
 from llm_fsm.patterns import end_of
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Run

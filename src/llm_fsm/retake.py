@@ -16,7 +16,7 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.copies import stored
+from llm_fsm._copies import stored
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.effects import (
     AskModel,

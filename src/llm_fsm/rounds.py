@@ -14,11 +14,11 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm import memory as buckets
-from llm_fsm.copies import changed, stored
+from llm_fsm._copies import changed, stored
+from llm_fsm._excerpt import cut
+from llm_fsm._markup import escaped
 from llm_fsm.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
-from llm_fsm.excerpt import cut
 from llm_fsm.kit import call_key
-from llm_fsm.markup import escaped
 from llm_fsm.memory import Memory
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.outputs import accept_output, masked, secrets_in

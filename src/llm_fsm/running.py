@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from llm_fsm import events as ev
-from llm_fsm.copies import made, row
+from llm_fsm._copies import made, row
 from llm_fsm.effects import (
     AskModel,
     CallTools,

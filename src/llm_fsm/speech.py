@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from llm_fsm import events as ev
+from llm_fsm._copies import changed, made
+from llm_fsm._markup import each_escaped, escaped
 from llm_fsm.briefs import buckets_of
-from llm_fsm.copies import changed, made
 from llm_fsm.corrections import holds
 from llm_fsm.definition import Scope
 from llm_fsm.errors import ReplyError
 from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import asides, lacking, outlook, own_words
-from llm_fsm.markup import each_escaped, escaped
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
 from llm_fsm.names import is_foreign, label

@@ -12,12 +12,12 @@ from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm import events as ev
+from llm_fsm._copies import made, row
+from llm_fsm._excerpt import cut
 from llm_fsm.certain import certain_move, certain_value
-from llm_fsm.copies import made, row
 from llm_fsm.corrections import divided
 from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
-from llm_fsm.excerpt import cut
 from llm_fsm.flows import MAX_DEPTH
 from llm_fsm.foresight import asides, outlook
 from llm_fsm.meanings import letters

@@ -9,11 +9,11 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
+from llm_fsm._likeness import nearest
+from llm_fsm._patience import in_words
+from llm_fsm._threads import at_home, in_thread, is_async, is_cancelled
 from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.errors import told
-from llm_fsm.likeness import nearest
-from llm_fsm.patience import in_words
-from llm_fsm.threads import at_home, in_thread, is_async, is_cancelled
 from llm_fsm.tool_calls import ArgumentsFault
 from llm_fsm.tool_results import ResultFault
 

@@ -20,11 +20,11 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typing_extensions import TypedDict
 
-from llm_fsm.compact import copied
+from llm_fsm._compact import copied
+from llm_fsm._likeness import nearest
 from llm_fsm.errors import told
 from llm_fsm.inlining import flattened, mapped
 from llm_fsm.json_values import ValueFault, to_json_value
-from llm_fsm.likeness import nearest
 from llm_fsm.tool_calls import ArgumentsFault
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from llm_fsm import events as ev
-from llm_fsm.copies import row
+from llm_fsm._copies import row
 from llm_fsm.course import Answer, Course, Heard, Opening
 from llm_fsm.effects import AskModel, Effect, Point, Result
 from llm_fsm.history import surplus

@@ -9,10 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from llm_fsm._excerpt import cut
 from llm_fsm.coercion import mended
 from llm_fsm.conditions import test
 from llm_fsm.errors import ReplyError
-from llm_fsm.excerpt import cut
 from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.program import Check
 from llm_fsm.reply import document

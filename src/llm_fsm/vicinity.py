@@ -14,9 +14,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
+from llm_fsm._tokens import estimate
 from llm_fsm.definition import Definition, State, Transition
 from llm_fsm.portrait import WORKS, instructions_of, shared
-from llm_fsm.tokens import estimate
 
 MOST_KEYS = 24
 """Keys that stand in every system message and schema, where a machine has no more."""

@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 from yarl import URL
 
-from llm_fsm.addresses import is_address
+from llm_fsm._addresses import is_address
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.proxies import proxy_for
 from llm_fsm.sinks import Delivery

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llm_fsm.markup import escaped
-from llm_fsm.tokens import estimate
+from llm_fsm._markup import escaped
+from llm_fsm._tokens import estimate
 
 Exchange = tuple[str | None, str]
 """What the user said, None where nobody did, and what was answered."""

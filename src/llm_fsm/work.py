@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm._excerpt import cut
 from llm_fsm.briefs import judge_messages, task_messages, verdict_schema
 from llm_fsm.context import accept_host
 from llm_fsm.effects import CheckKeyResults, Effect, Execute, Executed, Result, Verdicts, subject
 from llm_fsm.errors import ReplyError
-from llm_fsm.excerpt import cut
 from llm_fsm.kit import call_key
 from llm_fsm.messages import ToolCall
 from llm_fsm.program import Check

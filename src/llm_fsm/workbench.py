@@ -13,7 +13,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
 from llm_fsm import events as ev
-from llm_fsm.compact import copied
+from llm_fsm._compact import copied
 from llm_fsm.effects import Execute, subject
 from llm_fsm.memory import Background, Memory
 from llm_fsm.messages import LLMMessage

@@ -8,12 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from llm_fsm._pointers import steps
 from llm_fsm.cases.coverage import Coverage, Kind, coverage_of
 from llm_fsm.cases.generation import Maker
 from llm_fsm.cases.journeys import Journey, Journeys
 from llm_fsm.cases.plan import Plan
 from llm_fsm.definition import Definition
-from llm_fsm.pointers import steps
 
 _MOST_TRIED = 400
 """Conversations that are tried for one state."""

@@ -13,12 +13,12 @@ from typing import Any, Literal
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
+from llm_fsm._pointers import step, steps
 from llm_fsm.conditions import test
 from llm_fsm.context import has
 from llm_fsm.definition import State
 from llm_fsm.folding import apply
 from llm_fsm.graph import path_in, search_tree
-from llm_fsm.pointers import step, steps
 from llm_fsm.program import Program
 from llm_fsm.session import Session
 from llm_fsm.transition import Guard, Move, verdict

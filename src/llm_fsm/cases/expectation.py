@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_fsm import events as ev
+from llm_fsm._pointers import step
 from llm_fsm.cases.expected import CallExpected, EventExpected, Expect, PauseExpected, WordsExpected
 from llm_fsm.cases.faults import quoted
 from llm_fsm.coercion import truthy
@@ -15,7 +16,6 @@ from llm_fsm.context import has
 from llm_fsm.event_json import to_dict
 from llm_fsm.foresight import Ahead
 from llm_fsm.messages import Paused
-from llm_fsm.pointers import step
 
 _MOST = frozenset({"state", "context"})
 

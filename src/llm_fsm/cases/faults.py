@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm.likeness import nearest
+from llm_fsm._likeness import nearest
 from llm_fsm.places import Position, Scan
 from llm_fsm.source import scan
 

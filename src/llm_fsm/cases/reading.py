@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from llm_fsm import source
+from llm_fsm._pointers import step
 from llm_fsm.cases.faults import Fault, SuiteError, Text, in_order, meant, quoted
 from llm_fsm.cases.idle import plays_nothing
 from llm_fsm.cases.sense import nonsense, sense_of
@@ -23,7 +24,6 @@ from llm_fsm.flows import Flows, gather
 from llm_fsm.folder import definition_paths
 from llm_fsm.form import describe
 from llm_fsm.loader import load_dict, load_text
-from llm_fsm.pointers import step
 from llm_fsm.reading import FilePath, beside, name_of, read, stem_of
 
 ENDING = ".test.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import NamedTuple
 
+from llm_fsm._copies import made
 from llm_fsm.cases.confided import confided
 from llm_fsm.cases.expectation import Miss, Seen, misses
 from llm_fsm.cases.expected import Expect
@@ -14,7 +15,6 @@ from llm_fsm.cases.replies import Model
 from llm_fsm.cases.results import Said
 from llm_fsm.cases.suite import Step
 from llm_fsm.conversation import AsyncConversation, Turn
-from llm_fsm.copies import made
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.machine import AsyncMachine
 

@@ -6,8 +6,8 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
+from llm_fsm._likeness import nearest
 from llm_fsm.cases.written import JsonObject, Rule, Texts, Written
-from llm_fsm.likeness import nearest
 
 PointName = Literal[
     "start_conversation",

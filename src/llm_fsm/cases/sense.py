@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm._pointers import step
 from llm_fsm.cases.expected import Expect
 from llm_fsm.cases.faults import meant, quoted
 from llm_fsm.cases.suite import Case, Setup, Step, Suite
@@ -15,7 +16,6 @@ from llm_fsm.context import Keys, compile_keys
 from llm_fsm.definition import Definition
 from llm_fsm.flows import Flows
 from llm_fsm.memory import NAMES as MEMORY_TOOLS
-from llm_fsm.pointers import step
 
 _OWN_KEYS = ("_extra",)
 

@@ -8,8 +8,8 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
+from llm_fsm._pointers import escape
 from llm_fsm.conditions import ConditionError, compile_rule
-from llm_fsm.pointers import escape
 
 JsonObject = dict[str, JsonValue]
 

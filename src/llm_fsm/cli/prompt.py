@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 from llm_fsm import source
+from llm_fsm._tokens import estimate
 from llm_fsm.assembly import compile_flows
 from llm_fsm.cli import choice, exits, printing
 from llm_fsm.cli.chat import context_of
@@ -27,7 +28,6 @@ from llm_fsm.program import Program
 from llm_fsm.prompts import call_sizes, sections
 from llm_fsm.session import Session
 from llm_fsm.shipped import pattern_piece, shipped_prompts
-from llm_fsm.tokens import estimate
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.turn import Means, request_for
 from llm_fsm.window import Exchange

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
+from llm_fsm._tokens import estimate
 from llm_fsm.cli import printing
 from llm_fsm.llm.base import LLM, let_go, streamed
 from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.prompts import sections
-from llm_fsm.tokens import estimate
 
 
 class PromptPrinter:

@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_fsm import source
+from llm_fsm._pointers import step
 from llm_fsm.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 from llm_fsm.definition import Definition, Transition
-from llm_fsm.pointers import step
 
 GUARD = "llm_fsm.conditions"
 """The type of the guards that our own writer makes; `params.conditions` are those of the definition."""

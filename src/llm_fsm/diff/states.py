@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from llm_fsm._pointers import step
 from llm_fsm.definition import Definition, State
 from llm_fsm.diff.change import Change, from_to
 from llm_fsm.diff.renames import WORDS
-from llm_fsm.pointers import step
 
 _PARKED = ("wait_for", "answer_schema", "flow")
 _OWN = frozenset({"id", "kind", "transitions", *WORDS, *_PARKED})

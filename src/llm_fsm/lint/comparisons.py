@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm._pointers import step
 from llm_fsm.lint.outcomes import is_literal, variable
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.pointers import step
 
 ORDERINGS = frozenset({"<", "<=", ">", ">="})
 _EQUALITIES = frozenset({"==", "!=", "===", "!=="})

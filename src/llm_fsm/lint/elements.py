@@ -6,13 +6,13 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm._pointers import step
 from llm_fsm.coercion import Meter, number_of
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.outcomes import operation, variable
 from llm_fsm.lint.reasoning import reasoning
 from llm_fsm.lint.schema_parts import Part, refusal
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 
 _LOOPS = frozenset({"map", "filter", "all", "some", "none"})
 _EQUALITIES = frozenset({"==", "!=", "===", "!=="})

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
+from llm_fsm._pointers import step
 from llm_fsm.graph import gathered, path_in, search_tree
 from llm_fsm.lint.mentions import Mention, mentions, placeholders
 from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.reasoning import Reasoning, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
-from llm_fsm.pointers import step
 
 STATE_TEXTS = ("purpose", "objective", "instructions", "state_instructions", "description")
 OTHER_TEXTS = ("extraction_instructions", "response_instructions")

@@ -11,8 +11,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
+from llm_fsm._tokens import estimate
 from llm_fsm.lint.subject import Arc, Placed, Subject
-from llm_fsm.tokens import estimate
 
 BUDGET = 4000
 """Tokens that the prompt of a state may take where nothing else is said."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm.likeness import nearest
+from llm_fsm._likeness import nearest
 from llm_fsm.lint.flow import Flow
 from llm_fsm.lint.misfits import type_word
 from llm_fsm.lint.spelling import quoted

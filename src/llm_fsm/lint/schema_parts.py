@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm._pointers import step
 from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.lint.values import SET, ValueSet, domain, points
-from llm_fsm.pointers import step
 from llm_fsm.shapes import ShapeError, compile_shape
 
 _ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from llm_fsm._pointers import step
 from llm_fsm.inlining import simplified
 from llm_fsm.lint.schema_parts import Part
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 from llm_fsm.recognition import OTHERWISE, recogniser
 from llm_fsm.shapes import Shape, ShapeError, compile_shape
 

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
+from llm_fsm._pointers import step
 from llm_fsm.lint.spelling import Slips
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
-from llm_fsm.pointers import step
 
 _STATE_TEXTS = (
     *("description", "purpose", "instructions"),

@@ -18,7 +18,8 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from llm_fsm.compact import in_unicode
+from llm_fsm._compact import in_unicode
+from llm_fsm._patience import in_words
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.arrival import MAX_ANSWER, Arrival, Asked
 from llm_fsm.llm.chunks import gathered
@@ -38,7 +39,6 @@ from llm_fsm.llm.providers import marked
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
-from llm_fsm.patience import in_words
 from llm_fsm.proxies import proxy_for
 
 MAX_ERROR = 2**16

@@ -17,6 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from llm_fsm._patience import in_words
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.chunks import LAST, Chunks
 from llm_fsm.llm.completion import error_line, read_completion
@@ -44,7 +45,6 @@ from llm_fsm.llm.providers import (
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
 from llm_fsm.messages import LLMRequest, ModelReply
-from llm_fsm.patience import in_words
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")

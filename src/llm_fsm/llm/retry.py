@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
+from llm_fsm._patience import in_words
 from llm_fsm.errors import ModelError
 from llm_fsm.messages import ModelReply
-from llm_fsm.patience import in_words
 
 T = TypeVar("T")
 

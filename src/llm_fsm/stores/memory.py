@@ -14,7 +14,7 @@ from contextlib import AbstractAsyncContextManager
 from itertools import islice
 from operator import itemgetter
 
-from llm_fsm.copies import row
+from llm_fsm._copies import row
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.conflict import (

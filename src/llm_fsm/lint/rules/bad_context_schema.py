@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schemas import schema_faults
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -14,11 +14,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.pointers import step
 
 _STATE_KEYS = ("execute", "flow", "wait_for")
 _TOOL_KEYS = ("registered", "mcp", "tool")

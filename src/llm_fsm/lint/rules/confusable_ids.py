@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from unicodedata import normalize
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 
 # Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
 _LOOK_ALIKE = str.maketrans(

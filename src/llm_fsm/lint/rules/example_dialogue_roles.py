@@ -14,12 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._likeness import nearest
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
-from llm_fsm.likeness import nearest
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 
 _ROLES = ("user", "system")
 _ANSWERERS = frozenset({"assistant", "bot", "agent"})

@@ -19,12 +19,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.called import called, side
 from llm_fsm.lint.flows import Side, misfit
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.pointers import step
 
 
 def check(subject: Subject) -> Iterator[Finding]:

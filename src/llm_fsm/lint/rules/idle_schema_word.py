@@ -19,15 +19,15 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any, TypeGuard
 
+from llm_fsm._likeness import nearest
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding, Level
-from llm_fsm.likeness import nearest
 from llm_fsm.lint.key_schemas import looks_like_key
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schema_parts import Part, schema_parts
 from llm_fsm.lint.shortcuts import idle
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 from llm_fsm.shapes import types_of
 
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.called import called
 from llm_fsm.lint.flow import mapped
@@ -28,7 +29,6 @@ from llm_fsm.lint.schema_parts import answers
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.lint.values import SET, ValueSet
-from llm_fsm.pointers import step
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -18,13 +18,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.outcomes import variable
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 
 _TAKEN: Mapping[str, int] = {
     **dict.fromkeys(("!", "!!", "lower", "len", "date"), 1),

@@ -16,11 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import step
 
 _REPLY = frozenset({"transition", "target_state", "context_update", "message", "reasoning"})
 _STATES = frozenset({"null", "none", "true", "false", "stay", "undefined", "raise", "continue"})

@@ -19,8 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
+from llm_fsm._likeness import nearest
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
-from llm_fsm.likeness import nearest
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.elements import reads
 from llm_fsm.lint.flow import Flow, flow, root_of
@@ -28,7 +29,6 @@ from llm_fsm.lint.members import OPEN, member_fault, missing_member
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Placed, Subject
-from llm_fsm.pointers import step
 
 _NEAR = 0.8
 _READING = frozenset({"var", "missing", "has_context", "context_length"})

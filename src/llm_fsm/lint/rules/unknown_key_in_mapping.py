@@ -20,13 +20,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.flow import Flow, flow, mapped
 from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.pointers import step
 
 _FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
 """What belongs to JSONPath or to JSON pointers."""

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._likeness import nearest
 from llm_fsm.findings import Finding
-from llm_fsm.likeness import nearest
 from llm_fsm.lint.flow import Flow, flow, root_of
 from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.rule import Rule

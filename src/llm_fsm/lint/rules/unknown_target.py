@@ -15,11 +15,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._pointers import steps
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.pointers import steps
 
 
 def _targets(subject: Subject) -> Iterator[tuple[str, object]]:

@@ -16,13 +16,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm._pointers import step
 from llm_fsm.findings import Finding
 from llm_fsm.lint.flow import flow
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.words import texts
-from llm_fsm.pointers import step
 
 
 def check(subject: Subject) -> Iterator[Finding]:

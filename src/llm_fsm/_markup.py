@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llm_fsm.compact import in_unicode
+from llm_fsm._compact import in_unicode
 
 
 def escaped(value: object) -> str:
