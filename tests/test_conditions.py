@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_fsm.conditions import (
+from llm_fsm.conditions.compiler import (
     ConditionError,
     Verdict,
     collect_faults,
@@ -18,8 +18,8 @@ from llm_fsm.conditions import (
     look_up,
     truthy,
 )
-from llm_fsm.conditions import test as verdict_of
-from llm_fsm.operators import OPERATIONS
+from llm_fsm.conditions.compiler import test as verdict_of
+from llm_fsm.conditions.operators import OPERATIONS
 
 OFFICIAL = [
     case

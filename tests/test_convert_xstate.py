@@ -151,7 +151,7 @@ def test_parallel_states_and_history_are_reported() -> None:
         ('{"states": {}}', 'has "states"'),
         ('{"states": ', "the text ends"),
         (json.dumps({"initial": "a", "states": {"a": {"always": {"target": "a", "guard": {
-            "type": "llm_fsm.conditions", "params": {"conditions": [{"logic": {"nonsense": 1}}]}}}}}}),
+            "type": "llm_fsm.conditions.compiler", "params": {"conditions": [{"logic": {"nonsense": 1}}]}}}}}}),
          "cannot be used"),
     ],
 )  # fmt: skip

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.conditions import collect_faults
-from llm_fsm.draw import infix
+from llm_fsm.conditions import infix
+from llm_fsm.conditions.compiler import collect_faults
 
 N, NAME = {"var": "n"}, {"var": "order.name"}
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_fsm.conditions import compile_rule
-from llm_fsm.conditions import test as holds_for
+from llm_fsm.conditions.compiler import compile_rule
+from llm_fsm.conditions.compiler import test as holds_for
 from llm_fsm.lint.cases import ANY, Case, Effort, both, contexts
 from llm_fsm.lint.guards import guard_of
 from llm_fsm.lint.outcomes import split

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from typing import Any, TypeVar
 
-from llm_fsm.coercion import mended
+from llm_fsm.conditions.coercion import mended
 from llm_fsm.errors import ConversationConflict, ConversationEnded
 from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.messages import Paused

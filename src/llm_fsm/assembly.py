@@ -11,7 +11,7 @@ from typing import Any
 from llm_fsm._copies import changed
 from llm_fsm._markup import escaped
 from llm_fsm._tokens import estimate
-from llm_fsm.conditions import ConditionError, compile_rule
+from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.context import Keys, compile_keys
 from llm_fsm.definition import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.errors import DefinitionError

@@ -16,7 +16,7 @@ from types import MappingProxyType
 from typing import Any
 
 from llm_fsm._copies import made
-from llm_fsm.conditions import look_up
+from llm_fsm.conditions.compiler import look_up
 from llm_fsm.definition import Definition
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.inlining import simplified

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
-from llm_fsm.conditions import Rule, compile_rule
+from llm_fsm.conditions.compiler import Rule, compile_rule
 from llm_fsm.names import STATE_ID_PATTERN, Kind, PatternName
 
 

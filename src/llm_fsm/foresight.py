@@ -14,7 +14,7 @@ from typing import Any
 
 from llm_fsm._markup import escaped
 from llm_fsm._tokens import estimate
-from llm_fsm.coercion import look_up
+from llm_fsm.conditions.coercion import look_up
 from llm_fsm.context import missing
 from llm_fsm.messages import Choice, TurnView
 from llm_fsm.patterns import named

@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Any
 from uuid import UUID
 
-from llm_fsm.coercion import mended
+from llm_fsm.conditions.coercion import mended
 
 MAX_DEPTH = 32
 _MAX_INT = 2**63

@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 
 from llm_fsm._pointers import step
 from llm_fsm.codes import finding
-from llm_fsm.coercion import is_number
-from llm_fsm.conditions import collect_faults
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.findings import Finding
 from llm_fsm.inlining import with_defs
 from llm_fsm.published import shape_of

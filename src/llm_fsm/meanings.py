@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from unicodedata import normalize
 
-from llm_fsm.coercion import plain_digits
+from llm_fsm.conditions.coercion import plain_digits
 from llm_fsm.names import UNSEEN
 from llm_fsm.parts import joined
 from llm_fsm.reply_schema import MAX_DEPTH

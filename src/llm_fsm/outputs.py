@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any
 
-from llm_fsm.conditions import look_up
+from llm_fsm.conditions.compiler import look_up
 from llm_fsm.context import MAX_KEYS, MAX_VALUE_CHARS, Keys
 from llm_fsm.events import ContextRefused, ContextSet, Event
 from llm_fsm.json_values import ValueFault, to_json_value

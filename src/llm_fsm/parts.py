@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeGuard
 
-from llm_fsm.coercion import look_up
+from llm_fsm.conditions.coercion import look_up
 
 Path = tuple[str, ...]
 

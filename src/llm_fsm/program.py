@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm.conditions import Rule
+from llm_fsm.conditions.compiler import Rule
 from llm_fsm.context import Keys
 from llm_fsm.definition import Definition, Limits, ModelSettings, State
 from llm_fsm.messages import LLMRequest, ReplySchema

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from llm_fsm.coercion import plain_digits
+from llm_fsm.conditions.coercion import plain_digits
 
 MIN_SECRET_CHARS = 3
 BLOT = "•••"

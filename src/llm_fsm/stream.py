@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Callable
 
-from llm_fsm.coercion import mended
+from llm_fsm.conditions.coercion import mended
 from llm_fsm.thoughts import ANY_END, ENDS, LONGEST_TAG, OPENING, may_begin
 
 _MAX_PROSE = 2000

@@ -6,7 +6,7 @@ import json
 import math
 from typing import Any
 
-from llm_fsm.coercion import all_mended, may_be_halved
+from llm_fsm.conditions.coercion import all_mended, may_be_halved
 
 MAX_ARGUMENTS = 1_000_000
 """Characters of one call's arguments."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.conditions import Rule, could_hold, is_open, test
+from llm_fsm.conditions.compiler import Rule, could_hold, is_open, test
 from llm_fsm.context import IsFree, has
 
 HANDOVER = "/patterns/handover"

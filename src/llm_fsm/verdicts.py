@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_fsm._excerpt import cut
-from llm_fsm.coercion import mended
-from llm_fsm.conditions import test
+from llm_fsm.conditions.coercion import mended
+from llm_fsm.conditions.compiler import test
 from llm_fsm.errors import ReplyError
 from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.program import Check

@@ -13,8 +13,8 @@ from typing import Any, Literal
 
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
-from llm_fsm.coercion import look_up
-from llm_fsm.conditions import test
+from llm_fsm.conditions.coercion import look_up
+from llm_fsm.conditions.compiler import test
 from llm_fsm.context import Keys, has
 from llm_fsm.folding import apply
 from llm_fsm.names import PATTERNS

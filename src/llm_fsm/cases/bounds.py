@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.cases.samples import matching
-from llm_fsm.coercion import is_number
+from llm_fsm.conditions.coercion import is_number
 
 _ODD: tuple[Any, ...] = ("", "nonsense", -1, 0, 10**9, 1.5, True, [], {})
 _NEAR: Mapping[str, tuple[Any, ...]] = {

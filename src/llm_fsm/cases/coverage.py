@@ -14,7 +14,7 @@ from typing import Any, Literal
 from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm._pointers import step, steps
-from llm_fsm.conditions import test
+from llm_fsm.conditions.compiler import test
 from llm_fsm.context import has
 from llm_fsm.definition import State
 from llm_fsm.folding import apply

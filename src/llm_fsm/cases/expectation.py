@@ -10,8 +10,8 @@ from llm_fsm import events as ev
 from llm_fsm._pointers import step
 from llm_fsm.cases.expected import CallExpected, EventExpected, Expect, PauseExpected, WordsExpected
 from llm_fsm.cases.faults import quoted
-from llm_fsm.coercion import truthy
-from llm_fsm.conditions import ConditionError, compile_rule
+from llm_fsm.conditions.coercion import truthy
+from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.context import has
 from llm_fsm.event_json import to_dict
 from llm_fsm.foresight import Ahead

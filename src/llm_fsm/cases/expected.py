@@ -11,7 +11,7 @@ from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, JsonVal
 from pydantic_core import PydanticCustomError
 
 from llm_fsm.cases.written import JsonObject, Rule, Texts, Written, wrong
-from llm_fsm.conditions import ConditionError, evaluate
+from llm_fsm.conditions.compiler import ConditionError, evaluate
 from llm_fsm.event_json import NAMES
 from llm_fsm.events import Event
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm.cases.faults import quoted
 from llm_fsm.cases.scripted import FunctionResultFixture, HandlerFixture, ToolFixture, ToolResultFixture
-from llm_fsm.conditions import compile_rule
+from llm_fsm.conditions.compiler import compile_rule
 from llm_fsm.definition import Definition
 from llm_fsm.effects import Point
 from llm_fsm.handlers import Handler, Occasion, Veto, create_handler

@@ -9,8 +9,8 @@ from typing import Any
 from llm_fsm.cases.hints import patterns, sizes
 from llm_fsm.cases.samples import matching
 from llm_fsm.cases.solutions import text
-from llm_fsm.coercion import is_number
-from llm_fsm.conditions import Rule, compile_rule, test
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.conditions.compiler import Rule, compile_rule, test
 from llm_fsm.lint.cases import placed
 from llm_fsm.lint.outcomes import operation
 from llm_fsm.lint.subject import Placed

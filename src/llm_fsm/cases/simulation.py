@@ -15,8 +15,8 @@ from llm_fsm.cases.confided import confided
 from llm_fsm.cases.player import Host, Player, masked
 from llm_fsm.cases.reading import Loaded
 from llm_fsm.cases.suite import Case, User, merged
-from llm_fsm.coercion import truthy
-from llm_fsm.conditions import ConditionError, compile_rule
+from llm_fsm.conditions.coercion import truthy
+from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.conversation import AsyncConversation
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM

@@ -11,7 +11,7 @@ from typing import Any
 
 from llm_fsm.cases.hints import members, patterns, sizes
 from llm_fsm.cases.samples import matching, samples
-from llm_fsm.coercion import is_number
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.cases import placed
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.guards import Guard

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, model_va
 from pydantic_core import PydanticCustomError
 
 from llm_fsm._pointers import escape
-from llm_fsm.conditions import ConditionError, compile_rule
+from llm_fsm.conditions.compiler import ConditionError, compile_rule
 
 JsonObject = dict[str, JsonValue]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm.draw import infix
+from llm_fsm.conditions import infix
 from llm_fsm.names import KEY_PATTERN
 
 MAX_DEPTH = 50

@@ -18,11 +18,11 @@ from functools import partial
 from typing import Any
 
 from llm_fsm import source
+from llm_fsm.conditions import infix
 from llm_fsm.convert import dot, mermaid, scxml, xstate
 from llm_fsm.convert.chart import Chart, ConversionError, Note
 from llm_fsm.convert.flatten import flatten
 from llm_fsm.definition import Definition, State, Transition
-from llm_fsm.draw import infix
 from llm_fsm.draw.dot import dot as draw_dot
 from llm_fsm.draw.extract import Details, Picture, extract, one_line
 from llm_fsm.draw.mermaid import mermaid as draw_mermaid

@@ -18,7 +18,7 @@ from llm_fsm._pointers import step
 from llm_fsm.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 from llm_fsm.definition import Definition, Transition
 
-GUARD = "llm_fsm.conditions"
+GUARD = "llm_fsm.conditions.compiler"
 """The type of the guards that our own writer makes; `params.conditions` are those of the definition."""
 _ACTING = (
     "entry",

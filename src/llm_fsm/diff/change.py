@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from llm_fsm.coercion import look_up
+from llm_fsm.conditions.coercion import look_up
 from llm_fsm.shapes import ShapeError, compile_shape
 
 Subject = Literal["machine", "state", "transition", "condition", "key", "words", "setting"]

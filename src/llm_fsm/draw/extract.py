@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
-from llm_fsm.draw import infix
+from llm_fsm.conditions import infix
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.subject import Placed, Subject
 

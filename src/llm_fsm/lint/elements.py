@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._pointers import step
-from llm_fsm.coercion import Meter, number_of
+from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.outcomes import operation, variable
 from llm_fsm.lint.reasoning import reasoning

@@ -9,11 +9,11 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from llm_fsm.conditions import Rule, compile_rule, test
+from llm_fsm.conditions.compiler import Rule, compile_rule, test
+from llm_fsm.conditions.nodes import Node
 from llm_fsm.lint.cases import ANY, Case, Cases, Domains, Effort, both, either
 from llm_fsm.lint.outcomes import Tried, is_literal, operation, operators_in, placed, split
 from llm_fsm.lint.values import EVERYTHING, ValueSet, points
-from llm_fsm.nodes import Node
 
 _ENCODER = json.JSONEncoder(sort_keys=True)
 _FINITE = 64

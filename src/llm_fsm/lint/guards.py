@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm.conditions import Rule, compile_rule, look_up, test
+from llm_fsm.conditions.compiler import Rule, compile_rule, look_up, test
 from llm_fsm.lint.cases import ANY, Cases, Domains, Effort
 from llm_fsm.lint.formulas import Formula, Junction, Reader, Test, Tests
 from llm_fsm.lint.values import SET, UNSET

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm.coercion import is_number
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.comparisons import Comparison, comparisons
 from llm_fsm.lint.formulas import Tests
 from llm_fsm.lint.guards import guard_of

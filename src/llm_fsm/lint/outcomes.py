@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm.coercion import Meter, is_number, number_of
-from llm_fsm.conditions import Rule, compile_rule, test
+from llm_fsm.conditions.coercion import Meter, is_number, number_of
+from llm_fsm.conditions.compiler import Rule, compile_rule, test
 from llm_fsm.lint.values import EVERYTHING, NOTHING, ValueSet, ordered, points
 
 _LONG = 32

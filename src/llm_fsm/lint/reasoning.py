@@ -13,7 +13,7 @@ from functools import cached_property
 from itertools import islice
 from typing import Any
 
-from llm_fsm.coercion import is_number
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.lint.cases import ANY, Case, Cases, Effort, both, contexts, either
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.formulas import Tests

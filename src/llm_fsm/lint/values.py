@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from functools import cached_property, reduce
 from typing import Any, NamedTuple
 
-from llm_fsm.coercion import is_number
+from llm_fsm.conditions.coercion import is_number
 
 KINDS = frozenset({"null", "true", "false", "empty", "list", "object"})
 _SINGLE: Mapping[str, Any] = {"true": True, "false": False, "null": None, "empty": []}

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llm_fsm.conditions import ConditionError, evaluate, truthy
+from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.context import has
 from llm_fsm.errors import ModelError
 from llm_fsm.llm import offline_wording as wording

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm._likeness import nearest
-from llm_fsm.conditions import collect_faults, compile_rule
+from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted

@@ -18,7 +18,7 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm.conditions import compile_rule, test
+from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import parts
 from llm_fsm.lint.outcomes import operation, operators_in

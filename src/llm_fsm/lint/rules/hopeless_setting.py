@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm.coercion import is_number
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.findings import Finding
 from llm_fsm.lint.ledger import shared_tokens
 from llm_fsm.lint.rule import Rule

@@ -21,8 +21,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm.coercion import Meter, is_number, number_of
-from llm_fsm.conditions import compile_rule, test
+from llm_fsm.conditions.coercion import Meter, is_number, number_of
+from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import Part, parts
 from llm_fsm.lint.outcomes import is_literal, operation, variable

@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm.coercion import is_number
+from llm_fsm.conditions.coercion import is_number
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.schema_parts import Part, schema_parts

@@ -21,7 +21,7 @@ from functools import reduce
 from operator import or_
 from typing import Any
 
-from llm_fsm.conditions import ConditionError
+from llm_fsm.conditions.compiler import ConditionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.comparisons import ORDERINGS
 from llm_fsm.lint.guards import Guard, guard_of

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm.coercion import is_number
-from llm_fsm.conditions import compile_rule, test
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.conditions.compiler import compile_rule, test
 from llm_fsm.findings import Finding
 from llm_fsm.lint.cases import Cases
 from llm_fsm.lint.comparisons import Comparison, comparisons

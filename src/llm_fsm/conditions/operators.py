@@ -16,7 +16,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from llm_fsm.coercion import (
+from llm_fsm.conditions.coercion import (
     MAX_DEPTH,
     Fault,
     Meter,

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterator, Mapping
 from types import MappingProxyType
 from typing import Any, Final
 
-from llm_fsm.coercion import Fault, Meter, look_up, number_of, text_of, truthy
-from llm_fsm.nodes import (
+from llm_fsm.conditions.coercion import Fault, Meter, look_up, number_of, text_of, truthy
+from llm_fsm.conditions.nodes import (
     NULL,
     Node,
     Place,
@@ -21,7 +21,7 @@ from llm_fsm.nodes import (
     guarded,
     joined,
 )
-from llm_fsm.operators import ABSENT, SLOT, found, length, pattern_of
+from llm_fsm.conditions.operators import ABSENT, SLOT, found, length, pattern_of
 
 _Each = Callable[[Any, Meter], Iterator[tuple[Any, Any]]]
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.conditions import collect_faults
+from llm_fsm.conditions.compiler import collect_faults
 
 _MAX_DEPTH = 40
 _MAX_CHARS = 2000

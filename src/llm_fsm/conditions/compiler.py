@@ -15,10 +15,20 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
 from llm_fsm._likeness import nearest
-from llm_fsm.coercion import MAX_DEPTH, MAX_STEPS, Fault, Meter, byte_length, kind_of, look_up, result, truthy
-from llm_fsm.forms import LOOPS, SPECIAL
-from llm_fsm.nodes import NULL, ConditionError, Node, Place, call_of, constant, list_of
-from llm_fsm.operators import OPERATIONS, SLOT
+from llm_fsm.conditions.closures import LOOPS, SPECIAL
+from llm_fsm.conditions.coercion import (
+    MAX_DEPTH,
+    MAX_STEPS,
+    Fault,
+    Meter,
+    byte_length,
+    kind_of,
+    look_up,
+    result,
+    truthy,
+)
+from llm_fsm.conditions.nodes import NULL, ConditionError, Node, Place, call_of, constant, list_of
+from llm_fsm.conditions.operators import OPERATIONS, SLOT
 
 __all__ = [
     "ConditionError",

@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
 from llm_fsm._pointers import step as step_to
-from llm_fsm.coercion import Fault, Meter
-from llm_fsm.operators import ABSENT, OPERATIONS, SLOT
+from llm_fsm.conditions.coercion import Fault, Meter
+from llm_fsm.conditions.operators import ABSENT, OPERATIONS, SLOT
 
 Run = Callable[[Any, Meter], Any]
 
