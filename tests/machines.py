@@ -10,7 +10,7 @@ from typing import Any
 from llm_fsm import events as ev
 from llm_fsm.assembly import compile_flows
 from llm_fsm.course import Answer, Heard, Opening
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.effects import (
     AskModel,
     CallTools,

@@ -12,7 +12,7 @@ from drawn import IDS, TEXTS
 from llm_fsm.conditions import infix
 from llm_fsm.convert.chart import conditions_of
 from llm_fsm.convert.forms import WRITERS, convert, detect
-from llm_fsm.definition import Definition, Transition
+from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.draw.extract import one_line
 from llm_fsm.folder import definition_paths
 from llm_fsm.loader import load, load_dict

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.diff import Change, diff
 from llm_fsm.folder import definition_paths
 from llm_fsm.loader import load, load_dict

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.wording import is_english
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import DefinitionError, check, load
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.flows import MAX_DEPTH, Flows, gather
 
 Document = dict[str, Any]

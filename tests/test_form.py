@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from llm_fsm import check
-from llm_fsm.definition import Definition
-from llm_fsm.form import describe, examine
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.validation import describe, examine
 
 DATA = Path(__file__).parent / "data" / "definitions"
 

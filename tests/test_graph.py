@@ -8,7 +8,7 @@ import networkx as nx
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.graph import (
+from llm_fsm.definition.graph import (
     components,
     gathered,
     path_in,

@@ -15,7 +15,7 @@ from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.compiler import evaluate
 from llm_fsm.conditions.operators import OPERATIONS
 from llm_fsm.context import MAX_EXTRA_KEYS
-from llm_fsm.definition import Definition, HistorySettings, Limits, State, Transition
+from llm_fsm.definition.models import Definition, HistorySettings, Limits, State, Transition
 from llm_fsm.errors import ReplyError
 from llm_fsm.events import ContextRefused
 from llm_fsm.llm.scripted import ScriptedLLM

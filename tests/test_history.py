@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm._tokens import estimate
-from llm_fsm.definition import HistorySettings
+from llm_fsm.definition.models import HistorySettings
 from llm_fsm.history import surplus
 
 

@@ -10,9 +10,9 @@ from pydantic import BaseModel, Field
 
 from llm_fsm import events as ev
 from llm_fsm.context import compile_keys
-from llm_fsm.inlining import simplified, with_defs
+from llm_fsm.definition.json_schema.inline import simplified, with_defs
+from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.loader import load_dict
-from llm_fsm.shapes import compile_shape
 from machines import machine, reply, talk
 
 DEFS: dict[str, Any] = {

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import check
-from llm_fsm.codes import CODES
+from llm_fsm.definition.codes import CODES
 from llm_fsm.lint.naming import find_rule, matches, near_rule
 from llm_fsm.lint.pages import FAMILIES, Page, handbook, page_of, pages
 from llm_fsm.lint.rulebook import MODULES, RULES

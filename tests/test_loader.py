@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_fsm.checking import blocking, check
-from llm_fsm.codes import CODES
-from llm_fsm.definition import Definition
+from llm_fsm.definition.codes import CODES
+from llm_fsm.definition.models import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.blocking import BLOCKING

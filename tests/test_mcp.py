@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.effects import PlannedCall
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.mcp import McpServers, read_server

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 import llm_fsm.meanings
+from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.meanings import from_strict, meanings, pairs
-from llm_fsm.shapes import compile_shape
 
 
 @pytest.mark.parametrize(

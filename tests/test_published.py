@@ -2,8 +2,8 @@
 
 import pytest
 
-from llm_fsm.names import ALIASES
-from llm_fsm.published import ROOT, Part, published_schema, shape_of
+from llm_fsm.definition.names import ALIASES
+from llm_fsm.definition.published import ROOT, Part, published_schema, shape_of
 
 WORDS = {
     *("$schema", "$id", "$defs", "$ref", "title", "description", "default", "examples"),

@@ -8,7 +8,7 @@ import pytest
 
 from llm_fsm._excerpt import TRUNCATED
 from llm_fsm.context import compile_keys
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.recognition import Heard, recognisers
 
 FAST = {"x-fast": True}

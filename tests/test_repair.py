@@ -10,9 +10,9 @@ from llm_fsm import events as ev
 from llm_fsm import flow_events as fe
 from llm_fsm import records
 from llm_fsm._tokens import estimate
+from llm_fsm.definition.names import PATTERNS
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.llm.offline_patterns import pattern_of
-from llm_fsm.names import PATTERNS
 from llm_fsm.program import Program
 from llm_fsm.running import due_rows
 from llm_fsm.session import Session

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.reply_schema import reply_schema, strict, with_targets
-from llm_fsm.shapes import compile_shape
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
 SCHEMAS = st.recursive(

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm._pointers import escape
-from llm_fsm.places import Finder
-from llm_fsm.source import Position, SourceError, parse, plainly, scan
+from llm_fsm.definition.json_source import Position, SourceError, parse, plainly, scan
+from llm_fsm.definition.positions import Finder
 
 FLOW = """{
   // the smallest machine

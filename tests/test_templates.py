@@ -3,7 +3,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from llm_fsm.templates import FILTERS, TESTS, template_fault
+from llm_fsm.definition.templates import FILTERS, TESTS, template_fault
 from llm_fsm.wording import _environment
 
 GOOD = [

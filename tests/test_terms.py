@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.definition import ToolRef
+from llm_fsm.definition.models import ToolRef
 from llm_fsm.effects import PlannedCall
 from llm_fsm.messages import ToolSpec
 from llm_fsm.terms import Terms, planned

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel, BeforeValidator, Field
 
-from llm_fsm.inlining import flattened
-from llm_fsm.shapes import compile_shape
+from llm_fsm.definition.json_schema.inline import flattened
+from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.tool_calls import ArgumentsFault
 from llm_fsm.tool_schema import CallInfo, read_parameters
 

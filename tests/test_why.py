@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import events as ev
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.program import Program
 from llm_fsm.records import parse, replay

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from llm_fsm.checking import check
     from llm_fsm.conversation import AsyncConversation, Turn
-    from llm_fsm.definition import Definition
+    from llm_fsm.definition.models import Definition
     from llm_fsm.errors import (
         ConfigurationError,
         ConversationConflict,
@@ -44,7 +44,7 @@ __version__ = "0.1.0"
 _PLACES = {
     "checking": ("check",),
     "conversation": ("AsyncConversation", "Turn"),
-    "definition": ("Definition",),
+    "definition.models": ("Definition",),
     "errors": (
         "ConfigurationError",
         "ConversationConflict",

@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm._copies import changed
 from llm_fsm._patience import OutOfPatience, in_time, in_words
 from llm_fsm._threads import is_cancelled
-from llm_fsm.definition import Limits
+from llm_fsm.definition.models import Limits
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError, told
 from llm_fsm.functions import thread_of

@@ -16,18 +16,20 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from llm_fsm import form, places, source
 from llm_fsm._copies import changed
 from llm_fsm._pointers import step, steps
-from llm_fsm.codes import finding
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition import positions as places
+from llm_fsm.definition import validation as form
+from llm_fsm.definition.codes import finding
+from llm_fsm.definition.compat.foreign import rewrite
+from llm_fsm.definition.compat.legacy import Upgraded, upgrade
+from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding, Place
-from llm_fsm.foreign import rewrite
-from llm_fsm.legacy import Upgraded, upgrade
 from llm_fsm.lint.ignores import read_ignores
 from llm_fsm.lint.rulebook import BY_NAME, RULES
 from llm_fsm.lint.subject import Called, FlowReader, Placed, Subject
-from llm_fsm.plain import NotPlainError, plain
 from llm_fsm.reading import FilePath, beside, decoded, name_of, read, read_called, stem_of
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.context import EXTRA, Keys, missing
-from llm_fsm.graph import reachable
+from llm_fsm.definition.graph import reachable
 from llm_fsm.meanings import pairs
 from llm_fsm.outputs import mapped
 from llm_fsm.program import Program, StatePlan

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm import source
 from llm_fsm._likeness import nearest
 from llm_fsm._pointers import step
-from llm_fsm.definition import Definition
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.flows import Side, is_absolute, is_path, leads_out, misfit

@@ -12,15 +12,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from llm_fsm import form, source
-from llm_fsm.definition import Definition
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition import validation as form
+from llm_fsm.definition.compat.foreign import rewrite
+from llm_fsm.definition.compat.legacy import upgrade
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
-from llm_fsm.foreign import rewrite
-from llm_fsm.legacy import upgrade
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.subject import Placed, Subject
-from llm_fsm.plain import NotPlainError, plain
 from llm_fsm.reading import FilePath, name_of, read, stem_of
 
 

@@ -17,7 +17,7 @@ from llm_fsm.assembly import compile_flows
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.courier import Courier
 from llm_fsm.course import Opening
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.edition import Services
 from llm_fsm.editions import read_policy
 from llm_fsm.effects import Point

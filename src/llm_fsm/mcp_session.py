@@ -15,8 +15,8 @@ from typing import Any
 
 from llm_fsm._addresses import is_local
 from llm_fsm._patience import in_words
+from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.inlining import flattened
 from llm_fsm.json_values import to_json_value
 from llm_fsm.messages import ToolSpec
 from llm_fsm.tool_batch import GRACE, CallFault

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.program import Program
 from llm_fsm.transition import verdict
 from llm_fsm.wording import WordingError

@@ -11,8 +11,8 @@ from typing import Any
 
 from llm_fsm._markup import clean, escaped
 from llm_fsm._tokens import estimate
-from llm_fsm.definition import Definition, State
-from llm_fsm.graph import reachable
+from llm_fsm.definition.graph import reachable
+from llm_fsm.definition.models import Definition, State
 from llm_fsm.wording import ended, is_ended
 
 _GLIMPSE_CHARS = 160

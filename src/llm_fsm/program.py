@@ -8,9 +8,9 @@ from typing import Any, Literal, NamedTuple
 
 from llm_fsm.conditions.compiler import Rule
 from llm_fsm.context import Keys
-from llm_fsm.definition import Definition, Limits, ModelSettings, State
+from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
+from llm_fsm.definition.names import Kind
 from llm_fsm.messages import LLMRequest, ReplySchema
-from llm_fsm.names import Kind
 from llm_fsm.portrait import StateWords
 from llm_fsm.prompts import Prompts
 from llm_fsm.recognition import Recogniser

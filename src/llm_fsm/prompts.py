@@ -22,8 +22,8 @@ from llm_fsm._markup import clean, escaped
 from llm_fsm._tokens import estimate
 from llm_fsm.blanks import Blanks
 from llm_fsm.context import Keys
-from llm_fsm.definition import Definition
-from llm_fsm.inlining import lean, mapped
+from llm_fsm.definition.json_schema.inline import lean, mapped
+from llm_fsm.definition.models import Definition
 from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.portrait import TAGS, StateWords, in_words
 from llm_fsm.tool_formats import to_openai

@@ -8,7 +8,7 @@ import os
 import stat
 from dataclasses import replace
 
-from llm_fsm.codes import finding
+from llm_fsm.definition.codes import finding
 from llm_fsm.errors import DefinitionError
 
 FilePath = str | os.PathLike[str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.folder import travelling
 from llm_fsm.loader import load
 from llm_fsm.prompts import Prompts, compile_prompts

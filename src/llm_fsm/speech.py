@@ -10,13 +10,13 @@ from llm_fsm._copies import changed, made
 from llm_fsm._markup import each_escaped, escaped
 from llm_fsm.briefs import buckets_of
 from llm_fsm.corrections import holds
-from llm_fsm.definition import Scope
+from llm_fsm.definition.models import Scope
+from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.errors import ReplyError
 from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import asides, lacking, outlook, own_words
 from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
-from llm_fsm.names import is_foreign, label
 from llm_fsm.parts import part_schema
 from llm_fsm.patterns import words_of
 from llm_fsm.portrait import StateWords, name_tokens

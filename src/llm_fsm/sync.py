@@ -14,7 +14,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.effects import Point
 from llm_fsm.events import Event, Migrated
 from llm_fsm.handlers import Function, Handler

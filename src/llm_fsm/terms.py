@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm.definition import ToolRef
+from llm_fsm.definition.models import ToolRef
 from llm_fsm.effects import PlannedCall
 from llm_fsm.messages import ToolSpec
 

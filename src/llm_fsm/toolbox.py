@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from llm_fsm.definition import Definition, ToolRef
+from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
+from llm_fsm.definition.models import Definition, ToolRef
 from llm_fsm.effects import PlannedCall, ToolResults
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.kit import Kit
 from llm_fsm.mcp import McpServers, known_tool
 from llm_fsm.program import Program
-from llm_fsm.shapes import ShapeError, compile_shape
 from llm_fsm.terms import Terms, planned
 from llm_fsm.tool_batch import Around, CallFault, run_batch, unknown_tool
 from llm_fsm.tool_results import result_value

@@ -17,8 +17,8 @@ from typing import Any
 
 from llm_fsm import events as ev
 from llm_fsm.admission import checked_id
+from llm_fsm.definition.validation import describe
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
-from llm_fsm.form import describe
 from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
 from llm_fsm.running import due_rows
 from llm_fsm.session import Session

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from math import ceil
 
 from llm_fsm._tokens import estimate
-from llm_fsm.definition import Definition, State, Transition
+from llm_fsm.definition.models import Definition, State, Transition
 from llm_fsm.portrait import WORKS, instructions_of, shared
 
 MOST_KEYS = 24

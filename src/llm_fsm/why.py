@@ -16,8 +16,8 @@ from llm_fsm import flow_events as fe
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import test
 from llm_fsm.context import Keys, has
+from llm_fsm.definition.names import PATTERNS
 from llm_fsm.folding import apply
-from llm_fsm.names import PATTERNS
 from llm_fsm.program import Program
 from llm_fsm.records import TurnRecord, replay, standing
 from llm_fsm.secrecy import BLOT

@@ -32,9 +32,9 @@ from jinja2.nodes import EvalContext
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from llm_fsm.definition import Definition
-from llm_fsm.english import reads_english
-from llm_fsm.names import is_foreign, label
+from llm_fsm.definition.english import reads_english
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.questions import QUESTION_MARKS, asks, marked, puts
 
 MAX_CHARS = 100_000

@@ -23,7 +23,7 @@ from llm_fsm.cases.confided import disguised
 from llm_fsm.cases.faults import Fault, SuiteError
 from llm_fsm.cases.reading import ENDING
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.reading import read_replies
 

@@ -13,7 +13,7 @@ from llm_fsm.cases.coverage import Coverage, Kind, coverage_of
 from llm_fsm.cases.generation import Maker
 from llm_fsm.cases.journeys import Journey, Journeys
 from llm_fsm.cases.plan import Plan
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 
 _MOST_TRIED = 400
 """Conversations that are tried for one state."""

@@ -16,9 +16,9 @@ from llm_fsm import flow_events as fe
 from llm_fsm._pointers import step, steps
 from llm_fsm.conditions.compiler import test
 from llm_fsm.context import has
-from llm_fsm.definition import State
+from llm_fsm.definition.graph import path_in, search_tree
+from llm_fsm.definition.models import State
 from llm_fsm.folding import apply
-from llm_fsm.graph import path_in, search_tree
 from llm_fsm.program import Program
 from llm_fsm.session import Session
 from llm_fsm.transition import Guard, Move, verdict

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Literal
 
 from llm_fsm._likeness import nearest
-from llm_fsm.places import Position, Scan
-from llm_fsm.source import scan
+from llm_fsm.definition.json_source import scan
+from llm_fsm.definition.positions import Position, Scan
 
 _JSON = json.JSONEncoder(ensure_ascii=False, default=str)
 _QUOTED = 160

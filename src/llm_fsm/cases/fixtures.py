@@ -12,11 +12,11 @@ from typing import Any
 from llm_fsm.cases.faults import quoted
 from llm_fsm.cases.scripted import FunctionResultFixture, HandlerFixture, ToolFixture, ToolResultFixture
 from llm_fsm.conditions.compiler import compile_rule
-from llm_fsm.definition import Definition
+from llm_fsm.definition.json_schema.validator import compile_shape
+from llm_fsm.definition.models import Definition
 from llm_fsm.effects import Point
 from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
 from llm_fsm.messages import ToolSpec
-from llm_fsm.shapes import compile_shape
 from llm_fsm.terms import Terms
 from llm_fsm.tool_batch import CallFault
 from llm_fsm.tool_schema import any_parameters

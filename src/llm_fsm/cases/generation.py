@@ -29,7 +29,7 @@ from llm_fsm.cases.sense import function_names, tasks_of
 from llm_fsm.cases.solutions import BEGINNING, SAID
 from llm_fsm.context import compile_keys
 from llm_fsm.conversation import Turn
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.flows import gather
 from llm_fsm.lint.cases import put
 from llm_fsm.llm.base import LLM

@@ -17,7 +17,7 @@ from llm_fsm.cases.bounds import at_bounds
 from llm_fsm.cases.products import outputs
 from llm_fsm.cases.samples import samples
 from llm_fsm.cases.solutions import Solver
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.lint.cases import placed, put
 from llm_fsm.lint.reasoning import Reasoning, read_names
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc

@@ -19,7 +19,7 @@ from llm_fsm.cases.journeys import Act, Journey, Journeys, answer_of, answers
 from llm_fsm.cases.plan import Plan
 from llm_fsm.cases.solutions import COUNTED, text
 from llm_fsm.cases.tasks import Tasks
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.lint.properties import paths, statements
 from llm_fsm.lint.reasoning import Reasoning, read_names, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject

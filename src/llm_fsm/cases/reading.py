@@ -11,18 +11,18 @@ from typing import Any, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from llm_fsm import source
 from llm_fsm._pointers import step
 from llm_fsm.cases.faults import Fault, SuiteError, Text, in_order, meant, quoted
 from llm_fsm.cases.idle import plays_nothing
 from llm_fsm.cases.sense import nonsense, sense_of
 from llm_fsm.cases.suite import Case, Suite, User, merged
 from llm_fsm.cases.table import expanded, lacking, named_apart
-from llm_fsm.definition import Definition
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.validation import describe
 from llm_fsm.errors import DefinitionError
 from llm_fsm.flows import Flows, gather
 from llm_fsm.folder import definition_paths
-from llm_fsm.form import describe
 from llm_fsm.loader import load_dict, load_text
 from llm_fsm.reading import FilePath, beside, name_of, read, stem_of
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from llm_fsm.cases.suite import Suite
 from llm_fsm.cases.written import Written
-from llm_fsm.schema import DRAFT, docstrings
+from llm_fsm.definition.schema import DRAFT, docstrings
 
 ID = "urn:llm-fsm:tests"
 

@@ -13,7 +13,7 @@ from llm_fsm.cases.journeys import Act, Journeys, answer_of
 from llm_fsm.cases.plan import Plan
 from llm_fsm.cases.products import failing, outputs
 from llm_fsm.cases.solutions import text
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.lint.reasoning import Reasoning
 from llm_fsm.lint.subject import Placed
 

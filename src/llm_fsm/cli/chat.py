@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 import click
 
-from llm_fsm import source
 from llm_fsm.cli import choice, exits, host, lines, printing, report, saved_test
 from llm_fsm.cli.options import data_folder, db_option, open_holding, unknown
 from llm_fsm.cli.output import own_output
@@ -23,7 +22,8 @@ from llm_fsm.cli.prompt_printer import PromptPrinter
 from llm_fsm.cli.talk import Talk
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.conversation import AsyncConversation
-from llm_fsm.definition import Definition
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.folder import definition_paths
 from llm_fsm.llm.base import LLM

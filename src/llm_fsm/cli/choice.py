@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from llm_fsm import source
 from llm_fsm._likeness import nearest
 from llm_fsm.cli import printing
 from llm_fsm.cli.exits import Failure
-from llm_fsm.definition import Definition
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.loader import load_text

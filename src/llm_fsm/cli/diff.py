@@ -11,7 +11,7 @@ import click
 from llm_fsm.cli import documents, exits, printing
 from llm_fsm.cli.options import open_existing
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.diff import Change
 from llm_fsm.diff import diff as differences
 from llm_fsm.errors import DefinitionError

@@ -10,13 +10,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from llm_fsm import source
 from llm_fsm.cli.exits import Failure
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.compat.foreign import rewrite
+from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.folder import definition_paths
-from llm_fsm.foreign import rewrite
-from llm_fsm.legacy import upgrade
 from llm_fsm.loader import load_text
 from llm_fsm.reading import MAX_BYTES, read
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 
 from llm_fsm.cli import printing
-from llm_fsm.names import PATTERNS
+from llm_fsm.definition.names import PATTERNS
 from llm_fsm.secrecy import BLOT
 from llm_fsm.why import (
     Candidate,

@@ -15,7 +15,7 @@ from rich.text import Text
 from llm_fsm import events as ev
 from llm_fsm.cli import answers, printing, report
 from llm_fsm.conversation import Turn
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.messages import Paused
 
 T = TypeVar("T")

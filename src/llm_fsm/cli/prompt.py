@@ -12,13 +12,13 @@ from typing import Any
 
 import click
 
-from llm_fsm import source
 from llm_fsm._tokens import estimate
 from llm_fsm.assembly import compile_flows
 from llm_fsm.cli import choice, exits, printing
 from llm_fsm.cli.chat import context_of
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.context import initial_context
+from llm_fsm.definition import json_source as source
 from llm_fsm.flows import gather
 from llm_fsm.folder import definition_paths
 from llm_fsm.kit import NO_TOOLS, Kit

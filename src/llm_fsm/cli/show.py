@@ -13,11 +13,11 @@ from importlib import import_module
 
 import click
 
-from llm_fsm import source
 from llm_fsm.cases.touched import counts_of
 from llm_fsm.cli import destination, documents, exits, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.definition import json_source as source
 from llm_fsm.draw.boxes import boxes
 from llm_fsm.draw.dot import dot
 from llm_fsm.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark

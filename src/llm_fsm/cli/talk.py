@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.events import MessageDelta
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.messages import Paused

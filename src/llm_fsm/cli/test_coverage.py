@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from llm_fsm import source
 from llm_fsm.cases.completing import Completed, completed
 from llm_fsm.cases.coverage import KINDS, Kind
 from llm_fsm.cases.faults import SuiteError
@@ -13,9 +12,10 @@ from llm_fsm.cases.reading import ENDING, read_suite
 from llm_fsm.cases.running import Covered, FileResult, together
 from llm_fsm.cases.touched import FORMAT
 from llm_fsm.cli import printing
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.positions import Scan
 from llm_fsm.errors import DefinitionError
 from llm_fsm.loader import load
-from llm_fsm.places import Scan
 from llm_fsm.reading import read
 
 _NAMES: Mapping[Kind, str] = {

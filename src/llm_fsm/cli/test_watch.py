@@ -7,8 +7,8 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NoReturn
 
-from llm_fsm import source
 from llm_fsm.cases import selection
+from llm_fsm.definition import json_source as source
 from llm_fsm.errors import DefinitionError
 from llm_fsm.reading import beside, read
 

@@ -15,7 +15,7 @@ import click
 from llm_fsm.checking import check, check_data
 from llm_fsm.cli import destination, exits, printing
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.codes import finding
+from llm_fsm.definition.codes import finding
 from llm_fsm.findings import Finding
 from llm_fsm.folder import NoDefinitionError, definitions, settings_file
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.conditions import infix
-from llm_fsm.names import KEY_PATTERN
+from llm_fsm.definition.names import KEY_PATTERN
 
 MAX_DEPTH = 50
 """How deep states may be nested."""

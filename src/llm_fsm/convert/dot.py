@@ -20,9 +20,9 @@ from llm_fsm.convert.chart import (
     read_choices,
     split_label,
 )
+from llm_fsm.definition.positions import Lines, lines_of
 from llm_fsm.draw.dot import START_ID
 from llm_fsm.draw.extract import EVERYWHERE
-from llm_fsm.places import Lines, lines_of
 
 _TOKEN = re.compile(
     r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|(?:(?<=\n)|\A)#[^\n]*)"

@@ -36,7 +36,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.diff.change import Change, Subject, from_to
 from llm_fsm.diff.keys import key_changes
 from llm_fsm.diff.renames import renamed, renamed_keys, renamed_states

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from llm_fsm.conditions.coercion import look_up
-from llm_fsm.shapes import ShapeError, compile_shape
+from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 
 Subject = Literal["machine", "state", "transition", "condition", "key", "words", "setting"]
 How = Literal["added", "removed", "changed", "renamed"]

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm._pointers import step
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.diff.change import Change, from_to
 from llm_fsm.diff.renames import bare, collected, head_of
 

@@ -7,7 +7,7 @@ from collections.abc import Container, Iterable, Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any
 
-from llm_fsm.definition import Condition, Definition, Transition
+from llm_fsm.definition.models import Condition, Definition, Transition
 
 WORDS = (
     *("description", "purpose", "instructions", "extraction_instructions", "response_instructions"),

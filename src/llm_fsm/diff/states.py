@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm._pointers import step
-from llm_fsm.definition import Definition, State
+from llm_fsm.definition.models import Definition, State
 from llm_fsm.diff.change import Change, from_to
 from llm_fsm.diff.renames import WORDS
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from llm_fsm.definition import Definition
-from llm_fsm.graph import reachable, reversed_graph
+from llm_fsm.definition.graph import reachable, reversed_graph
+from llm_fsm.definition.models import Definition
 from llm_fsm.lint.reasoning import reasoning
 from llm_fsm.lint.subject import Placed, Subject
 

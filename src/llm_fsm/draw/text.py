@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
+from llm_fsm.definition.graph import reachable
 from llm_fsm.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
-from llm_fsm.graph import reachable
 
 _MARKS: Mapping[str | None, str] = {None: "", "info": " (info)", "warning": " (warning)", "error": " (error)",
     "covered": " (covered)", "missed": " (missed)",

@@ -7,8 +7,8 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.places import Position, lines_of
-from llm_fsm.source import Scan, parse
+from llm_fsm.definition.json_source import Scan, parse
+from llm_fsm.definition.positions import Position, lines_of
 
 _TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\r\n]*|/\*(?s:.*?)\*/|[\[{]|[\]}]|,|:|[^\s"/\[\]{},:]+|\s+|/')
 _WORD = re.compile(r'"(?:[^"\\]|\\.)*"|[^\s,\[\]{}":]+')

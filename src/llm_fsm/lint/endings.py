@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from llm_fsm.graph import Graph
+from llm_fsm.definition.graph import Graph
 from llm_fsm.lint.subject import Arc, Subject
 
 

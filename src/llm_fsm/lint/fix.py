@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 from llm_fsm._pointers import steps, value_at
+from llm_fsm.definition.json_source import scan
 from llm_fsm.findings import Finding
 from llm_fsm.lint.edits import Draft, Edit
 from llm_fsm.lint.spelling import quoted
-from llm_fsm.source import scan
 
 Checker = Callable[[str], list[Finding]]
 """A text to its findings, with pointers and positions."""

@@ -15,7 +15,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from llm_fsm._pointers import step
-from llm_fsm.graph import gathered, path_in, search_tree
+from llm_fsm.definition.graph import gathered, path_in, search_tree
 from llm_fsm.lint.mentions import Mention, mentions, placeholders
 from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.reasoning import Reasoning, reasoning

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._likeness import nearest
 from llm_fsm._pointers import places_of, step
-from llm_fsm.codes import finding
+from llm_fsm.definition.codes import finding
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.naming import matches, names_a_rule, near_rule
 from llm_fsm.lint.spelling import quoted

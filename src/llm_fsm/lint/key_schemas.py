@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm._likeness import nearest
-from llm_fsm.names import KEY_PATTERN
+from llm_fsm.definition.names import KEY_PATTERN
 
 _SCHEMA_WORDS = frozenset(
     {"$defs", "definitions", "not", "if", "then", "else", "items", "additionalProperties"}

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm._likeness import nearest
+from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.lint.flow import Flow
 from llm_fsm.lint.misfits import type_word
 from llm_fsm.lint.spelling import quoted
-from llm_fsm.shapes import types_of
 
 OPEN = ("$ref", "anyOf", "oneOf", "allOf", "patternProperties", "if")
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from llm_fsm.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
+from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
 from llm_fsm.lint.flow import Flow, flow
 from llm_fsm.lint.routes import Routes, Step, routes, state_of
 from llm_fsm.lint.subject import Subject

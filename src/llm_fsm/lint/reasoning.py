@@ -14,6 +14,7 @@ from itertools import islice
 from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
+from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
 from llm_fsm.lint.cases import ANY, Case, Cases, Effort, both, contexts, either
 from llm_fsm.lint.comparisons import comparisons
 from llm_fsm.lint.formulas import Tests
@@ -25,7 +26,6 @@ from llm_fsm.lint.schema_parts import answers, unfolds
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
 from llm_fsm.lint.values import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
-from llm_fsm.shapes import Shape, ShapeError, compile_shape
 
 _COUNTED = ValueSet(numbers=ordered((0, 0), None), whole=True)
 _SYSTEM: Mapping[str, ValueSet] = {

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 from typing import NamedTuple
 
-from llm_fsm.graph import reversed_graph
+from llm_fsm.definition.graph import reversed_graph
 from llm_fsm.lint.cases import ANY, Cases
 from llm_fsm.lint.flow import Flow, flow, root_of
 from llm_fsm.lint.menu import Menu

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from llm_fsm.codes import CODES
+from llm_fsm.definition.codes import CODES
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.subject import Subject
 

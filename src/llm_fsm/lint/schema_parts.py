@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._pointers import step
+from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.lint.subject import Placed, Subject
 from llm_fsm.lint.values import SET, ValueSet, domain, points
-from llm_fsm.shapes import ShapeError, compile_shape
 
 _ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")
 _MOST_PARTS = 100_000

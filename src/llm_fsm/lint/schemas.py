@@ -9,7 +9,7 @@ from typing import Any
 from llm_fsm._likeness import nearest
 from llm_fsm._pointers import value_at
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.shapes import TOO_MUCH_WORK, ShapeError, compile_shape
+from llm_fsm.definition.json_schema.validator import TOO_MUCH_WORK, ShapeError, compile_shape
 
 _TYPES = ("string", "number", "integer", "boolean", "array", "object", "null")
 

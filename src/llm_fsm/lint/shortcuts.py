@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._pointers import step
-from llm_fsm.inlining import simplified
+from llm_fsm.definition.json_schema.inline import simplified
+from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
 from llm_fsm.lint.schema_parts import Part
 from llm_fsm.lint.subject import Subject
 from llm_fsm.recognition import OTHERWISE, recogniser
-from llm_fsm.shapes import Shape, ShapeError, compile_shape
 
 _NARROWING = frozenset({"pattern", "format", "const", "not", "$ref", "allOf", "anyOf", "oneOf", "if"})
 """What lets a schema refuse the texts that people say instead of an answer, however long."""

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm._pointers import step, steps
 from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
-from llm_fsm.graph import Paths, reachable, search_tree
+from llm_fsm.definition.graph import Paths, reachable, search_tree
 from llm_fsm.lint.key_schemas import declared_in
 from llm_fsm.lint.menu import Menu
 from llm_fsm.lint.spelling import Speller

@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice, product
 from typing import Any, Literal, NamedTuple
 
+from llm_fsm.definition.json_schema.validator import types_of
+from llm_fsm.definition.templates import is_plain, renderings, template_fault
 from llm_fsm.lint.flow import Flow, flow, root_of
 from llm_fsm.lint.samples import samples
 from llm_fsm.lint.subject import Subject
 from llm_fsm.lint.values import domain, points
-from llm_fsm.shapes import types_of
-from llm_fsm.templates import is_plain, renderings, template_fault
 
 Outcome = Literal["fails", "may-fail", "empty"]
 

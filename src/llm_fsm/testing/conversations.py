@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_fsm.conversation import Turn
-from llm_fsm.definition import Definition
+from llm_fsm.definition.models import Definition
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM, ScriptedReply
 from llm_fsm.loader import load, load_dict

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import NamedTuple
 
+from llm_fsm.definition.graph import components
 from llm_fsm.findings import Finding, Level
-from llm_fsm.graph import components
 from llm_fsm.lint.cases import Cases
 from llm_fsm.lint.guards import Guard
 from llm_fsm.lint.reasoning import Reasoning, described, read_names, reasoning

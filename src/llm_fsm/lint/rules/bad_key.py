@@ -20,11 +20,11 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm._pointers import step
+from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.names import KEY_PATTERN
 
 _ALLOWED = "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
 

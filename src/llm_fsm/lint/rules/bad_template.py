@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.definition.templates import template_fault
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.subject import Subject
-from llm_fsm.templates import template_fault
 
 
 def check(subject: Subject) -> Iterator[Finding]:

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm._excerpt import listed
-from llm_fsm.english import reads_english
+from llm_fsm.definition.english import reads_english
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted

@@ -21,6 +21,7 @@ from typing import Any, TypeGuard
 
 from llm_fsm._likeness import nearest
 from llm_fsm._pointers import step
+from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.findings import Finding, Level
 from llm_fsm.lint.key_schemas import looks_like_key
 from llm_fsm.lint.rule import Rule
@@ -28,7 +29,6 @@ from llm_fsm.lint.schema_parts import Part, schema_parts
 from llm_fsm.lint.shortcuts import idle
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.shapes import types_of
 
 _OF_TYPE: Mapping[str, tuple[str, ...]] = {
     "string": ("minLength", "maxLength", "pattern", "format", "contentEncoding", "contentMediaType"),

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.definition.graph import components, shortest_round
 from llm_fsm.findings import Finding
-from llm_fsm.graph import components, shortest_round
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import route
 from llm_fsm.lint.subject import Subject

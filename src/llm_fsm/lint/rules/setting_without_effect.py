@@ -17,11 +17,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
+from llm_fsm.definition.names import Kind
 from llm_fsm.findings import Finding
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.names import Kind
 
 KINDS: tuple[str, ...] = get_args(Kind)
 _KINDS: Mapping[str, tuple[str, ...]] = {

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm._excerpt import listed
+from llm_fsm.definition.graph import components, reachable, shortest_round
 from llm_fsm.findings import Finding
-from llm_fsm.graph import components, reachable, shortest_round
 from llm_fsm.lint.endings import ends, unsure, ways
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted

@@ -18,13 +18,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.findings import Finding
 from llm_fsm.lint.flow import flow
 from llm_fsm.lint.members import member_fault
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject
-from llm_fsm.names import KEY_PATTERN
 
 
 def check(subject: Subject) -> Iterator[Finding]:

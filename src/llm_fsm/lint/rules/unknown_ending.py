@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.definition.graph import reachable
 from llm_fsm.findings import Finding
-from llm_fsm.graph import reachable
 from llm_fsm.lint.called import called
 from llm_fsm.lint.endings import ends, ways
 from llm_fsm.lint.rule import Rule

@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from llm_fsm.definition.graph import reachable, shortest_path
 from llm_fsm.findings import Finding
-from llm_fsm.graph import reachable, shortest_path
 from llm_fsm.lint.routes import routes
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted, route

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 
 from llm_fsm._excerpt import listed
 from llm_fsm._likeness import nearest
+from llm_fsm.definition.graph import reversed_graph
 from llm_fsm.findings import Finding
-from llm_fsm.graph import reversed_graph
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.spelling import quoted
 from llm_fsm.lint.subject import Subject

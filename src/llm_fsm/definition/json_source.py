@@ -13,7 +13,7 @@ import re
 from typing import Any, Final, NoReturn
 
 from llm_fsm._likeness import nearest
-from llm_fsm.places import Container, Duplicate, Position, Scan, lines_of
+from llm_fsm.definition.positions import Container, Duplicate, Position, Scan, lines_of
 
 __all__ = ["Duplicate", "Position", "Scan", "SourceError", "parse", "plainly", "scan"]
 

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 from llm_fsm._pointers import step
-from llm_fsm.legacy import Ledger
-from llm_fsm.names import STATE_ID_PATTERN
+from llm_fsm.definition.compat.legacy import Ledger
+from llm_fsm.definition.names import STATE_ID_PATTERN
 
 _EDITOR_KEYS = ("position", "x", "y", "width", "height", "color", "ui", "layout")
 _TASK_KEYS = frozenset({"objective", "key_results", "max_retries", "is_initial", "is_final", "execute"})

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any, NamedTuple
 
-from llm_fsm.names import ALIASES
+from llm_fsm.definition.names import ALIASES
 
 ROOT = "Definition"
 """The name of the outermost object."""

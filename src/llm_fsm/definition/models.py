@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from llm_fsm.conditions.compiler import Rule, compile_rule
-from llm_fsm.names import STATE_ID_PATTERN, Kind, PatternName
+from llm_fsm.definition.names import STATE_ID_PATTERN, Kind, PatternName
 
 
 def _join_lines(value: object) -> object:

@@ -12,9 +12,9 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from llm_fsm import definition
-from llm_fsm.definition import Definition, _Model
-from llm_fsm.names import ALIASES
+from llm_fsm.definition import models as definition
+from llm_fsm.definition.models import Definition, _Model
+from llm_fsm.definition.names import ALIASES
 
 DRAFT = "https://json-schema.org/draft/2020-12/schema"
 ID = "urn:llm-fsm:definition"

@@ -1,0 +1,1 @@
+"""Json_schema."""
