@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from llm_fsm import AsyncMachine
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply
 from tests.services import own_server
 
 DEFINITION = {

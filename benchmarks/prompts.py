@@ -18,7 +18,7 @@ from benchmarks.form import MESSAGES, definition, long_definition, replies
 from llm_fsm import AsyncMachine
 from llm_fsm._tokens import estimate
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.messages import LLMRequest
+from llm_fsm.session.messages import LLMRequest
 from llm_fsm.testing import reply
 
 LISTENING = "Please go on, I am listening."

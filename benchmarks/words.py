@@ -20,9 +20,9 @@ from collections.abc import AsyncIterator
 from benchmarks.figures import Figure, table
 from benchmarks.form import definition
 from llm_fsm import AsyncMachine
-from llm_fsm.events import MessageDelta
-from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.reply import parse
+from llm_fsm.session.events import MessageDelta
+from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.stream import ReplyReader
 
 CUTS = 100_000

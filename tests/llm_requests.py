@@ -7,7 +7,7 @@ import time
 from typing import Any
 
 from llm_fsm.llm.retry import Pacing
-from llm_fsm.messages import Choice, LLMMessage, LLMRequest, ReplySchema, ToolSpec, TurnView
+from llm_fsm.session.messages import Choice, LLMMessage, LLMRequest, ReplySchema, ToolSpec, TurnView
 
 REPLY_SCHEMA: dict[str, Any] = {
     "type": "object",

@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm.assembly import compile_flows
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.definition.models import Definition
@@ -27,11 +26,12 @@ from llm_fsm.effects import (
 )
 from llm_fsm.flows import Flow, Flows, gather
 from llm_fsm.kit import NO_TOOLS, Kit
-from llm_fsm.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
 from llm_fsm.program import Program
 from llm_fsm.prompts import compile_prompts
-from llm_fsm.records import dump_session, parse_session
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import dump_session, parse_session
 from llm_fsm.shipped import pattern_piece, prompt_sources
 from llm_fsm.terms import Terms, planned
 from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start

@@ -11,7 +11,7 @@ import os
 import sys
 
 from llm_fsm import AsyncMachine
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply
 
 ECHO = {
     "name": "echo",

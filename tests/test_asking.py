@@ -11,10 +11,10 @@ import pytest
 from llm_fsm.asking import ask
 from llm_fsm.effects import AskModel
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
-from llm_fsm.events import HistoryTrimmed, LimitReached, ReplyRejected, Summarised
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import ModelReply, ToolCall
+from llm_fsm.session.events import HistoryTrimmed, LimitReached, ReplyRejected, Summarised
+from llm_fsm.session.messages import ModelReply, ToolCall
 from llm_fsm.testing.conversations import reply
 from llm_fsm.testing.server import serve_scripted
 from llm_requests import request

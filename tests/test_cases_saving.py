@@ -16,7 +16,7 @@ from llm_fsm.cases.saving import document_of
 from llm_fsm.cli import exits
 from llm_fsm.folder import definition_paths
 from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.records import parse
+from llm_fsm.session.turn_record import parse
 
 __all__ = ["desk"]
 

@@ -8,7 +8,7 @@ import pytest
 
 from cli_command import HELLO, Desk, desk
 from llm_fsm.cli import answers
-from llm_fsm.messages import Paused
+from llm_fsm.session.messages import Paused
 from llm_fsm.testing import calls
 
 __all__ = ["desk"]

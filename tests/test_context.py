@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.context import accept_host, accept_reply, has
-from llm_fsm.events import ContextRefused, ContextSet
-from llm_fsm.records import dump_session, parse_session
+from llm_fsm.session.context import accept_host, accept_reply, has
+from llm_fsm.session.events import ContextRefused, ContextSet
+from llm_fsm.session.turn_record import dump_session, parse_session
 from machines import GREETER, machine, program, reply, say, start, talk
 
 BLNS = json.loads((Path(__file__).parent / "data" / "blns" / "blns.json").read_text(encoding="utf-8"))

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import records
 from llm_fsm.conversation import AsyncConversation
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import Paused
-from llm_fsm.session import Frame, Session, Work, loose_parts, with_parts
+from llm_fsm.session import turn_record as records
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.session import Frame, Session, Work, loose_parts, with_parts
 from llm_fsm.stores.memory import MemoryStore
 from machines import GREETER, reply
 

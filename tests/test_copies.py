@@ -10,9 +10,9 @@ from inspect import signature
 import pytest
 
 from llm_fsm._copies import changed, fields, kept, made, row, stored
-from llm_fsm.events import UserSaid
-from llm_fsm.messages import ModelReply, Usage
-from llm_fsm.session import Frame, Session
+from llm_fsm.session.events import UserSaid
+from llm_fsm.session.messages import ModelReply, Usage
+from llm_fsm.session.session import Frame, Session
 from llm_fsm.stores.base import Loaded
 
 

@@ -31,10 +31,11 @@ from typing import Any, get_args
 
 import pytest
 
-from llm_fsm import Machine, __version__, errors, event_json
+from llm_fsm import Machine, __version__, errors
 from llm_fsm.cli.group import COMMANDS
 from llm_fsm.effects import Effect
 from llm_fsm.folder import definition_paths
+from llm_fsm.session import serialization as event_json
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [

@@ -13,7 +13,7 @@ import click
 import pytest
 
 import llm_fsm
-from llm_fsm import errors, event_json, events, flow_events, messages, workbench
+from llm_fsm import errors, workbench
 from llm_fsm.cases import expected, scripted, suite
 from llm_fsm.cases.written import Written
 from llm_fsm.cli.group import COMMANDS
@@ -24,6 +24,8 @@ from llm_fsm.definition.names import PATTERNS
 from llm_fsm.findings import Finding
 from llm_fsm.handlers import Handler, HandlerBuilder, Occasion, Veto
 from llm_fsm.machine import AsyncMachine
+from llm_fsm.session import events, flow_events, messages
+from llm_fsm.session import serialization as event_json
 from llm_fsm.sinks import Delivery, SinkFailed
 from llm_fsm.stores.base import Listed
 from llm_fsm.sync import Conversation, Machine

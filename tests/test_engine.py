@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import events as ev
 from llm_fsm.errors import (
     ConfigurationError,
     ConversationConflict,
@@ -25,8 +24,9 @@ from llm_fsm.errors import (
 from llm_fsm.handlers import Occasion, Veto, create_handler
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.observers import observe
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import FaultyStream, HttpReply, serve_scripted
 from machines import GREETER, reply

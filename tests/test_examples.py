@@ -20,8 +20,8 @@ from httpx import ASGITransport, AsyncClient
 
 from example_modules import EXAMPLES, example
 from llm_fsm import AsyncMachine, Machine, ModelError
-from llm_fsm.events import MoveRefused
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.session.events import MoveRefused
 from llm_fsm.testing import reply
 from llm_fsm.testing.server import serve_scripted
 

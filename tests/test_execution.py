@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import events as ev
 from llm_fsm.conversation import Turn
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.sync import Machine

@@ -14,7 +14,7 @@ from llm_fsm.folder import definition_paths
 from llm_fsm.foresight import outlook
 from llm_fsm.loader import load
 from llm_fsm.program import Program
-from llm_fsm.session import Frame, Session
+from llm_fsm.session.session import Frame, Session
 from llm_fsm.shipped import pattern_piece
 from machines import GREETER, PROMPTS, machine, program
 

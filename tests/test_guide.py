@@ -14,12 +14,12 @@ from llm_fsm import AsyncMachine, check
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.compiler import evaluate
 from llm_fsm.conditions.operators import OPERATIONS
-from llm_fsm.context import MAX_EXTRA_KEYS
 from llm_fsm.definition.models import Definition, HistorySettings, Limits, State, Transition
 from llm_fsm.errors import ReplyError
-from llm_fsm.events import ContextRefused
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.reply import parse
+from llm_fsm.session.context import MAX_EXTRA_KEYS
+from llm_fsm.session.events import ContextRefused
 from llm_fsm.testing import play_suite
 from tests.guide_blocks import GUIDE, Block, Played, definitions, play, prompt_text, read_blocks, scenes
 

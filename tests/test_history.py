@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from llm_fsm._tokens import estimate
 from llm_fsm.definition.models import HistorySettings
-from llm_fsm.history import surplus
+from llm_fsm.session.history import surplus
 
 
 def window(*sizes: int) -> tuple[tuple[str | None, str], ...]:

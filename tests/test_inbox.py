@@ -40,7 +40,7 @@ url, ledger, definition, what, name = sys.argv[1:]
 
 class Model:
     async def complete(self, request):
-        from llm_fsm.messages import ModelReply
+        from llm_fsm.session.messages import ModelReply
         with open(ledger, "a") as file:
             file.write("asked\\n")
         time.sleep(0.05)

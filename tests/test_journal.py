@@ -11,7 +11,6 @@ import pytest
 from llm_fsm import AsyncMachine
 from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from llm_fsm.errors import StoreError
-from llm_fsm.events import BotSaid
 from llm_fsm.journal import (
     entry_executed,
     entry_reply,
@@ -22,7 +21,8 @@ from llm_fsm.journal import (
     result_entry,
 )
 from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.messages import ModelReply, ToolCall, Usage
+from llm_fsm.session.events import BotSaid
+from llm_fsm.session.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.memory import MemoryStore
 from machines import reply
 

@@ -12,7 +12,7 @@ from llm_fsm.errors import ModelError
 from llm_fsm.llm import arrival
 from llm_fsm.llm.compat import CompatLLM
 from llm_fsm.llm.retry import RetryPolicy
-from llm_fsm.messages import ModelReply
+from llm_fsm.session.messages import ModelReply
 from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_requests import SCHEMA, request
 

@@ -12,7 +12,7 @@ from llm_fsm.llm.arrival import MAX_ANSWER
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.compat import CompatLLM
 from llm_fsm.llm.retry import Pacing, RetryPolicy
-from llm_fsm.messages import LLMMessage, ToolCall
+from llm_fsm.session.messages import LLMMessage, ToolCall
 from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.completion import error_line, parse_payload, read_completion, rejected_words
-from llm_fsm.messages import ModelReply
+from llm_fsm.session.messages import ModelReply
 
 
 def parse(body, mode="prompt") -> ModelReply:

@@ -19,7 +19,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.litellm import LiteLLM
 from llm_fsm.llm.providers import marked, takes_marks
 from llm_fsm.llm.retry import RetryPolicy
-from llm_fsm.messages import LLMMessage, ModelReply, ToolCall
+from llm_fsm.session.messages import LLMMessage, ModelReply, ToolCall
 from llm_fsm.testing import calls
 from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request
@@ -51,7 +51,7 @@ import asyncio, logging, os, sys, warnings
 from llm_fsm.llm.litellm import LiteLLM
 from llm_fsm.llm.litellm_import import import_litellm
 from llm_fsm.errors import ModelError
-from llm_fsm.messages import LLMMessage, LLMRequest
+from llm_fsm.session.messages import LLMMessage, LLMRequest
 
 def world():
     loggers = {name: logging.getLogger(name).level for name in ("", "httpx", "openai", "httpcore")}
@@ -166,7 +166,7 @@ import asyncio, sys
 sys.modules["mcp"] = None
 from llm_fsm.llm.litellm import LiteLLM
 from llm_fsm.llm.providers import marked, takes_marks
-from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.testing import calls, serve_scripted
 
 with serve_scripted([calls(("look", {}))]) as server:

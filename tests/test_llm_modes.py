@@ -15,7 +15,7 @@ from llm_fsm.llm.modes import (
     rejects_temperature,
     rejects_tools,
 )
-from llm_fsm.messages import ModelReply, ReplySchema
+from llm_fsm.session.messages import ModelReply, ReplySchema
 from llm_requests import REPLY_SCHEMA, SCHEMA
 
 pytestmark = pytest.mark.anyio

@@ -11,7 +11,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.replay import RecordingLLM, ReplayLLM, read_cassette
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.messages import LLMMessage, ModelReply
+from llm_fsm.session.messages import LLMMessage, ModelReply
 from llm_fsm.testing import calls, reply
 from llm_requests import request, view
 

@@ -9,7 +9,7 @@ from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.messages import ToolCall
+from llm_fsm.session.messages import ToolCall
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, Machine
-from llm_fsm.events import ModelReplied
+from llm_fsm.session.events import ModelReplied
 from llm_fsm.sinks import sink
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, serve_scripted

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-import llm_fsm.meanings
+import llm_fsm.session.normalize
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.meanings import from_strict, meanings, pairs
+from llm_fsm.session.normalize import from_strict, meanings, pairs
 
 
 @pytest.mark.parametrize(
@@ -229,11 +229,11 @@ def test_what_a_refused_value_says_in_another_form(schema: dict[str, Any], sent:
 def test_long_texts_are_no_choices_and_take_no_time(sent: str, monkeypatch: pytest.MonkeyPatch) -> None:
     compared: list[str] = []
 
-    def counted(text: str, plain: Callable[[str], str] = llm_fsm.meanings.letters) -> str:
+    def counted(text: str, plain: Callable[[str], str] = llm_fsm.session.normalize.letters) -> str:
         compared.append(text)
         return plain(text)
 
-    monkeypatch.setattr(llm_fsm.meanings, "letters", counted)
+    monkeypatch.setattr(llm_fsm.session.normalize, "letters", counted)
     choices = [f"choice number {number}" for number in range(40)]
     shapes: list[dict[str, Any]] = [{"enum": choices}, {"type": "array", "items": {"enum": choices}}]
     for schema in shapes:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.memory import MAX_BUCKET, NAMES, SPECS, Background, Memory, MemoryFault, call
+from llm_fsm.session.memory import MAX_BUCKET, NAMES, SPECS, Background, Memory, MemoryFault, call
 
 contents = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
 steps = st.lists(

@@ -8,8 +8,8 @@ import pytest
 
 from llm_fsm._copies import changed
 from llm_fsm.recent import MOST, Recent, Seen
-from llm_fsm.session import Session
-from llm_fsm.window import Window, longer
+from llm_fsm.session.session import Session
+from llm_fsm.session.window import Window, longer
 
 
 def _session(number: int, turn: int = 1) -> Session:

@@ -8,9 +8,9 @@ from dataclasses import asdict
 import pytest
 
 from llm_fsm.errors import UnreadableError
-from llm_fsm.messages import ModelReply
-from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session
-from llm_fsm.session import Session
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, dump, dump_session, parse, parse_session
 
 
 def test_a_record_holds_every_number_of_what_a_reply_took() -> None:

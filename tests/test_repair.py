@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
-from llm_fsm import records
 from llm_fsm._tokens import estimate
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.llm.offline_patterns import pattern_of
 from llm_fsm.program import Program
 from llm_fsm.running import due_rows
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session import turn_record as records
+from llm_fsm.session.session import Session
 from machines import Played, machine, nested, play, reply, say, start, talk
 
 ALL = list(PATTERNS)

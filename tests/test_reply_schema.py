@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.reply_schema import reply_schema, strict, with_targets
+from llm_fsm.session.reply_schema import reply_schema, strict, with_targets
 
 NAMES = st.text("abcdef", min_size=1, max_size=4)
 SCHEMAS = st.recursive(

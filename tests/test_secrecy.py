@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.secrecy import BLOT, without
+from llm_fsm.session.redaction import BLOT, without
 
 SEPARATORS = " \n./_-"
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import events as ev
 from llm_fsm.definition.json_schema.validator import compile_shape
+from llm_fsm.session import events as ev
 from machines import machine, reply, talk
 
 

@@ -13,10 +13,10 @@ import pytest
 
 from llm_fsm.effects import Point
 from llm_fsm.errors import ConfigurationError, HandlerError, StoreError
-from llm_fsm.event_json import to_dict
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.observers import observe
+from llm_fsm.session.serialization import to_dict
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive, sink
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite import SQLiteStore

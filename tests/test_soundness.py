@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import event_json
-from llm_fsm import events as ev
-from llm_fsm.messages import Paused, Usage
-from llm_fsm.records import TurnRecord, dump_session, parse_session
-from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, to_dict
-from llm_fsm.soundness import record_fault, session_fault
+from llm_fsm.session import events as ev
+from llm_fsm.session import serialization as event_json
+from llm_fsm.session.integrity import record_fault, session_fault
+from llm_fsm.session.messages import Paused, Usage
+from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, to_dict
+from llm_fsm.session.turn_record import TurnRecord, dump_session, parse_session
 
 LOOP: dict[str, Any] = {
     "asked_for": "task",

@@ -14,7 +14,7 @@ import pytest
 
 from llm_fsm import AsyncMachine
 from llm_fsm.errors import StoreError
-from llm_fsm.records import parse
+from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.resolve import resolve
 from store_talkers import ECHO, NAMES
 

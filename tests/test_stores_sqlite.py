@@ -20,7 +20,7 @@ from pathlib import Path
 import pytest
 
 from llm_fsm.errors import ConversationConflict, StoreError
-from llm_fsm.records import parse, parse_session, replay
+from llm_fsm.session.turn_record import parse, parse_session, replay
 from llm_fsm.stores import filelock
 from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.filelock import FolderLocks, NoLocks, RangeLocks, locks_beside

@@ -16,8 +16,8 @@ from typing import Any
 import pytest
 
 from llm_fsm import ConversationEnded, Machine, ModelError, StoreError
-from llm_fsm.events import MessageDelta
 from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.session.events import MessageDelta
 from llm_fsm.stores.memory import MemoryStore
 from machines import GREETER, reply
 

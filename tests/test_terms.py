@@ -4,7 +4,7 @@ import pytest
 
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.effects import PlannedCall
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.messages import ToolSpec
 from llm_fsm.terms import Terms, planned
 
 SPEC = ToolSpec(name="own", description="d", parameters={"type": "object"})

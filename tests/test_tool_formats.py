@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tool_formats import formatted, google_schema
 
 

@@ -11,7 +11,7 @@ from llm_fsm import AsyncMachine
 from llm_fsm.doctor import examine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.records import parse_session
+from llm_fsm.session.turn_record import parse_session
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.resolve import resolve
 from llm_fsm.transfer import export, fork, take_in

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm import events as ev
-from llm_fsm import records
-from llm_fsm.context import KEY
-from llm_fsm.folding import fold
-from llm_fsm.messages import Usage
+from llm_fsm.session import events as ev
+from llm_fsm.session import turn_record as records
+from llm_fsm.session.context import KEY
+from llm_fsm.session.messages import Usage
+from llm_fsm.session.reducer import fold
 from machines import Played, machine, reply, say, start
 
 SCHEMA = {

@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm import AsyncMachine, HandlerError, Machine, ModelError, Veto, create_handler
-from llm_fsm import events as ev
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.llm.chunks import Chunks, EventLines
 from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.observers import observe
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.server import HttpReply, serve_scripted
 from llm_fsm.tools import ToolRegistry
 from llm_fsm.workbench import Workbench

@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from llm_fsm import events as ev
 from llm_fsm.definition.models import Definition
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.program import Program
-from llm_fsm.records import parse, replay
-from llm_fsm.secrecy import BLOT
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import parse, replay
 from llm_fsm.testing import ScriptedLLM
 from llm_fsm.why import (
     Candidate,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from llm_fsm._markup import escaped
 from llm_fsm._tokens import estimate
-from llm_fsm.window import Exchange, Window, in_prompt, longer, most_chars, shorter, tokens_in
+from llm_fsm.session.window import Exchange, Window, in_prompt, longer, most_chars, shorter, tokens_in
 
 exchanges = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=6)
 

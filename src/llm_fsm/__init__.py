@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
     from llm_fsm.loader import load
     from llm_fsm.machine import AsyncMachine
-    from llm_fsm.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.observers import observe
+    from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.sinks import Delivery, sink
     from llm_fsm.sync import Conversation, Machine
     from llm_fsm.telemetry import enable_logging
@@ -62,7 +62,7 @@ _PLACES = {
     "handlers": ("Handler", "Occasion", "Veto", "create_handler"),
     "loader": ("load",),
     "machine": ("AsyncMachine",),
-    "messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
+    "session.messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
     "observers": ("observe",),
     "sinks": ("Delivery", "sink"),
     "sync": ("Conversation", "Machine"),

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
-from llm_fsm.context import accept_reply
 from llm_fsm.corrections import Correction, apart, correction, onward, outside, own_moves
 from llm_fsm.effects import Effect, Result
 from llm_fsm.progress import Run
 from llm_fsm.questions import is_nearer, question_in, told_in
 from llm_fsm.reply import Reply
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.context import accept_reply
+from llm_fsm.session.session import Session
 from llm_fsm.speech import Speaking
 from llm_fsm.transition import Move, verdict
 

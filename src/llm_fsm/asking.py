@@ -19,7 +19,7 @@ from llm_fsm.effects import AskModel
 from llm_fsm.errors import LLMFSMError, ModelError, told
 from llm_fsm.functions import thread_of
 from llm_fsm.llm.base import LLM, Listener, listened
-from llm_fsm.messages import ModelReply, ToolCall
+from llm_fsm.session.messages import ModelReply, ToolCall
 from llm_fsm.tool_batch import called
 from llm_fsm.tool_results import result_value
 

@@ -12,14 +12,12 @@ from llm_fsm._copies import changed
 from llm_fsm._markup import escaped
 from llm_fsm._tokens import estimate
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
-from llm_fsm.context import Keys, compile_keys
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.flows import Flow, Flows, document_of
-from llm_fsm.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.patterns import COMES_BACK, Pieces, named
 from llm_fsm.patterns import lines as pattern_lines
 from llm_fsm.portrait import (
@@ -35,7 +33,9 @@ from llm_fsm.portrait import (
 from llm_fsm.program import Check, Program, StatePlan
 from llm_fsm.prompts import Prompts, branch_item, is_bounded, key_line, system_prompt, transition_item
 from llm_fsm.recognition import recognisers
-from llm_fsm.reply_schema import reply_schema, with_targets
+from llm_fsm.session.context import Keys, compile_keys
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema
+from llm_fsm.session.reply_schema import reply_schema, with_targets
 from llm_fsm.transition import Guard, Move
 from llm_fsm.vicinity import Region, demanded, regions
 from llm_fsm.wording import WordingError, compile_reply, is_english

@@ -13,9 +13,9 @@ from jinja2 import Template
 
 from llm_fsm._compact import in_unicode
 from llm_fsm._markup import clean, escaped
-from llm_fsm.messages import LLMMessage, ReplySchema
 from llm_fsm.program import Check, Program, StatePlan
-from llm_fsm.session import Session
+from llm_fsm.session.messages import LLMMessage, ReplySchema
+from llm_fsm.session.session import Session
 from llm_fsm.tool_results import shortened
 
 MAX_INPUT_CHARS = 100_000

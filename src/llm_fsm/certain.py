@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm._excerpt import TRUNCATED
-from llm_fsm.context import missing
 from llm_fsm.foresight import asides
 from llm_fsm.program import Program, StatePlan
 from llm_fsm.recognition import Heard, folded
-from llm_fsm.session import Session
+from llm_fsm.session.context import missing
+from llm_fsm.session.session import Session
 from llm_fsm.transition import Move, verdict
 
 _STEPS = 16

@@ -13,14 +13,14 @@ from llm_fsm._copies import made
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.events import Answered, Event, StateEntered, UserSaid
-from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import Ahead, ahead
-from llm_fsm.messages import Message, Paused, Usage
 from llm_fsm.recent import Seen
-from llm_fsm.records import transcript
 from llm_fsm.running import Outcome, due_rows
-from llm_fsm.session import Session
+from llm_fsm.session.events import Answered, Event, StateEntered, UserSaid
+from llm_fsm.session.flow_events import FlowPushed, FlowReturned
+from llm_fsm.session.messages import Message, Paused, Usage
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import transcript
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it

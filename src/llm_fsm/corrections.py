@@ -10,12 +10,12 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.context import EXTRA, Keys, missing
 from llm_fsm.definition.graph import reachable
-from llm_fsm.meanings import pairs
 from llm_fsm.outputs import mapped
 from llm_fsm.program import Program, StatePlan
-from llm_fsm.session import Session
+from llm_fsm.session.context import EXTRA, Keys, missing
+from llm_fsm.session.normalize import pairs
+from llm_fsm.session.session import Session
 from llm_fsm.transition import Move, verdict
 
 

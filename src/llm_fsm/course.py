@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm._copies import made
-from llm_fsm.context import initial_context
 from llm_fsm.effects import Point
-from llm_fsm.history import surplus
-from llm_fsm.memory import Background
-from llm_fsm.messages import Paused
 from llm_fsm.outputs import accept_output, masked
 from llm_fsm.program import Program
 from llm_fsm.progress import Run
 from llm_fsm.rounds import Loop
-from llm_fsm.secrecy import without
-from llm_fsm.session import Session, Silence
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.context import initial_context
+from llm_fsm.session.history import surplus
+from llm_fsm.session.memory import Background
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.redaction import without
+from llm_fsm.session.session import Session, Silence
 from llm_fsm.speech import CANNOT_GO_ON
 from llm_fsm.talk import Talking
 from llm_fsm.transition import Move
@@ -43,7 +43,7 @@ class Heard:
 class Opening:
     """How a conversation begins. `state` None: the definition's initial state.
 
-    `input`: what the first task is given. `background`: see `llm_fsm.memory.Background`.
+    `input`: what the first task is given. `background`: see `llm_fsm.session.memory.Background`.
     `hold`: begin only; the run goes on in a turn of its own. Raises ValueError for a context that is no object.
     """
 

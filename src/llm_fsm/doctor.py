@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.records import TurnRecord, parse, parse_session
 from llm_fsm.running import due_rows
+from llm_fsm.session.integrity import unsound
+from llm_fsm.session.turn_record import TurnRecord, parse, parse_session
 from llm_fsm.sinks import CLOSING
-from llm_fsm.soundness import unsound
 from llm_fsm.stores.base import Listed, Posted, Store, kept_definition
 from llm_fsm.transfer import line_of, request_of
 

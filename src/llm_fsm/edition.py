@@ -8,7 +8,6 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm.asking import ask, is_counted, summarised, unmeasured
 from llm_fsm.courier import Courier, outgoing
 from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
@@ -17,12 +16,13 @@ from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Handler, check_states
 from llm_fsm.journal import Journal
 from llm_fsm.llm.base import LLM, Listener
-from llm_fsm.messages import ModelReply
 from llm_fsm.points import run_point
 from llm_fsm.program import Program
-from llm_fsm.records import TurnRecord
 from llm_fsm.running import Running
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.sinks import CLOSING
 from llm_fsm.stores.base import Outgoing, Store, storable
 from llm_fsm.toolbox import Toolbox

@@ -14,7 +14,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llm_fsm import events as ev
 from llm_fsm.assembly import compile_flows
 from llm_fsm.edition import Edition, Services
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
@@ -23,7 +22,8 @@ from llm_fsm.handlers import Handler
 from llm_fsm.migration import Change, carried, check_change, read_change
 from llm_fsm.patterns import no_pieces
 from llm_fsm.program import Program
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.session import Session
 from llm_fsm.stores.base import kept_definition
 
 KEPT = 32

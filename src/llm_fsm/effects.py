@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Literal, NamedTuple
 
-from llm_fsm.events import Event
-from llm_fsm.messages import LLMRequest, ModelReply, TurnView, Usage
-from llm_fsm.session import Session
+from llm_fsm.session.events import Event
+from llm_fsm.session.messages import LLMRequest, ModelReply, TurnView, Usage
+from llm_fsm.session.session import Session
 
 AskedFor = Literal["turn", "greeting", "words", "task", "judge", "summary"]
 

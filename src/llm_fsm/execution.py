@@ -13,7 +13,6 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm._compact import copied, in_unicode
 from llm_fsm._threads import is_async, is_cancelled
 from llm_fsm.effects import (
@@ -28,15 +27,16 @@ from llm_fsm.effects import (
     ToolResults,
 )
 from llm_fsm.errors import LLMFSMError, told
-from llm_fsm.folding import fold
 from llm_fsm.functions import thread_of
 from llm_fsm.journal import entry_reply, reply_entry
-from llm_fsm.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.once import Once
 from llm_fsm.program import Program
 from llm_fsm.progress import TICK
 from llm_fsm.rounds import Loop, Rounds
 from llm_fsm.running import Host, Running
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
+from llm_fsm.session.reducer import fold
 from llm_fsm.tool_batch import GRACE, called, readable
 from llm_fsm.tool_results import result_value
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench, merged

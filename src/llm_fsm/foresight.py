@@ -15,14 +15,14 @@ from typing import Any
 from llm_fsm._markup import escaped
 from llm_fsm._tokens import estimate
 from llm_fsm.conditions.coercion import look_up
-from llm_fsm.context import missing
-from llm_fsm.messages import Choice, TurnView
 from llm_fsm.patterns import named
 from llm_fsm.portrait import in_words
 from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.prompts import checked, transition_item
-from llm_fsm.secrecy import blotted
-from llm_fsm.session import Session
+from llm_fsm.session.context import missing
+from llm_fsm.session.messages import Choice, TurnView
+from llm_fsm.session.redaction import blotted
+from llm_fsm.session.session import Session
 from llm_fsm.transition import HANDOVER, Move, is_steady, may_hold, surely_holds
 from llm_fsm.vicinity import REGION_TOKENS
 from llm_fsm.wording import WordingError

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from llm_fsm._likeness import nearest
-from llm_fsm.messages import ToolCall, ToolSpec
+from llm_fsm.session.messages import ToolCall, ToolSpec
 from llm_fsm.terms import Terms
 
 

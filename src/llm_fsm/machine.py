@@ -23,18 +23,18 @@ from llm_fsm.editions import read_policy
 from llm_fsm.effects import Point
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
-from llm_fsm.events import Migrated, Started
 from llm_fsm.flows import Registered, gather
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
-from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve_all as resolve_models
 from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, heard
 from llm_fsm.recent import Seen
-from llm_fsm.records import parse
+from llm_fsm.session.events import Migrated, Started
+from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.turn_record import parse
 from llm_fsm.shipped import pattern_piece, shipped_prompts
 from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
@@ -193,7 +193,7 @@ class AsyncMachine:
         """Run a machine without a user as far as it goes; see `Turn.outcome`.
 
         `input`: what the first task is given, any JSON value. `background`: what the work is for, as JSON (see
-        `llm_fsm.memory.Background`).
+        `llm_fsm.session.memory.Background`).
 
         An id that exists goes on with that run: after a crash without repeating what was finished, and as it is
         where it waits or is over. Raises as `start` does, ConversationConflict for an id that was begun with

@@ -17,8 +17,8 @@ from llm_fsm._addresses import is_local
 from llm_fsm._patience import in_words
 from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.json_values import to_json_value
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.json_values import to_json_value
+from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tool_batch import GRACE, CallFault
 
 CONNECT = 30.0

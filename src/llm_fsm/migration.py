@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm._likeness import nearest
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.folding import apply
 from llm_fsm.program import Program
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.reducer import apply
+from llm_fsm.session.session import Session
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,22 +8,22 @@ from collections.abc import Generator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm._copies import made
 from llm_fsm.briefs import SUMMARY_SCHEMA, summary_messages
-from llm_fsm.context import accept_reply, has
 from llm_fsm.corrections import Correction, correction, outside
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.foresight import own_words
-from llm_fsm.history import surplus
-from llm_fsm.memory import Background, MemoryFault
 from llm_fsm.nesting import Nested
 from llm_fsm.progress import Run
 from llm_fsm.questions import puts
-from llm_fsm.secrecy import blotted
-from llm_fsm.session import Frame, Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.context import accept_reply, has
+from llm_fsm.session.history import surplus
+from llm_fsm.session.memory import Background, MemoryFault
+from llm_fsm.session.redaction import blotted
+from llm_fsm.session.session import Frame, Session
 from llm_fsm.tool_results import shortened
 from llm_fsm.transition import HANDOVER, Move
 from llm_fsm.verdicts import summary_of

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm.corrections import handed_on
 from llm_fsm.effects import Effect, Point, Result
 from llm_fsm.outputs import mapped
-from llm_fsm.parts import trespass
 from llm_fsm.progress import Run
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.dotted_keys import trespass
+from llm_fsm.session.session import Session
 from llm_fsm.transition import Move
 from llm_fsm.work import Working
 

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from llm_fsm._threads import is_async
 from llm_fsm.errors import told
-from llm_fsm.events import Event, Progressed
+from llm_fsm.session.events import Event, Progressed
 
 Observer = Callable[[str, Event], None]
 T = TypeVar("T")

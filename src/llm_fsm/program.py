@@ -7,15 +7,15 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from llm_fsm.conditions.compiler import Rule
-from llm_fsm.context import Keys
 from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
 from llm_fsm.definition.names import Kind
-from llm_fsm.messages import LLMRequest, ReplySchema
 from llm_fsm.portrait import StateWords
 from llm_fsm.prompts import Prompts
 from llm_fsm.recognition import Recogniser
-from llm_fsm.reply_schema import with_targets
-from llm_fsm.session import Session
+from llm_fsm.session.context import Keys
+from llm_fsm.session.messages import LLMRequest, ReplySchema
+from llm_fsm.session.reply_schema import with_targets
+from llm_fsm.session.session import Session
 from llm_fsm.transition import Move
 from llm_fsm.wording import FixedReply
 

@@ -15,12 +15,10 @@ from functools import partial
 from operator import attrgetter
 from typing import Any, Literal, Self
 
-from llm_fsm import events as ev
 from llm_fsm._copies import made, row
 from llm_fsm._excerpt import cut
 from llm_fsm._markup import escaped
 from llm_fsm._tokens import estimate
-from llm_fsm.context import accept_host
 from llm_fsm.effects import (
     AskedFor,
     AskModel,
@@ -33,14 +31,16 @@ from llm_fsm.effects import (
     RunHandlers,
     Unanswered,
 )
-from llm_fsm.folding import CHANGES
 from llm_fsm.foresight import turn_view
 from llm_fsm.kit import NO_TOOLS, Kit
-from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, ToolSpec, Usage
 from llm_fsm.program import Outlook, Program, StatePlan
 from llm_fsm.prompts import call_sizes, own_sizes, second_try
-from llm_fsm.secrecy import blotted
-from llm_fsm.session import Frame, Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.context import accept_host
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, ToolSpec, Usage
+from llm_fsm.session.redaction import blotted
+from llm_fsm.session.reducer import CHANGES
+from llm_fsm.session.session import Frame, Session
 from llm_fsm.transition import Move, verdict
 
 MAX_MESSAGE_CHARS = 100_000

@@ -21,14 +21,14 @@ from llm_fsm._excerpt import cut
 from llm_fsm._markup import clean, escaped
 from llm_fsm._tokens import estimate
 from llm_fsm.blanks import Blanks
-from llm_fsm.context import Keys
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
-from llm_fsm.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.portrait import TAGS, StateWords, in_words
+from llm_fsm.session.context import Keys
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
+from llm_fsm.session.window import Exchange, in_prompt
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.transition import Guard, Move
-from llm_fsm.window import Exchange, in_prompt
 
 _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 _SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import OrderedDict
 
 from llm_fsm._copies import kept
-from llm_fsm.session import Session, loose_parts, with_parts
+from llm_fsm.session.session import Session, loose_parts, with_parts
 
 MOST = 64
 """Sessions that are quick to read."""

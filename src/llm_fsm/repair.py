@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm._excerpt import TRUNCATED
 from llm_fsm.amendment import Amending
 from llm_fsm.corrections import own_moves
@@ -20,7 +18,9 @@ from llm_fsm.program import Outlook
 from llm_fsm.progress import Run
 from llm_fsm.questions import is_nearer, question_in, told_in
 from llm_fsm.reply import Reply
-from llm_fsm.session import Frame, Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.session import Frame, Session
 from llm_fsm.transition import Move, verdict
 
 

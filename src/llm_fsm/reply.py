@@ -19,8 +19,8 @@ from llm_fsm._copies import row
 from llm_fsm.conditions.coercion import all_mended, joined, may_be_halved, mended
 from llm_fsm.definition.names import UNSEEN
 from llm_fsm.errors import ReplyError
-from llm_fsm.meanings import pairs
 from llm_fsm.numerals import quoted
+from llm_fsm.session.normalize import pairs
 from llm_fsm.thoughts import after_thoughts, unthought
 
 MAX_CHARS = 1_000_000

@@ -14,8 +14,6 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm._copies import stored
 from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.effects import (
@@ -34,13 +32,15 @@ from llm_fsm.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.folding import fold
 from llm_fsm.kit import Kit
-from llm_fsm.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.program import Program
-from llm_fsm.records import TurnRecord
-from llm_fsm.secrecy import BLOT
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.reducer import fold
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.terms import Terms, planned
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start

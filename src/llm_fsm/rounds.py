@@ -12,20 +12,20 @@ from collections.abc import Generator, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import memory as buckets
 from llm_fsm._copies import changed, stored
 from llm_fsm._excerpt import cut
 from llm_fsm._markup import escaped
 from llm_fsm.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
 from llm_fsm.kit import call_key
-from llm_fsm.memory import Memory
-from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.outputs import accept_output, masked, secrets_in
 from llm_fsm.program import Outlook
 from llm_fsm.progress import Progress
 from llm_fsm.prompts import moved_on
-from llm_fsm.secrecy import blotted
+from llm_fsm.session import events as ev
+from llm_fsm.session import memory as buckets
+from llm_fsm.session.memory import Memory
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
+from llm_fsm.session.redaction import blotted
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.tool_results import shortened
 

@@ -9,7 +9,6 @@ from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
-from llm_fsm import events as ev
 from llm_fsm._copies import made, row
 from llm_fsm.effects import (
     AskModel,
@@ -43,12 +42,13 @@ from llm_fsm.journal import (
     result_entry,
     without_kind,
 )
-from llm_fsm.messages import ModelReply, Usage
 from llm_fsm.observers import Observer, is_observed, publish
 from llm_fsm.once import likeness
 from llm_fsm.progress import TICK
-from llm_fsm.records import Kind, TurnRecord, dump, dump_session
-from llm_fsm.session import Session, loose_parts
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import ModelReply, Usage
+from llm_fsm.session.session import Session, loose_parts
+from llm_fsm.session.turn_record import Kind, TurnRecord, dump, dump_session
 from llm_fsm.stores.base import Commit, Outgoing, Store
 from llm_fsm.tool_batch import Perform
 from llm_fsm.toolbox import Toolbox

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 
 from llm_fsm._likeness import nearest
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.event_json import NAMES
-from llm_fsm.events import Event
+from llm_fsm.session.events import Event
+from llm_fsm.session.serialization import NAMES
 from llm_fsm.tool_batch import CallFault, called
 
 MAX_NAME = 100

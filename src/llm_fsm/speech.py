@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Literal
 
-from llm_fsm import events as ev
 from llm_fsm._copies import changed, made
 from llm_fsm._markup import each_escaped, escaped
 from llm_fsm.briefs import buckets_of
@@ -13,11 +12,8 @@ from llm_fsm.corrections import holds
 from llm_fsm.definition.models import Scope
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.errors import ReplyError
-from llm_fsm.flow_events import FlowPushed, FlowReturned
 from llm_fsm.foresight import asides, lacking, outlook, own_words
-from llm_fsm.messages import LLMMessage, LLMRequest
 from llm_fsm.moves import Moving
-from llm_fsm.parts import part_schema
 from llm_fsm.patterns import words_of
 from llm_fsm.portrait import StateWords, name_tokens
 from llm_fsm.program import Outlook, Program
@@ -25,8 +21,12 @@ from llm_fsm.progress import Run
 from llm_fsm.prompts import is_whole, turn_prompt
 from llm_fsm.questions import puts, question_in
 from llm_fsm.reply import parse_words
-from llm_fsm.secrecy import blotted
-from llm_fsm.session import Frame
+from llm_fsm.session import events as ev
+from llm_fsm.session.dotted_keys import part_schema
+from llm_fsm.session.flow_events import FlowPushed, FlowReturned
+from llm_fsm.session.messages import LLMMessage, LLMRequest
+from llm_fsm.session.redaction import blotted
+from llm_fsm.session.session import Frame
 from llm_fsm.tool_results import shortened
 from llm_fsm.wording import own_question, sentence
 

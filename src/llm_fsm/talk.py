@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm import events as ev
 from llm_fsm._copies import made, row
 from llm_fsm._excerpt import cut
 from llm_fsm.certain import certain_move, certain_value
@@ -20,15 +19,16 @@ from llm_fsm.effects import AskedFor, Effect, Point, Result
 from llm_fsm.errors import ReplyError
 from llm_fsm.flows import MAX_DEPTH
 from llm_fsm.foresight import asides, outlook
-from llm_fsm.meanings import letters
-from llm_fsm.messages import ModelReply
 from llm_fsm.patterns import UNNAMED
 from llm_fsm.program import Outlook, StatePlan
 from llm_fsm.progress import Run
 from llm_fsm.repair import Repairing
 from llm_fsm.reply import Reply, parse
 from llm_fsm.rounds import Loop
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.normalize import letters
+from llm_fsm.session.session import Session
 from llm_fsm.speech import UPDATE
 from llm_fsm.transition import Move, Refusal, judge
 

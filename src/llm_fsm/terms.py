@@ -12,7 +12,7 @@ from typing import Any
 
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.effects import PlannedCall
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.messages import ToolSpec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeAlias
 
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.messages import ToolSpec
 
 Format: TypeAlias = Literal["openai", "anthropic", "google"]
 

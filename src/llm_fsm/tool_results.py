@@ -8,7 +8,7 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from llm_fsm.errors import told
-from llm_fsm.json_values import ValueFault, to_json_value
+from llm_fsm.session.json_values import ValueFault, to_json_value
 
 MAX_RESULT = 1_000_000
 """Characters that a result may have as JSON."""

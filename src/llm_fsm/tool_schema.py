@@ -24,7 +24,7 @@ from llm_fsm._compact import copied
 from llm_fsm._likeness import nearest
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
-from llm_fsm.json_values import ValueFault, to_json_value
+from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.tool_calls import ArgumentsFault
 
 

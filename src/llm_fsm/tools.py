@@ -15,7 +15,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from llm_fsm._threads import is_async
 from llm_fsm.effects import PlannedCall
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.messages import ToolSpec
 from llm_fsm.terms import Terms
 from llm_fsm.tool_batch import CallFault, called, out_of_scope, unknown_tool
 from llm_fsm.tool_formats import Format, formatted

@@ -15,14 +15,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm.admission import checked_id
 from llm_fsm.definition.validation import describe
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
-from llm_fsm.records import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
 from llm_fsm.running import due_rows
-from llm_fsm.session import Session
-from llm_fsm.soundness import unsound
+from llm_fsm.session import events as ev
+from llm_fsm.session.integrity import unsound
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, dump, dump_session, parse, parse_session, replay, standing
 from llm_fsm.stores.base import Commit, Listed, Loaded, Store, kept_definition
 
 FORMAT = 1

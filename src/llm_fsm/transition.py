@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.conditions.compiler import Rule, could_hold, is_open, test
-from llm_fsm.context import IsFree, has
+from llm_fsm.session.context import IsFree, has
 
 HANDOVER = "/patterns/handover"
 """The pointer of the move to a definition's own state of that pattern."""

@@ -13,17 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from llm_fsm import events as ev
 from llm_fsm._copies import row
 from llm_fsm.course import Answer, Course, Heard, Opening
 from llm_fsm.effects import AskModel, Effect, Point, Result
-from llm_fsm.history import surplus
 from llm_fsm.kit import NO_TOOLS, Kit
-from llm_fsm.messages import LLMRequest, Usage
 from llm_fsm.program import Program
 from llm_fsm.progress import Run
-from llm_fsm.secrecy import blotted
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.history import surplus
+from llm_fsm.session.messages import LLMRequest, Usage
+from llm_fsm.session.redaction import blotted
+from llm_fsm.session.session import Session
 
 
 class Step(NamedTuple):

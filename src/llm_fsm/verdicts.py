@@ -13,9 +13,9 @@ from llm_fsm._excerpt import cut
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.conditions.compiler import test
 from llm_fsm.errors import ReplyError
-from llm_fsm.json_values import ValueFault, to_json_value
 from llm_fsm.program import Check
 from llm_fsm.reply import document
+from llm_fsm.session.json_values import ValueFault, to_json_value
 
 MAX_OUTPUT_CHARS = 1_000_000
 """Characters of a model's answer that can be an output."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from llm_fsm.events import MessageDelta
+from llm_fsm.session.events import MessageDelta
 from llm_fsm.stream import ReplyReader
 
 Judge = Callable[[str], Awaitable[str | None]]

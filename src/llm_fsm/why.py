@@ -11,17 +11,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import test
-from llm_fsm.context import Keys, has
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.folding import apply
 from llm_fsm.program import Program
-from llm_fsm.records import TurnRecord, replay, standing
-from llm_fsm.secrecy import BLOT
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.context import Keys, has
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.reducer import apply
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, replay, standing
 from llm_fsm.transition import Guard, Move, verdict
 
 Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]

@@ -12,16 +12,16 @@ from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm._excerpt import cut
 from llm_fsm.briefs import judge_messages, task_messages, verdict_schema
-from llm_fsm.context import accept_host
 from llm_fsm.effects import CheckKeyResults, Effect, Execute, Executed, Result, Verdicts, subject
 from llm_fsm.errors import ReplyError
 from llm_fsm.kit import call_key
-from llm_fsm.messages import ToolCall
 from llm_fsm.program import Check
 from llm_fsm.rounds import Loop, Rounds
+from llm_fsm.session import events as ev
+from llm_fsm.session.context import accept_host
+from llm_fsm.session.messages import ToolCall
 from llm_fsm.transition import Move
 from llm_fsm.verdicts import MAX_JUDGED_CHARS, MAX_OUTPUT_CHARS, Verdict, by_logic, judged, output_of
 

@@ -12,12 +12,12 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from llm_fsm import events as ev
 from llm_fsm._compact import copied
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.effects import Execute, subject
-from llm_fsm.memory import Background, Memory
-from llm_fsm.messages import LLMMessage
+from llm_fsm.session import events as ev
+from llm_fsm.session.memory import Background, Memory
+from llm_fsm.session.messages import LLMMessage
 from llm_fsm.tool_results import result_value, shortened
 
 

@@ -15,7 +15,7 @@ from ledger import Ledger
 from probes import Probe
 
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.sinks import Delivery, sink
 from llm_fsm.tool_schema import CallInfo
 

@@ -19,7 +19,7 @@ class _Stub:
         self.policy = FormPolicy()
 
     async def complete(self, request: Any) -> Any:
-        from llm_fsm.messages import ModelReply
+        from llm_fsm.session.messages import ModelReply
 
         messages = [{"role": message.role, "content": message.content} for message in request.messages]
         return ModelReply(text=self.policy.reply({"messages": messages}).content or "", model="stub")
@@ -55,7 +55,7 @@ class Async:
         return turn.text
 
     async def stream(self, conversation: Any, text: str) -> Any:
-        from llm_fsm.events import MessageDelta
+        from llm_fsm.session.events import MessageDelta
 
         async for event in conversation["chat"].stream(text):
             if isinstance(event, MessageDelta):
@@ -101,7 +101,7 @@ class Sync(Async):
         return turn.text
 
     def stream(self, conversation: Any, text: str) -> Any:
-        from llm_fsm.events import MessageDelta
+        from llm_fsm.session.events import MessageDelta
 
         for event in conversation["chat"].stream(text):
             if isinstance(event, MessageDelta):

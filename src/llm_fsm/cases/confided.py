@@ -6,11 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 from unicodedata import category
 
-from llm_fsm import events as ev
 from llm_fsm.errors import ReplyError
 from llm_fsm.program import Program
 from llm_fsm.reply import parse
-from llm_fsm.secrecy import texts_in
+from llm_fsm.session import events as ev
+from llm_fsm.session.redaction import texts_in
 
 
 def confided(program: Program, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]) -> set[str]:

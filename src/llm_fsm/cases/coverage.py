@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm._pointers import step, steps
 from llm_fsm.conditions.compiler import test
-from llm_fsm.context import has
 from llm_fsm.definition.graph import path_in, search_tree
 from llm_fsm.definition.models import State
-from llm_fsm.folding import apply
 from llm_fsm.program import Program
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.context import has
+from llm_fsm.session.reducer import apply
+from llm_fsm.session.session import Session
 from llm_fsm.transition import Guard, Move, verdict
 
 Kind = Literal["states", "transitions", "conditions", "keys", "key_results", "patterns"]

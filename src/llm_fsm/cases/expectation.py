@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm._pointers import step
 from llm_fsm.cases.expected import CallExpected, EventExpected, Expect, PauseExpected, WordsExpected
 from llm_fsm.cases.faults import quoted
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
-from llm_fsm.context import has
-from llm_fsm.event_json import to_dict
 from llm_fsm.foresight import Ahead
-from llm_fsm.messages import Paused
+from llm_fsm.session import events as ev
+from llm_fsm.session.context import has
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.serialization import to_dict
 
 _MOST = frozenset({"state", "context"})
 

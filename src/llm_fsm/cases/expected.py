@@ -12,8 +12,8 @@ from pydantic_core import PydanticCustomError
 
 from llm_fsm.cases.written import JsonObject, Rule, Texts, Written, wrong
 from llm_fsm.conditions.compiler import ConditionError, evaluate
-from llm_fsm.event_json import NAMES
-from llm_fsm.events import Event
+from llm_fsm.session.events import Event
+from llm_fsm.session.serialization import NAMES
 
 _EVENTS: Mapping[str, type[Event]] = {
     kind.__name__: kind for kind in Event.__subclasses__() if kind.__name__ in NAMES

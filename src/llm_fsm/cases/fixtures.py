@@ -16,7 +16,7 @@ from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.effects import Point
 from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.messages import ToolSpec
 from llm_fsm.terms import Terms
 from llm_fsm.tool_batch import CallFault
 from llm_fsm.tool_schema import any_parameters

@@ -12,8 +12,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm.cases.coverage import Coverage, coverage_of
 from llm_fsm.cases.fixtures import Stage
 from llm_fsm.cases.journeys import Act
@@ -27,14 +25,16 @@ from llm_fsm.cases.samples import samples
 from llm_fsm.cases.scripted import Reply
 from llm_fsm.cases.sense import function_names, tasks_of
 from llm_fsm.cases.solutions import BEGINNING, SAID
-from llm_fsm.context import compile_keys
 from llm_fsm.conversation import Turn
 from llm_fsm.definition.models import Definition
 from llm_fsm.flows import gather
 from llm_fsm.lint.cases import put
 from llm_fsm.llm.base import LLM
-from llm_fsm.messages import LLMRequest, ModelReply
 from llm_fsm.program import Program
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.context import compile_keys
+from llm_fsm.session.messages import LLMRequest, ModelReply
 
 _MOST_REPLIES = 12
 """Replies that a step may ask for before its plan is given up."""

@@ -17,7 +17,7 @@ from llm_fsm.cases.sense import definitions_of, function_names, tasks_of
 from llm_fsm.cases.suite import Case, merged
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.secrecy import BLOT
+from llm_fsm.session.redaction import BLOT
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.tools import ToolRegistry
 

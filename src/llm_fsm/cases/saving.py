@@ -9,15 +9,15 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
-from llm_fsm import events as ev
 from llm_fsm.cases.confided import confided, disguised
-from llm_fsm.folding import fold
-from llm_fsm.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.program import Program
-from llm_fsm.records import TurnRecord, standing
 from llm_fsm.retake import not_taken
-from llm_fsm.secrecy import MIN_SECRET_CHARS, spelled
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
+from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
+from llm_fsm.session.reducer import fold
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, standing
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 
 _CLOCKS = ('"now"', "_timestamp")

@@ -12,10 +12,10 @@ from llm_fsm._pointers import step
 from llm_fsm.cases.expected import Expect
 from llm_fsm.cases.faults import meant, quoted
 from llm_fsm.cases.suite import Case, Setup, Step, Suite
-from llm_fsm.context import Keys, compile_keys
 from llm_fsm.definition.models import Definition
 from llm_fsm.flows import Flows
-from llm_fsm.memory import NAMES as MEMORY_TOOLS
+from llm_fsm.session.context import Keys, compile_keys
+from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 
 _OWN_KEYS = ("_extra",)
 

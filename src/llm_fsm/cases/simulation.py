@@ -21,7 +21,7 @@ from llm_fsm.conversation import AsyncConversation
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.machine import TIMEOUT, AsyncMachine
-from llm_fsm.messages import LLMMessage, LLMRequest
+from llm_fsm.session.messages import LLMMessage, LLMRequest
 
 OVER = "[END]"
 """What a simulated user says who has nothing more to say."""

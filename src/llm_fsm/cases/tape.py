@@ -12,7 +12,7 @@ from llm_fsm.cases.reading import Play
 from llm_fsm.cases.scripted import Reply
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply
 
 Match = Literal["exact", "words"]
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")

@@ -8,7 +8,7 @@ from typing import Any
 from llm_fsm.admission import fitting
 from llm_fsm.cli import printing, report
 from llm_fsm.definition import json_source as source
-from llm_fsm.messages import Paused
+from llm_fsm.session.messages import Paused
 
 MAX_CHARS = 1_000_000
 _SAMPLES: Mapping[str, Any] = {"boolean": True, "integer": 1, "number": 1, "string": "…", "array": []}

@@ -26,8 +26,8 @@ from llm_fsm.cli.talk import Talk
 from llm_fsm.cli.words import Words
 from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
-from llm_fsm.events import Event, MessageDelta
 from llm_fsm.observers import Observer
+from llm_fsm.session.events import Event, MessageDelta
 
 try:
     import termios

@@ -17,7 +17,7 @@ from llm_fsm.diff import diff as differences
 from llm_fsm.errors import DefinitionError
 from llm_fsm.flows import gather
 from llm_fsm.loader import load_text
-from llm_fsm.records import parse_session
+from llm_fsm.session.turn_record import parse_session
 from llm_fsm.stores.base import Store
 
 _PAGE = 1000

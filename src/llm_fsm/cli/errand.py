@@ -22,7 +22,7 @@ from llm_fsm.errors import (
     StoreError,
 )
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import Paused
+from llm_fsm.session.messages import Paused
 
 NOTHING = object()
 """No answer was given; null is one."""

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from llm_fsm.cli import printing
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.secrecy import BLOT
+from llm_fsm.session.redaction import BLOT
 from llm_fsm.why import (
     Candidate,
     Changed,

@@ -12,11 +12,11 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from llm_fsm import events as ev
 from llm_fsm.cli import answers, printing, report
 from llm_fsm.conversation import Turn
 from llm_fsm.definition.models import Definition
-from llm_fsm.messages import Paused
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import Paused
 
 T = TypeVar("T")
 

@@ -17,20 +17,20 @@ from llm_fsm.assembly import compile_flows
 from llm_fsm.cli import choice, exits, printing
 from llm_fsm.cli.chat import context_of
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.context import initial_context
 from llm_fsm.definition import json_source as source
 from llm_fsm.flows import gather
 from llm_fsm.folder import definition_paths
 from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.loader import load
-from llm_fsm.messages import LLMRequest
 from llm_fsm.program import Program
 from llm_fsm.prompts import call_sizes, sections
-from llm_fsm.session import Session
+from llm_fsm.session.context import initial_context
+from llm_fsm.session.messages import LLMRequest
+from llm_fsm.session.session import Session
+from llm_fsm.session.window import Exchange
 from llm_fsm.shipped import pattern_piece, shipped_prompts
 from llm_fsm.tool_formats import to_openai
 from llm_fsm.turn import Means, request_for
-from llm_fsm.window import Exchange
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

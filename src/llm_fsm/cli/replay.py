@@ -23,10 +23,10 @@ from llm_fsm.folder import definition_paths
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import ModelReply
 from llm_fsm.program import Program
-from llm_fsm.records import parse
 from llm_fsm.retake import Divergence, Retaken, kit_of, retake
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Store
 
 _PAGE = 500

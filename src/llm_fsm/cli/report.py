@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Protocol, TextIO
 
-from llm_fsm import event_json
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.transcript import masked
 from llm_fsm.conversation import Turn
-from llm_fsm.messages import Paused
 from llm_fsm.program import Program
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session import serialization as event_json
+from llm_fsm.session.messages import Paused
 
 FAILED = 1
 CODES: Mapping[str, int] = {

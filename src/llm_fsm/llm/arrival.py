@@ -15,7 +15,7 @@ from llm_fsm.llm.chunks import BEGINNING, DOCUMENTS, LAST, Chunks, EventLines, g
 from llm_fsm.llm.completion import no_completion, read_completion
 from llm_fsm.llm.modes import Mode
 from llm_fsm.llm.post import Answer
-from llm_fsm.messages import ModelReply
+from llm_fsm.session.messages import ModelReply
 
 MAX_ANSWER = 2 * 2**20
 """Bytes that are read of an answer's body."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any, Protocol, runtime_checkable
 
 from llm_fsm.errors import ModelError
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply
 
 _PIECE = 12
 

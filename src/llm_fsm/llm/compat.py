@@ -38,8 +38,8 @@ from llm_fsm.llm.post import Answer, Closed, Post, checked_headers
 from llm_fsm.llm.providers import marked
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
-from llm_fsm.messages import LLMMessage, LLMRequest, ModelReply
 from llm_fsm.proxies import proxy_for
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply
 
 MAX_ERROR = 2**16
 """Bytes that are read of an error's body."""

@@ -18,7 +18,7 @@ from llm_fsm.errors import ModelError
 from llm_fsm.llm.modes import TOOL_NAME, Mode
 from llm_fsm.llm.retry import is_retryable
 from llm_fsm.llm.tool_messages import read_calls
-from llm_fsm.messages import ModelReply
+from llm_fsm.session.messages import ModelReply
 
 _LARGEST = 10**12
 """Token counts above this are nonsense and count as 0."""

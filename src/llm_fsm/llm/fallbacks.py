@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, streamed
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply
 
 
 class Fallbacks:

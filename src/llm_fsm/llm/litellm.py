@@ -44,7 +44,7 @@ from llm_fsm.llm.providers import (
 )
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
 from llm_fsm.llm.tool_messages import message_json, tool_fields
-from llm_fsm.messages import LLMRequest, ModelReply
+from llm_fsm.session.messages import LLMRequest, ModelReply
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)
 _NO_MODULE = re.compile(r"No module named '[\w.]+'")

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, TypeVar
 
 from llm_fsm.errors import ModelError
-from llm_fsm.messages import ModelReply, ReplySchema
+from llm_fsm.session.messages import ModelReply, ReplySchema
 
 T = TypeVar("T")
 Mode: TypeAlias = Literal["schema", "tool", "json_object", "prompt"]

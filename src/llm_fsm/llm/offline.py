@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
-from llm_fsm.context import has
 from llm_fsm.errors import ModelError
 from llm_fsm.llm import offline_wording as wording
 from llm_fsm.llm.offline_patterns import pattern_of
 from llm_fsm.llm.offline_update import MAX_CHARS, read_update
 from llm_fsm.llm.offline_vocabulary import is_question, meanings, polarity, words_of
-from llm_fsm.messages import Choice, LLMRequest, ModelReply, TurnView
+from llm_fsm.session.context import has
+from llm_fsm.session.messages import Choice, LLMRequest, ModelReply, TurnView
 
 _GROUP_WEIGHT, _WORD_WEIGHT, _ARRIVAL_WEIGHT = 2.0, 1.0, 0.5
 _ASIDE = frozenset({"@yes", "@no", "@cancel", "@help", "@human", "@back", "@change"})

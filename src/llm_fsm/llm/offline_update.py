@@ -20,7 +20,7 @@ from llm_fsm.llm.offline_values import (
     type_of,
 )
 from llm_fsm.llm.offline_vocabulary import CORRECTING, WORD, is_question, is_small_talk, stem, words_of
-from llm_fsm.messages import TurnView
+from llm_fsm.session.messages import TurnView
 
 MAX_CHARS = 2000
 """Characters of a message that are read."""

@@ -8,8 +8,8 @@ from typing import Any
 
 from llm_fsm.llm.offline_values import Schema, key_words, options_of, type_of
 from llm_fsm.llm.offline_vocabulary import stems
-from llm_fsm.messages import Choice
 from llm_fsm.questions import puts
+from llm_fsm.session.messages import Choice
 from llm_fsm.wording import is_ended
 
 NOTICE = "(offline: no language model is used; I follow the definition's own words and simple patterns.)"

@@ -28,8 +28,8 @@ from typing import Any, Literal, TypeAlias
 
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, in_pieces, let_go, streamed
-from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.reading import read_replies
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 
 Match: TypeAlias = Literal["exact", "words"]
 _KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "cached_tokens", "output_tokens", "seconds", "cost")

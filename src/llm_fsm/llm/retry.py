@@ -17,7 +17,7 @@ from typing import TypeVar
 
 from llm_fsm._patience import in_words
 from llm_fsm.errors import ModelError
-from llm_fsm.messages import ModelReply
+from llm_fsm.session.messages import ModelReply
 
 T = TypeVar("T")
 

@@ -9,8 +9,8 @@ from typing import Any, TypeAlias
 
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import in_pieces
-from llm_fsm.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.reading import read_replies
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 
 Words: TypeAlias = str | dict[str, Any]
 ScriptedReply: TypeAlias = Words | BaseException | Callable[[LLMRequest], Words]

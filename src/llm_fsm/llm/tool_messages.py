@@ -7,7 +7,7 @@ import uuid
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm.messages import LLMMessage, LLMRequest, ToolCall
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall
 from llm_fsm.tool_calls import ArgumentsFault, read_arguments
 from llm_fsm.tool_formats import to_openai
 

@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-from llm_fsm.messages import ToolCall
+from llm_fsm.session.messages import ToolCall
 
 Form: TypeAlias = Literal["schema", "tool", "json_object", "prompt", "tools"]
 """How a reply is asked for; `tools`: that tools are offered, whatever the form."""

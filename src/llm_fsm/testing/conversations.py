@@ -14,8 +14,8 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM, ScriptedReply
 from llm_fsm.loader import load, load_dict
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.messages import LLMRequest
 from llm_fsm.reading import name_of
+from llm_fsm.session.messages import LLMRequest
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -20,7 +20,7 @@ from types import TracebackType
 from typing import Any, Self, TypeAlias
 
 from llm_fsm.llm.scripted import scripted_calls, words_beside
-from llm_fsm.messages import ToolCall
+from llm_fsm.session.messages import ToolCall
 from llm_fsm.testing.completions import (
     Form,
     chunks,

@@ -8,7 +8,7 @@ harder bound: where even `max_exchanges` do not fit, fewer are kept, and these i
 from __future__ import annotations
 
 from llm_fsm.definition.models import HistorySettings
-from llm_fsm.window import FRAME, Exchange, most_chars, tokens_in
+from llm_fsm.session.window import FRAME, Exchange, most_chars, tokens_in
 
 _LOW = 2 / 3
 """Part of the token budget that is left where `max_exchanges` do not fit: else each turn would drop another one."""

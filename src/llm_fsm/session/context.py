@@ -21,11 +21,20 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import Shape, compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.events import ContextRefused, ContextSet, Event
-from llm_fsm.json_values import ValueFault, to_json_value
-from llm_fsm.meanings import from_strict, meanings, pairs
-from llm_fsm.parts import Path, completed, joined, paths, reserved, trespass, with_part, without_part
-from llm_fsm.secrecy import BLOT, texts_in
+from llm_fsm.session.dotted_keys import (
+    Path,
+    completed,
+    joined,
+    paths,
+    reserved,
+    trespass,
+    with_part,
+    without_part,
+)
+from llm_fsm.session.events import ContextRefused, ContextSet, Event
+from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.normalize import from_strict, meanings, pairs
+from llm_fsm.session.redaction import BLOT, texts_in
 
 EXTRA = "_extra"
 CLEAR = "_clear"

@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from llm_fsm import event_json
-from llm_fsm import events as ev
-from llm_fsm import session as se
 from llm_fsm._compact import in_unicode, value_of
 from llm_fsm._copies import stored
 from llm_fsm.errors import UnreadableError
-from llm_fsm.folding import fold
-from llm_fsm.messages import Message, Usage
-from llm_fsm.session import Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import serialization as event_json
+from llm_fsm.session import session as se
+from llm_fsm.session.messages import Message, Usage
+from llm_fsm.session.reducer import fold
+from llm_fsm.session.session import Session
 
 FORMAT = 1
 _DAMAGED = (ValueError, KeyError, TypeError, AttributeError, RecursionError)

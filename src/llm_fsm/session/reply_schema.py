@@ -15,7 +15,7 @@ from functools import lru_cache
 from typing import Any
 
 from llm_fsm._compact import in_unicode
-from llm_fsm.messages import ReplySchema
+from llm_fsm.session.messages import ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")
 _PAIRS = {

@@ -1,6 +1,6 @@
 """What happened in a conversation: frozen facts in the past tense.
 
-A turn is a list of events; `llm_fsm.folding.apply` folds them into the session, so everything that a
+A turn is a list of events; `llm_fsm.session.reducer.apply` folds them into the session, so everything that a
 session holds came in through one of them.
 """
 
@@ -329,7 +329,7 @@ class Summarised(Event):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Paused(Event):
-    """The run waits for an answer; see `llm_fsm.messages.Paused`.
+    """The run waits for an answer; see `llm_fsm.session.messages.Paused`.
 
     `reminders`: when to remind, in seconds since the epoch. `loop`: the calls and messages under way.
     `spent`: what the run has used of its limits so far.

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from llm_fsm._likeness import nearest
-from llm_fsm.json_values import ValueFault, to_json_value
-from llm_fsm.messages import ToolSpec
+from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.messages import ToolSpec
 
 BUCKETS = 10
 MAX_BUCKET = 4000

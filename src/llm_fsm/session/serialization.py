@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from llm_fsm import events, flow_events
-from llm_fsm.events import Event
-from llm_fsm.secrecy import BLOT
+from llm_fsm.session import events, flow_events
+from llm_fsm.session.events import Event
+from llm_fsm.session.redaction import BLOT
 
 _TYPES: Mapping[str, type[Event]] = {
     name: cls

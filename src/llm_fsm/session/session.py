@@ -1,4 +1,4 @@
-"""What one conversation is between turns: a frozen value that changes only by `llm_fsm.folding.apply`.
+"""What one conversation is between turns: a frozen value that changes only by `llm_fsm.session.reducer.apply`.
 
 It holds what the next turn needs and no more; the whole history is in the turn records.
 """
@@ -14,8 +14,8 @@ from typing import Any, Literal
 from llm_fsm._compact import SCALARS, in_unicode, value_of
 from llm_fsm._copies import changed, fields
 from llm_fsm.errors import UnreadableError
-from llm_fsm.messages import Paused
-from llm_fsm.window import Exchange
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.window import Exchange
 
 FORMAT = 1
 _OF_WORK: Mapping[str, Any] = {

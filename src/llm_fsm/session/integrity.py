@@ -14,11 +14,11 @@ from functools import cache, partial
 from types import NoneType, UnionType
 from typing import Any, Literal, TypedDict, Union, get_args, get_origin, get_type_hints, is_typeddict
 
-from llm_fsm import events as ev
-from llm_fsm import session as se
 from llm_fsm.errors import UnreadableError
-from llm_fsm.records import TurnRecord, dump_session, replay, standing
-from llm_fsm.session import OF_FLOW, OF_PLACE, Session
+from llm_fsm.session import events as ev
+from llm_fsm.session import session as se
+from llm_fsm.session.session import OF_FLOW, OF_PLACE, Session
+from llm_fsm.session.turn_record import TurnRecord, dump_session, replay, standing
 
 _WORDS: Mapping[Any, str] = {
     str: "text",

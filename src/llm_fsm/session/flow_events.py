@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm.events import Event
+from llm_fsm.session.events import Event
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,13 +7,13 @@ from dataclasses import replace
 from functools import reduce
 from typing import Any
 
-from llm_fsm import events as ev
-from llm_fsm import flow_events as fe
 from llm_fsm._copies import changed
 from llm_fsm._excerpt import cut
-from llm_fsm.messages import Paused
-from llm_fsm.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, moved_callers
-from llm_fsm.window import longer, shorter
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, moved_callers
+from llm_fsm.session.window import longer, shorter
 
 MAX_PATH = 64
 """The most steps of its way that a session keeps."""
