@@ -20,10 +20,10 @@ from collections.abc import AsyncIterator
 from benchmarks.figures import Figure, table
 from benchmarks.form import definition
 from llm_fsm import AsyncMachine
-from llm_fsm.reply import parse
 from llm_fsm.session.events import MessageDelta
 from llm_fsm.session.messages import LLMRequest, ModelReply
-from llm_fsm.stream import ReplyReader
+from llm_fsm.turn.reply.parser import parse
+from llm_fsm.turn.reply.stream import ReplyReader
 
 CUTS = 100_000
 _LETTERS = [*'ab \n\t"\\{}[]:,`<>/é日😀\ud83d\ude00', "message", "transition", '"}', "```", "  "]

@@ -7,10 +7,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm.assembly import compile_flows
-from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.definition.models import Definition
-from llm_fsm.effects import (
+from llm_fsm.flows import Flow, Flows, gather
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import dump_session, parse_session
+from llm_fsm.shipped import pattern_piece, prompt_sources
+from llm_fsm.turn.available_tools import NO_TOOLS, Kit
+from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
     CheckKeyResults,
@@ -24,17 +31,10 @@ from llm_fsm.effects import (
     ToolResults,
     Verdicts,
 )
-from llm_fsm.flows import Flow, Flows, gather
-from llm_fsm.kit import NO_TOOLS, Kit
-from llm_fsm.program import Program
-from llm_fsm.prompts import compile_prompts
-from llm_fsm.session import events as ev
-from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
-from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import dump_session, parse_session
-from llm_fsm.shipped import pattern_piece, prompt_sources
-from llm_fsm.terms import Terms, planned
-from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.turn.pipeline import Answer, Heard, Opening
+from llm_fsm.turn.prompt.render import compile_prompts
+from llm_fsm.turn.steps import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.turn.tool_policy import Terms, planned
 
 PROMPTS = compile_prompts(prompt_sources())
 WHOLE = compile_prompts(prompt_sources(), whole=True)

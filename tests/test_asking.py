@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from llm_fsm.asking import ask
-from llm_fsm.effects import AskModel
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
@@ -17,6 +16,7 @@ from llm_fsm.session.events import HistoryTrimmed, LimitReached, ReplyRejected, 
 from llm_fsm.session.messages import ModelReply, ToolCall
 from llm_fsm.testing.conversations import reply
 from llm_fsm.testing.server import serve_scripted
+from llm_fsm.turn.effects import AskModel
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio

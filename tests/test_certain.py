@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.session import events as ev
-from llm_fsm.turn import Means, begin_due
+from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
+from llm_fsm.turn.steps import Means, begin_due
 from machines import machine, play, reply, say, start, talk
 
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.cli.lines import Line, Lines
-from llm_fsm.progress import MAX_MESSAGE_CHARS
+from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 
 class Dripping(io.BytesIO):

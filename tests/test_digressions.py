@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 
 from llm_fsm.flows import MAX_DEPTH
-from llm_fsm.foresight import asides, outlook, turn_view
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session import turn_record as records
+from llm_fsm.turn.available import asides, outlook, turn_view
 from machines import Played, machine, nested, reply, say, talk
 
 STATES: dict[str, Any] = {

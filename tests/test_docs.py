@@ -33,9 +33,9 @@ import pytest
 
 from llm_fsm import Machine, __version__, errors
 from llm_fsm.cli.group import COMMANDS
-from llm_fsm.effects import Effect
 from llm_fsm.folder import definition_paths
 from llm_fsm.session import serialization as event_json
+from llm_fsm.turn.effects import Effect
 
 ROOT = Path(__file__).resolve().parent.parent
 DOCUMENTS = [

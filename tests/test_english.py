@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.wording import is_english
+from llm_fsm.turn.fixed_replies import is_english
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.flows import MAX_DEPTH
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session import turn_record as records
 from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
+from llm_fsm.turn.compiled import Program
 from machines import Played, nested, reply, say, start
 
 INNER: dict[str, Any] = {

@@ -17,10 +17,10 @@ from llm_fsm.conditions.operators import OPERATIONS
 from llm_fsm.definition.models import Definition, HistorySettings, Limits, State, Transition
 from llm_fsm.errors import ReplyError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.reply import parse
 from llm_fsm.session.context import MAX_EXTRA_KEYS
 from llm_fsm.session.events import ContextRefused
 from llm_fsm.testing import play_suite
+from llm_fsm.turn.reply.parser import parse
 from tests.guide_blocks import GUIDE, Block, Played, definitions, play, prompt_text, read_blocks, scenes
 
 pytestmark = pytest.mark.anyio

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from llm_fsm.errors import StoreError
 from llm_fsm.journal import (
     entry_executed,
@@ -24,6 +23,7 @@ from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session.events import BotSaid
 from llm_fsm.session.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.turn.effects import Executed, HandlerResult, OutOfTime, ToolResult
 from machines import reply
 
 PAYING: dict[str, Any] = {

@@ -17,12 +17,12 @@ from typing import Any
 import pytest
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.effects import PlannedCall
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.mcp import McpServers, read_server
 from llm_fsm.tool_batch import CallFault
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.tools import ToolRegistry
+from llm_fsm.turn.effects import PlannedCall
 
 pytestmark = pytest.mark.anyio
 

@@ -8,15 +8,15 @@ from typing import Any
 import pytest
 
 from llm_fsm.admission import admit
-from llm_fsm.course import Heard
-from llm_fsm.effects import AskModel
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session import turn_record as records
-from llm_fsm.turn import Means, begin
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import AskModel
+from llm_fsm.turn.pipeline import Heard
+from llm_fsm.turn.steps import Means, begin
 from machines import Played, machine, nested, reply, say, start, talk
 
 PAY: dict[str, Any] = {

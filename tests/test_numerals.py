@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.numerals import quoted
-from llm_fsm.reply import parse
+from llm_fsm.turn.reply.numerals import quoted
+from llm_fsm.turn.reply.parser import parse
 from machines import machine, reply, say, start, talk
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.once import Once, likeness
+from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
 
 def planned(key: str, amount: int = 1, *, once: bool = True) -> PlannedCall:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.effects import Execute, Executed, ToolResult
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
+from llm_fsm.turn.effects import Execute, Executed, ToolResult
 from machines import calls, reply, start, stored, worker
 
 FINAL = {"kind": "final"}

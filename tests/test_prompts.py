@@ -13,9 +13,9 @@ from jinja2 import TemplateSyntaxError
 
 from llm_fsm._markup import each_escaped, escaped
 from llm_fsm._tokens import estimate
-from llm_fsm.prompts import call_sizes, compile_prompts, key_line, sections
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall, ToolSpec
-from llm_fsm.tool_formats import to_openai
+from llm_fsm.turn.prompt.render import call_sizes, compile_prompts, key_line, sections
+from llm_fsm.turn.prompt.tool_formats import to_openai
 from machines import GREETER, PROMPTS, machine, program, reply, say, start, talk
 
 RICH = {

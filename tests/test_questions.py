@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.questions import asks, is_nearer, puts, question_in, several, takes, told_in
+from llm_fsm.turn.repair.questions import asks, is_nearer, puts, question_in, several, takes, told_in
 
 
 @pytest.mark.parametrize(

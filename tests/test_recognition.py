@@ -8,8 +8,8 @@ import pytest
 
 from llm_fsm._excerpt import TRUNCATED
 from llm_fsm.definition.models import Definition
-from llm_fsm.recognition import Heard, recognisers
 from llm_fsm.session.context import compile_keys
+from llm_fsm.turn.recognize import Heard, recognisers
 
 FAST = {"x-fast": True}
 

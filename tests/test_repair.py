@@ -8,14 +8,14 @@ import pytest
 
 from llm_fsm._tokens import estimate
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.llm.offline_patterns import pattern_of
-from llm_fsm.program import Program
 from llm_fsm.running import due_rows
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session import turn_record as records
 from llm_fsm.session.session import Session
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 from machines import Played, machine, nested, play, reply, say, start, talk
 
 ALL = list(PATTERNS)
@@ -439,7 +439,7 @@ def test_what_is_understood_in_between_begins_the_count_again() -> None:
 
 
 def due(program: Program, session: Session, time: float) -> Played:
-    from llm_fsm.turn import begin_due
+    from llm_fsm.turn.steps import begin_due
 
     return play(begin_due(program, session, time), ())
 

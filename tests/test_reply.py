@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.errors import ReplyError
-from llm_fsm.reply import Reply, parse, parse_words
+from llm_fsm.turn.reply.parser import Reply, parse, parse_words
 
 GOOD = '{"transition":{"target_state":"bye","context_update":{"name":"Ada"}},"message":"Hi \\"x\\""}'
 READ = Reply(target="bye", update={"name": "Ada"}, message='Hi "x"')

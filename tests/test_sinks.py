@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.effects import Point
 from llm_fsm.errors import ConfigurationError, HandlerError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
@@ -20,6 +19,7 @@ from llm_fsm.session.serialization import to_dict
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive, sink
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.turn.effects import Point
 from machines import GREETER, reply
 
 pytestmark = pytest.mark.anyio

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.reply import parse
-from llm_fsm.stream import ReplyReader
+from llm_fsm.turn.reply.parser import parse
+from llm_fsm.turn.reply.stream import ReplyReader
 
 TEXTS = st.text(st.sampled_from([*'ab \n"\\{}[]<>`/u,:é日😀\t\ud83d']), max_size=20)
 VALUES = st.sampled_from([1, None, True, [1, "]"], {"a": {}, "b": "}"}, -1.5, 'x"}'])

@@ -4,7 +4,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from llm_fsm.definition.templates import FILTERS, TESTS, template_fault
-from llm_fsm.wording import _environment
+from llm_fsm.turn.fixed_replies import _environment
 
 GOOD = [
     "",

@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 
 from llm_fsm.definition.models import ToolRef
-from llm_fsm.effects import PlannedCall
 from llm_fsm.session.messages import ToolSpec
-from llm_fsm.terms import Terms, planned
+from llm_fsm.turn.effects import PlannedCall
+from llm_fsm.turn.tool_policy import Terms, planned
 
 SPEC = ToolSpec(name="own", description="d", parameters={"type": "object"})
 YES = {

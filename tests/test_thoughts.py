@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.reply import parse, parse_words
-from llm_fsm.thoughts import after_thoughts, unthought
+from llm_fsm.turn.reply.parser import parse, parse_words
+from llm_fsm.turn.reply.reasoning import after_thoughts, unthought
 
 DRAFT = '{"transition": {"target_state": "z"}, "message": "No"}'
 GOOD: dict[str, Any] = {"transition": {"target_state": "a"}, "message": "Hi"}

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.effects import PlannedCall, ToolResult
 from llm_fsm.tool_batch import CallFault, run_batch
+from llm_fsm.turn.effects import PlannedCall, ToolResult
 
 pytestmark = pytest.mark.anyio
 

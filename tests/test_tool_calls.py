@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.tool_calls import MAX_ARGUMENTS, ArgumentsFault, read_arguments
+from llm_fsm.turn.tool_arguments import MAX_ARGUMENTS, ArgumentsFault, read_arguments
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.tool_results import MAX_RESULT, SHORT, ResultFault, result_value, shortened
+from llm_fsm.turn.tool_results import MAX_RESULT, SHORT, ResultFault, result_value, shortened
 
 texts = st.text(max_size=400)
 values = st.recursive(

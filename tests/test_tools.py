@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from llm_fsm.effects import PlannedCall, ToolResult
 from llm_fsm.tool_schema import CallInfo
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.tools import ToolRegistry, make_tool
+from llm_fsm.turn.effects import PlannedCall, ToolResult
 
 pytestmark = pytest.mark.anyio
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from llm_fsm._tokens import estimate
-from llm_fsm.effects import HandlerResult, Point, RunHandlers
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
+from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 from machines import GREETER, machine, program, reply, say, start, talk
 
 SCHEMA = {

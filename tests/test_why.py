@@ -8,12 +8,12 @@ import pytest
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import parse, replay
 from llm_fsm.testing import ScriptedLLM
+from llm_fsm.turn.compiled import Program
 from llm_fsm.why import (
     Candidate,
     Changed,

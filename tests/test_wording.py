@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from llm_fsm.wording import (
+from llm_fsm.turn.fixed_replies import (
     WordingError,
     compile_reply,
     own_question,

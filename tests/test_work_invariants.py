@@ -8,14 +8,14 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.course import Answer, Heard
-from llm_fsm.effects import AskModel, CallTools, ToolResult, ToolResults
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import ModelReply, ToolCall
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
-from llm_fsm.turn import Step, advance, begin, begin_answer, begin_run
+from llm_fsm.turn.effects import AskModel, CallTools, ToolResult, ToolResults
+from llm_fsm.turn.pipeline import Answer, Heard
+from llm_fsm.turn.steps import Step, advance, begin, begin_answer, begin_run
 from machines import Worker, start, stored, worker
 
 SCHEMA = {

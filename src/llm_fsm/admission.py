@@ -9,11 +9,11 @@ from typing import Any, TypeVar
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.errors import ConversationConflict, ConversationEnded
-from llm_fsm.program import Program
-from llm_fsm.progress import MAX_MESSAGE_CHARS
 from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 T = TypeVar("T")
 _UNSTORABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]")

@@ -9,12 +9,12 @@ import json
 import warnings
 
 from llm_fsm.edition import Edition
-from llm_fsm.effects import Point, RunHandlers
 from llm_fsm.errors import StoreError
 from llm_fsm.running import Outcome
 from llm_fsm.session.turn_record import parse_session
 from llm_fsm.sinks import CLOSING, exclusive
 from llm_fsm.stores.base import Posted
+from llm_fsm.turn.effects import Point, RunHandlers
 
 _PAGE = 100
 

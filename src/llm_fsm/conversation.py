@@ -13,7 +13,6 @@ from llm_fsm._copies import made
 from llm_fsm.definition.names import Kind
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.foresight import Ahead, ahead
 from llm_fsm.recent import Seen
 from llm_fsm.running import Outcome, due_rows
 from llm_fsm.session.events import Answered, Event, StateEntered, UserSaid
@@ -21,6 +20,7 @@ from llm_fsm.session.flow_events import FlowPushed, FlowReturned
 from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript
+from llm_fsm.turn.available import Ahead, ahead
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it

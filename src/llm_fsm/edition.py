@@ -10,14 +10,12 @@ from typing import Any
 
 from llm_fsm.asking import ask, is_counted, summarised, unmeasured
 from llm_fsm.courier import Courier, outgoing
-from llm_fsm.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.execution import execute
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Handler, check_states
 from llm_fsm.journal import Journal
 from llm_fsm.llm.base import LLM, Listener
 from llm_fsm.points import run_point
-from llm_fsm.program import Program
 from llm_fsm.running import Running
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
@@ -26,7 +24,9 @@ from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.sinks import CLOSING
 from llm_fsm.stores.base import Outgoing, Store, storable
 from llm_fsm.toolbox import Toolbox
-from llm_fsm.turn import Means
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
+from llm_fsm.turn.steps import Means
 
 
 @dataclass(slots=True, kw_only=True)

@@ -14,17 +14,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llm_fsm.assembly import compile_flows
 from llm_fsm.edition import Edition, Services
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
 from llm_fsm.flows import read_document
 from llm_fsm.handlers import Handler
-from llm_fsm.migration import Change, carried, check_change, read_change
-from llm_fsm.patterns import no_pieces
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import kept_definition
+from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.migration import Change, carried, check_change, read_change
+from llm_fsm.turn.repair.patterns import no_pieces
 
 KEPT = 32
 """Older definitions that stay compiled."""

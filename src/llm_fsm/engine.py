@@ -15,15 +15,12 @@ from typing import Any
 from llm_fsm._copies import made, row
 from llm_fsm.admission import admit, checked_answer, checked_id, checked_message, expected, fitting
 from llm_fsm.closing import after_end, close_forgotten
-from llm_fsm.course import Answer, Heard, Opening
 from llm_fsm.edition import Edition, Services
 from llm_fsm.editions import Editions, Policy
-from llm_fsm.effects import Point, RunHandlers
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
 from llm_fsm.handlers import Handler
 from llm_fsm.inbox import answer_again, message_again
 from llm_fsm.observers import Observer
-from llm_fsm.program import Program
 from llm_fsm.recent import Recent, Seen
 from llm_fsm.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
 from llm_fsm.running import Held, Outcome, Running, is_due
@@ -33,7 +30,10 @@ from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session, to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.stores.base import Loaded
-from llm_fsm.turn import apologise, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import Point, RunHandlers
+from llm_fsm.turn.pipeline import Answer, Heard, Opening
+from llm_fsm.turn.steps import apologise, begin, begin_answer, begin_due, begin_run, begin_start
 
 
 class Engine:

@@ -15,7 +15,17 @@ from typing import Any
 
 from llm_fsm._compact import copied, in_unicode
 from llm_fsm._threads import is_async, is_cancelled
-from llm_fsm.effects import (
+from llm_fsm.errors import LLMFSMError, told
+from llm_fsm.functions import thread_of
+from llm_fsm.journal import entry_reply, reply_entry
+from llm_fsm.once import Once
+from llm_fsm.running import Host, Running
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
+from llm_fsm.session.reducer import fold
+from llm_fsm.tool_batch import GRACE, called, readable
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
     Effect,
@@ -26,19 +36,9 @@ from llm_fsm.effects import (
     Result,
     ToolResults,
 )
-from llm_fsm.errors import LLMFSMError, told
-from llm_fsm.functions import thread_of
-from llm_fsm.journal import entry_reply, reply_entry
-from llm_fsm.once import Once
-from llm_fsm.program import Program
-from llm_fsm.progress import TICK
-from llm_fsm.rounds import Loop, Rounds
-from llm_fsm.running import Host, Running
-from llm_fsm.session import events as ev
-from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
-from llm_fsm.session.reducer import fold
-from llm_fsm.tool_batch import GRACE, called, readable
-from llm_fsm.tool_results import result_value
+from llm_fsm.turn.tool_loop import Loop, Rounds
+from llm_fsm.turn.tool_results import result_value
+from llm_fsm.turn.turn_state import TICK
 from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench, merged
 
 _BEGUN = "begun"

@@ -19,9 +19,9 @@ from typing import Any
 from llm_fsm._likeness import nearest
 from llm_fsm._threads import is_cancelled
 from llm_fsm.errors import ConfigurationError, told
-from llm_fsm.program import Program, StatePlan
 from llm_fsm.tool_batch import called, readable
-from llm_fsm.verdicts import Verdict
+from llm_fsm.turn.compiled import Program, StatePlan
+from llm_fsm.turn.key_results import Verdict
 
 Function = Callable[..., Any]
 _DATA = ("output", "context", "input")

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from llm_fsm.course import Heard
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.outputs import agrees
 from llm_fsm.running import Outcome
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay
 from llm_fsm.stores.base import Store
+from llm_fsm.turn.output_mapping import agrees
+from llm_fsm.turn.pipeline import Heard
 
 
 async def message_again(store: Store, session: Session, heard: Heard, recorded: str) -> Outcome:

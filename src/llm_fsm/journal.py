@@ -17,12 +17,12 @@ from typing import Any
 
 from llm_fsm._compact import in_unicode
 from llm_fsm._copies import fields, stored
-from llm_fsm.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.once import likeness
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store
+from llm_fsm.turn.effects import Executed, HandlerResult, OutOfTime, PlannedCall, ToolResult, Unanswered
 
 Entry = Mapping[str, Any]
 _KEYED = "keyed"

@@ -13,14 +13,11 @@ from types import TracebackType
 from typing import Any, Self
 
 from llm_fsm.admission import checked_id, checked_list
-from llm_fsm.assembly import compile_flows
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.courier import Courier
-from llm_fsm.course import Opening
 from llm_fsm.definition.models import Definition
 from llm_fsm.edition import Services
 from llm_fsm.editions import read_policy
-from llm_fsm.effects import Point
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.flows import Registered, gather
@@ -41,6 +38,9 @@ from llm_fsm.stores.base import Listed, Store, storable
 from llm_fsm.stores.resolve import resolve as resolve_store
 from llm_fsm.toolbox import Toolbox
 from llm_fsm.tools import ToolRegistry
+from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.effects import Point
+from llm_fsm.turn.pipeline import Opening
 
 TIMEOUT = 120.0
 

@@ -14,7 +14,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from llm_fsm._copies import stored
-from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
+from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
 Perform = Callable[[tuple[PlannedCall, ...]], Awaitable[ToolResults]]
 

@@ -12,13 +12,13 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm.course import Answer, Heard, Opening, initial_memory
 from llm_fsm.journal import BEGUN, FAILED, acts
-from llm_fsm.program import Program
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import Store
-from llm_fsm.turn import Means, Step, begin, begin_answer, begin_due, begin_run
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.pipeline import Answer, Heard, Opening, initial_memory
+from llm_fsm.turn.steps import Means, Step, begin, begin_answer, begin_due, begin_run
 
 _NOT_IDENTITY = ("time", "step")
 

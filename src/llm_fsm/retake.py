@@ -15,8 +15,16 @@ from functools import partial
 from typing import Any
 
 from llm_fsm._copies import stored
-from llm_fsm.course import Answer, Heard, Opening
-from llm_fsm.effects import (
+from llm_fsm.session import events as ev
+from llm_fsm.session import flow_events as fe
+from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.reducer import fold
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord
+from llm_fsm.turn.available_tools import Kit
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
     CheckKeyResults,
@@ -32,18 +40,10 @@ from llm_fsm.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.kit import Kit
-from llm_fsm.program import Program
-from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
-from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
-from llm_fsm.session.redaction import BLOT
-from llm_fsm.session.reducer import fold
-from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import TurnRecord
-from llm_fsm.terms import Terms, planned
-from llm_fsm.tool_calls import ArgumentsFault, read_arguments
-from llm_fsm.turn import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.turn.pipeline import Answer, Heard, Opening
+from llm_fsm.turn.steps import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
+from llm_fsm.turn.tool_policy import Terms, planned
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}

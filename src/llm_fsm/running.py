@@ -10,7 +10,30 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from llm_fsm._copies import made, row
-from llm_fsm.effects import (
+from llm_fsm.errors import HandlerError, ModelError, StoreError
+from llm_fsm.functions import Functions
+from llm_fsm.journal import (
+    Entry,
+    Journal,
+    entry_executed,
+    entry_reply,
+    entry_tool,
+    entry_unanswered,
+    executed_entry,
+    reply_entry,
+    result_entry,
+    without_kind,
+)
+from llm_fsm.observers import Observer, is_observed, publish
+from llm_fsm.once import likeness
+from llm_fsm.session import events as ev
+from llm_fsm.session.messages import ModelReply, Usage
+from llm_fsm.session.session import Session, loose_parts
+from llm_fsm.session.turn_record import Kind, TurnRecord, dump, dump_session
+from llm_fsm.stores.base import Commit, Outgoing, Store
+from llm_fsm.tool_batch import Perform
+from llm_fsm.toolbox import Toolbox
+from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
     CheckKeyResults,
@@ -28,31 +51,8 @@ from llm_fsm.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.errors import HandlerError, ModelError, StoreError
-from llm_fsm.functions import Functions
-from llm_fsm.journal import (
-    Entry,
-    Journal,
-    entry_executed,
-    entry_reply,
-    entry_tool,
-    entry_unanswered,
-    executed_entry,
-    reply_entry,
-    result_entry,
-    without_kind,
-)
-from llm_fsm.observers import Observer, is_observed, publish
-from llm_fsm.once import likeness
-from llm_fsm.progress import TICK
-from llm_fsm.session import events as ev
-from llm_fsm.session.messages import ModelReply, Usage
-from llm_fsm.session.session import Session, loose_parts
-from llm_fsm.session.turn_record import Kind, TurnRecord, dump, dump_session
-from llm_fsm.stores.base import Commit, Outgoing, Store
-from llm_fsm.tool_batch import Perform
-from llm_fsm.toolbox import Toolbox
-from llm_fsm.turn import Means, Step, advance, rehearse
+from llm_fsm.turn.steps import Means, Step, advance, rehearse
+from llm_fsm.turn.turn_state import TICK
 from llm_fsm.voice import Listening, Voice
 
 _TALK = ("turn", "greeting", "words")

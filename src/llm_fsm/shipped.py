@@ -8,7 +8,7 @@ from functools import cache
 from llm_fsm.definition.models import Definition
 from llm_fsm.folder import travelling
 from llm_fsm.loader import load
-from llm_fsm.prompts import Prompts, compile_prompts
+from llm_fsm.turn.prompt.render import Prompts, compile_prompts
 
 
 def prompt_sources() -> Mapping[str, str]:

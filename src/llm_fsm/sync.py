@@ -15,7 +15,6 @@ from typing import Any, Self
 
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition.models import Definition
-from llm_fsm.effects import Point
 from llm_fsm.handlers import Function, Handler
 from llm_fsm.loops import Loop
 from llm_fsm.machine import AsyncMachine
@@ -23,6 +22,7 @@ from llm_fsm.observers import Observer
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.stores.base import Listed
+from llm_fsm.turn.effects import Point
 
 
 class SyncStream:

@@ -12,10 +12,10 @@ from typing import Any, TypeAlias
 from llm_fsm._likeness import nearest
 from llm_fsm._patience import in_words
 from llm_fsm._threads import at_home, in_thread, is_async, is_cancelled
-from llm_fsm.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.errors import told
-from llm_fsm.tool_calls import ArgumentsFault
-from llm_fsm.tool_results import ResultFault
+from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
+from llm_fsm.turn.tool_arguments import ArgumentsFault
+from llm_fsm.turn.tool_results import ResultFault
 
 TIMEOUT = 60.0
 """Seconds that a call may take when nobody says otherwise."""

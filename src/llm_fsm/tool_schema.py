@@ -25,7 +25,7 @@ from llm_fsm._likeness import nearest
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
 from llm_fsm.session.json_values import ValueFault, to_json_value
-from llm_fsm.tool_calls import ArgumentsFault
+from llm_fsm.turn.tool_arguments import ArgumentsFault
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -7,16 +7,16 @@ from typing import Any
 
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Definition, ToolRef
-from llm_fsm.effects import PlannedCall, ToolResults
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.kit import Kit
 from llm_fsm.mcp import McpServers, known_tool
-from llm_fsm.program import Program
-from llm_fsm.terms import Terms, planned
 from llm_fsm.tool_batch import Around, CallFault, run_batch, unknown_tool
-from llm_fsm.tool_results import result_value
 from llm_fsm.tool_schema import CallInfo
 from llm_fsm.tools import ToolRegistry
+from llm_fsm.turn.available_tools import Kit
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import PlannedCall, ToolResults
+from llm_fsm.turn.tool_policy import Terms, planned
+from llm_fsm.turn.tool_results import result_value
 
 
 def _fits(schema: Mapping[str, Any]) -> Callable[[Mapping[str, Any]], str | None] | None:

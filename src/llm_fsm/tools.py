@@ -14,13 +14,13 @@ from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
 
 from llm_fsm._threads import is_async
-from llm_fsm.effects import PlannedCall
 from llm_fsm.session.messages import ToolSpec
-from llm_fsm.terms import Terms
 from llm_fsm.tool_batch import CallFault, called, out_of_scope, unknown_tool
-from llm_fsm.tool_formats import Format, formatted
-from llm_fsm.tool_results import result_value
 from llm_fsm.tool_schema import CallInfo, Parameters, name_of, read_parameters
+from llm_fsm.turn.effects import PlannedCall
+from llm_fsm.turn.prompt.tool_formats import Format, formatted
+from llm_fsm.turn.tool_policy import Terms
+from llm_fsm.turn.tool_results import result_value
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 """Names that every provider accepts."""

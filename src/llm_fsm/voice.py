@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 
 from llm_fsm.session.events import MessageDelta
-from llm_fsm.stream import ReplyReader
+from llm_fsm.turn.reply.stream import ReplyReader
 
 Judge = Callable[[str], Awaitable[str | None]]
 """From the head of a reply to the words that stand before its own; None: its words are not to be shown."""

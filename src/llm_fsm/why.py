@@ -14,7 +14,6 @@ from typing import Any, Literal
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import Keys, has
@@ -22,7 +21,8 @@ from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, replay, standing
-from llm_fsm.transition import Guard, Move, verdict
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.guards import Guard, Move, verdict
 
 Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
 

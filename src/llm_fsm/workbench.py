@@ -14,11 +14,11 @@ from typing import Any, Protocol
 
 from llm_fsm._compact import copied
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
-from llm_fsm.effects import Execute, subject
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Background, Memory
 from llm_fsm.session.messages import LLMMessage
-from llm_fsm.tool_results import result_value, shortened
+from llm_fsm.turn.effects import Execute, subject
+from llm_fsm.turn.tool_results import result_value, shortened
 
 
 class Break(Exception):

@@ -7,10 +7,10 @@ from typing import Any
 from unicodedata import category
 
 from llm_fsm.errors import ReplyError
-from llm_fsm.program import Program
-from llm_fsm.reply import parse
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import texts_in
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.reply.parser import parse
 
 
 def confided(program: Program, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]) -> set[str]:

@@ -15,13 +15,13 @@ from llm_fsm._pointers import step, steps
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.graph import path_in, search_tree
 from llm_fsm.definition.models import State
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import has
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
-from llm_fsm.transition import Guard, Move, verdict
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.guards import Guard, Move, verdict
 
 Kind = Literal["states", "transitions", "conditions", "keys", "key_results", "patterns"]
 _SHARED = "/global_transitions/"

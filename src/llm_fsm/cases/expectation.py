@@ -11,11 +11,11 @@ from llm_fsm.cases.expected import CallExpected, EventExpected, Expect, PauseExp
 from llm_fsm.cases.faults import quoted
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
-from llm_fsm.foresight import Ahead
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.serialization import to_dict
+from llm_fsm.turn.available import Ahead
 
 _MOST = frozenset({"state", "context"})
 

@@ -30,11 +30,11 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.flows import gather
 from llm_fsm.lint.cases import put
 from llm_fsm.llm.base import LLM
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.turn.compiled import Program
 
 _MOST_REPLIES = 12
 """Replies that a step may ask for before its plan is given up."""

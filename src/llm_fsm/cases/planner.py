@@ -23,7 +23,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.lint.properties import paths, statements
 from llm_fsm.lint.reasoning import Reasoning, read_names, reasoning
 from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
-from llm_fsm.patterns import named
+from llm_fsm.turn.repair.patterns import named
 
 _MOST_TRIALS = 60
 _MOST_SPOKEN = 16

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any
 
 from llm_fsm.cases.confided import confided, disguised
-from llm_fsm.program import Program
 from llm_fsm.retake import not_taken
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
@@ -18,7 +17,8 @@ from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, standing
-from llm_fsm.tool_calls import ArgumentsFault, read_arguments
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 _CLOCKS = ('"now"', "_timestamp")
 _PARTS = frozenset({"transition", "message", "reasoning"})

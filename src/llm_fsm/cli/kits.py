@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from llm_fsm.cli import host
-from llm_fsm.kit import Kit
 from llm_fsm.mcp import McpServers
-from llm_fsm.program import Program
 from llm_fsm.toolbox import Toolbox
+from llm_fsm.turn.available_tools import Kit
+from llm_fsm.turn.compiled import Program
 
 
 def brought(program: Program, tools: Iterable[str], mcp: str | None) -> Kit:

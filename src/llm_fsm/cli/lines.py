@@ -11,7 +11,7 @@ from llm_fsm.admission import checked_message
 from llm_fsm.cli import answers, exits, printing
 from llm_fsm.cli.talk import Talk
 from llm_fsm.conversation import Turn
-from llm_fsm.progress import MAX_MESSAGE_CHARS
+from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 _CHUNK = 65_536
 _MAX_LINE_BYTES = 4 * MAX_MESSAGE_CHARS + 4

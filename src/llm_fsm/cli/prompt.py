@@ -13,24 +13,24 @@ from typing import Any
 import click
 
 from llm_fsm._tokens import estimate
-from llm_fsm.assembly import compile_flows
 from llm_fsm.cli import choice, exits, printing
 from llm_fsm.cli.chat import context_of
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition import json_source as source
 from llm_fsm.flows import gather
 from llm_fsm.folder import definition_paths
-from llm_fsm.kit import NO_TOOLS, Kit
 from llm_fsm.loader import load
-from llm_fsm.program import Program
-from llm_fsm.prompts import call_sizes, sections
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.session.session import Session
 from llm_fsm.session.window import Exchange
 from llm_fsm.shipped import pattern_piece, shipped_prompts
-from llm_fsm.tool_formats import to_openai
-from llm_fsm.turn import Means, request_for
+from llm_fsm.turn.available_tools import NO_TOOLS, Kit
+from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.prompt.render import call_sizes, sections
+from llm_fsm.turn.prompt.tool_formats import to_openai
+from llm_fsm.turn.steps import Means, request_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -8,8 +8,8 @@ from contextlib import aclosing
 from llm_fsm._tokens import estimate
 from llm_fsm.cli import printing
 from llm_fsm.llm.base import LLM, let_go, streamed
-from llm_fsm.prompts import sections
 from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.turn.prompt.render import sections
 
 
 class PromptPrinter:

@@ -17,17 +17,17 @@ from llm_fsm.cli import choice, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, known_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.effects import AskModel
 from llm_fsm.errors import ModelError
 from llm_fsm.folder import definition_paths
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.program import Program
 from llm_fsm.retake import Divergence, Retaken, kit_of, retake
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Store
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import AskModel
 
 _PAGE = 500
 _TIMEOUT = 120.0

@@ -15,12 +15,12 @@ from typing import Any, Literal
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition.models import Definition
 from llm_fsm.machine import AsyncMachine
-from llm_fsm.program import Program
 from llm_fsm.recovery import under_way
 from llm_fsm.session.events import MessageDelta
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, standing
+from llm_fsm.turn.compiled import Program
 
 
 class Talk:

@@ -8,12 +8,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from llm_fsm.cli import printing
-from llm_fsm.program import Program
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session.redaction import BLOT, blotted, texts_in
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, standing
+from llm_fsm.turn.compiled import Program
 
 
 def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[dict[str, Any]]:

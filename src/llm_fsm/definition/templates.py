@@ -41,7 +41,7 @@ def is_plain(text: str) -> bool:
 @cache
 def _wording() -> Any:
     """What compiles and renders replies, loaded with the first that needs it: it brings the template engine."""
-    return import_module("llm_fsm.wording")
+    return import_module("llm_fsm.turn.fixed_replies")
 
 
 class Rendering(NamedTuple):

@@ -1,6 +1,6 @@
 """What the prompt of each state takes, in estimated tokens, before history and context.
 
-The texts that `llm_fsm.prompts` puts together are added up without rendering them: what is the same in all
+The texts that `llm_fsm.turn.prompt.render` puts together are added up without rendering them: what is the same in all
 states, each state's own words, and its menu with the words of each target, as far as a glimpse goes.
 """
 

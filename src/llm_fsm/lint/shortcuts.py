@@ -10,7 +10,7 @@ from llm_fsm.definition.json_schema.inline import simplified
 from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
 from llm_fsm.lint.schema_parts import Part
 from llm_fsm.lint.subject import Subject
-from llm_fsm.recognition import OTHERWISE, recogniser
+from llm_fsm.turn.recognize import OTHERWISE, recogniser
 
 _NARROWING = frozenset({"pattern", "format", "const", "not", "$ref", "allOf", "anyOf", "oneOf", "if"})
 """What lets a schema refuse the texts that people say instead of an answer, however long."""

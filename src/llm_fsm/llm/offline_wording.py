@@ -8,9 +8,9 @@ from typing import Any
 
 from llm_fsm.llm.offline_values import Schema, key_words, options_of, type_of
 from llm_fsm.llm.offline_vocabulary import stems
-from llm_fsm.questions import puts
 from llm_fsm.session.messages import Choice
-from llm_fsm.wording import is_ended
+from llm_fsm.turn.fixed_replies import is_ended
+from llm_fsm.turn.repair.questions import puts
 
 NOTICE = "(offline: no language model is used; I follow the definition's own words and simple patterns.)"
 NO_WORK = "(offline: no language model works on this task, and no tool is called.)"

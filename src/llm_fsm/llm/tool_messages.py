@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall
-from llm_fsm.tool_calls import ArgumentsFault, read_arguments
-from llm_fsm.tool_formats import to_openai
+from llm_fsm.turn.prompt.tool_formats import to_openai
+from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 MALFORMED = "malformed_call"
 """The name given to a call that names no function; its arguments are the call as it came."""

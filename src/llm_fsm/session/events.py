@@ -49,7 +49,7 @@ class UserSaid(Event):
 class ModelReplied(Event):
     """A model answered. `asked_for`: turn, greeting, words, task, judge or summary.
 
-    `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.prompts.call_sizes`).
+    `prompt`: part of the prompt to its estimated tokens (see `llm_fsm.turn.prompt.render.call_sizes`).
     `calls`: the tools that it wants called, each {"id", "name", "arguments"} as sent.
     `finish_reason`: why the reply ends before its end, as providers say it: length (of its limit of tokens) or
     content_filter. `cached_tokens`: those of the `input_tokens` that came from the provider's cache.

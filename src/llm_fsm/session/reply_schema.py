@@ -3,7 +3,7 @@
 Every object is closed, every property is required, and null or an empty list where it is optional; there are no
 bounds, patterns, descriptions or references: the prompt's key list says those, and values are checked locally.
 The schema of a state is the same in every turn of that state, byte for byte, because providers key their caches
-by it; all states of a region have the same one (see `llm_fsm.vicinity`).
+by it; all states of a region have the same one (see `llm_fsm.turn.prompt.regions`).
 """
 
 from __future__ import annotations

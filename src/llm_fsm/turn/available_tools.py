@@ -1,0 +1,64 @@
+"""The tools of a machine as a turn knows them: their terms, and which of them each state may call."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from llm_fsm._likeness import nearest
+from llm_fsm.session.messages import ToolCall, ToolSpec
+from llm_fsm.turn.tool_policy import Terms
+
+
+@dataclass(frozen=True, slots=True)
+class Kit:
+    """Terms by the name of the tool; state id to the names that it lists, in order.
+
+    `flows`: the tools of the definitions that are called, by name.
+    """
+
+    terms: Mapping[str, Terms] = field(default_factory=dict)
+    states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    flows: Mapping[str, Kit] = field(default_factory=dict)
+
+    def of(self, flow: str) -> Kit:
+        """The tools of the definition at work; "" is the one that was started."""
+        return self.flows.get(flow, NO_TOOLS) if flow else self
+
+    def names(self, state: str) -> tuple[str, ...]:
+        """The names of the tools that may be called in a state."""
+        terms = self.terms
+        return tuple(
+            name for name in self.states.get(state, ()) if name in terms and terms[name].usable_in(state)
+        )
+
+    def specs(self, state: str) -> tuple[ToolSpec, ...]:
+        """The tools of a state as a model is told of them."""
+        return tuple(self.terms[name].spec for name in self.names(state))
+
+    def fault(self, state: str, name: str) -> str | None:
+        """Why no tool of this name may be called in a state; None when one may."""
+        names = self.names(state)
+        if name in names:
+            return None
+        offered = f"the tools here are {', '.join(names)}" if names else "there are no tools here"
+        if name in self.terms:
+            return f"the tool {name} cannot be called in this state; {offered}"
+        guess = nearest(name, names)
+        hint = f"did you mean {guess}? " if guess else ""
+        return f"there is no tool {json.dumps(name[:100])}; {hint}{offered}"
+
+
+NO_TOOLS = Kit()
+
+
+def call_key(space: str, time: float, number: int, call: ToolCall) -> str:
+    """The idempotency key of call `number` of a turn that began at `time` (seconds since the epoch).
+
+    `space`: the conversation's id and the turn's number, and more where a turn has several courses.
+    The same when the turn is begun again, another for every other call.
+    """
+    text = json.dumps([space, time, number, call.name, call.arguments])
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -1,0 +1,405 @@
+"""A definition made ready to run: compiled once, so that no turn does again what is always the same."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cache
+from typing import Any
+
+from llm_fsm._copies import changed
+from llm_fsm._markup import escaped
+from llm_fsm._tokens import estimate
+from llm_fsm.conditions.compiler import ConditionError, compile_rule
+from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
+from llm_fsm.definition.models import Condition, Definition, KeyResult, ModelSettings, State, Transition
+from llm_fsm.definition.names import PATTERNS
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding
+from llm_fsm.flows import Flow, Flows, document_of
+from llm_fsm.session.context import Keys, compile_keys
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema
+from llm_fsm.session.reply_schema import reply_schema, with_targets
+from llm_fsm.turn.compiled import Check, Program, StatePlan
+from llm_fsm.turn.fixed_replies import WordingError, compile_reply, is_english
+from llm_fsm.turn.guards import Guard, Move
+from llm_fsm.turn.prompt.regions import Region, demanded, regions
+from llm_fsm.turn.prompt.render import (
+    Prompts,
+    branch_item,
+    is_bounded,
+    key_line,
+    system_prompt,
+    transition_item,
+)
+from llm_fsm.turn.prompt.state_summary import (
+    WORKS,
+    Endings,
+    divided,
+    endings_of,
+    glimpse,
+    state_line,
+    state_words,
+    states_text,
+)
+from llm_fsm.turn.recognize import recognisers
+from llm_fsm.turn.repair.patterns import COMES_BACK, Pieces, named
+from llm_fsm.turn.repair.patterns import lines as pattern_lines
+
+
+def _fault(pointer: str, message: str, code: str, name: str) -> DefinitionError:
+    return DefinitionError([Finding(code=code, name=name, level="error", message=message, pointer=pointer)])
+
+
+def _guard(condition: Condition, pointer: str) -> Guard:
+    try:
+        rule = condition.rule
+    except ConditionError as error:
+        raise _fault(f"{pointer}/logic{error.pointer}", error.reason, "C201", "bad-condition") from error
+    return Guard(
+        description=condition.description,
+        keys=tuple(condition.requires_context_keys),
+        rule=rule,
+        logic=condition.logic,
+    )
+
+
+def _move(transition: Transition, pointer: str) -> Move:
+    return Move(
+        pointer=pointer,
+        target=transition.target_state,
+        description=transition.description,
+        guards=tuple(
+            _guard(condition, f"{pointer}/conditions/{number}")
+            for number, condition in enumerate(transition.conditions)
+        ),
+        priority=transition.priority,
+        auto=transition.auto,
+        on=transition.on,
+        returns=transition.returns,
+    )
+
+
+def _moves(transitions: Iterable[Transition], pointer: str) -> tuple[Move, ...]:
+    return tuple(_move(transition, f"{pointer}/{number}") for number, transition in enumerate(transitions))
+
+
+def _mentioned_keys(definition: Definition) -> tuple[str, ...]:
+    """Every key that states collect or transitions require, in order of appearance, without repeats."""
+    states = definition.states.values()
+    names = [key for state in states for key in state.required_context_keys]
+    for transitions in (*(state.transitions for state in states), definition.global_transitions):
+        names += demanded(transitions)
+    return tuple(dict.fromkeys(name for name in names if not name.startswith("_")))
+
+
+def merged_model(*settings: ModelSettings) -> ModelSettings:
+    """Later settings over earlier ones, key by key."""
+    values: dict[str, Any] = {}
+    for item in settings:
+        values.update({name: value for name, value in item if value is not None})
+    return ModelSettings(**values)
+
+
+def _menu(definition: Definition, state_id: str, shared: Sequence[Move]) -> tuple[Move, ...]:
+    own = _moves(definition.states[state_id].transitions, f"/states/{state_id}/transitions")
+    kind = definition.kind_of(state_id)
+    if kind == "final":
+        return ()
+    known = {move.target for move in own if not move.guards and not move.auto}
+    offered = [
+        move
+        for move in (shared if kind == "converse" else ())
+        if move.target != state_id and not (move.pointer.startswith("/patterns/") and move.target in known)
+    ]
+    return tuple(sorted([*own, *offered], key=lambda move: move.priority))
+
+
+def _plan(
+    flow: Flow,
+    state_id: str,
+    keys: Keys,
+    moves: tuple[Move, ...],
+    *,
+    region: Region,
+    schema_of: Callable[[Region, str], ReplySchema],
+    given: ModelSettings,
+    endings: Endings,
+) -> StatePlan:
+    definition = flow.definition
+    state, kind = definition.states[state_id], definition.kind_of(state_id)
+    autos = tuple(move for move in moves if move.auto and move.target != state_id)
+    model = merged_model(given, state.model)
+    _check_answer(state_id, state)
+    try:
+        fixed = None if state.reply is None else compile_reply(state.reply)
+    except WordingError as error:
+        raise _fault(f"/states/{state_id}/reply", str(error), "S110", "bad-template") from error
+    return StatePlan(
+        id=state_id,
+        kind=kind,
+        state=state,
+        moves=moves,
+        autos=autos,
+        rests=kind == "converse" and not autos,
+        collects=tuple(key for key in state.required_context_keys if keys.is_free(key)),
+        fixed=fixed,
+        words=state_words(state_id, state),
+        schema=schema_of(region, model.reasoning or "none"),
+        around=frozenset(region.shown),
+        listed=frozenset(region.keys),
+        items={
+            move.pointer: (
+                transition_item(
+                    move,
+                    None if move.target in region.shown else glimpse(definition, move.target, endings, state_id),
+                    is_open=True,
+                ),
+                transition_item(move, None, is_open=True),
+                transition_item(move, None, is_open=False),
+            )
+            for move in moves
+        },
+        glimpse=glimpse(definition, state_id, endings),
+        model=model,
+        checks=tuple(
+            _check(result, f"/states/{state_id}/key_results/{number}")
+            for number, result in enumerate(state.key_results)
+        ),
+        calls=flow.calls.get(state_id, ""),
+        answers=state_id in endings.answers,
+    )
+
+
+def _all_states(states: Mapping[str, StatePlan]) -> str:
+    """Every state with its words and its own transitions, one a line; then what several or all have, once."""
+    lines = []
+    speaking = {plan.id: plan.words.instructions for plan in states.values() if plan.kind not in WORKS}
+    own_words, sharing = divided(speaking)
+    everywhere: dict[str, Move] = {}
+    for plan in states.values():
+        moves = [move for move in plan.moves if move.target != plan.id]
+        own = [move for move in moves if move.pointer.startswith("/states/")]
+        everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
+        decides = plan.kind == "decide"
+        items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in own]
+        words = replace(plan.words, instructions=own_words.get(plan.id, ""))
+        lines.append(state_line(words, plan.glimpse, items, kind=plan.kind))
+    lines += [escaped({"states": ids, "instructions": text}) for text, ids in sharing.items()]
+    if everywhere:
+        shared = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
+        lines.append(f'{{"everywhere":true,"transitions":[{shared}]}}')
+    return "\n".join(lines)
+
+
+def _leads_further(plan: StatePlan, move: Move, target: StatePlan) -> bool:
+    """True where an item says under "there" what <states> cannot: what follows on arrival."""
+    open_ = move.returns and not plan.knows(target)
+    return open_ or target.kind in ("decide", "task", "subflow") or bool(target.autos)
+
+
+def _check(result: KeyResult, pointer: str) -> Check:
+    found = result.check
+    words = result.description or result.name
+    if isinstance(found, dict) and len(found) == 1:
+        (how, what), *_ = found.items()
+        if how == "registered" and isinstance(what, str):
+            return Check(
+                name=result.name,
+                description=result.description,
+                by="registered",
+                function=what,
+                criterion=result.description,
+            )
+        if how == "judge" and isinstance(what, str):
+            return Check(name=result.name, description=result.description, by="judge", criterion=what)
+    if found is None:
+        return Check(name=result.name, description=result.description, by="judge", criterion=words)
+    try:
+        rule = compile_rule(found)
+    except ConditionError as error:
+        raise _fault(f"{pointer}/check{error.pointer}", error.reason, "C201", "bad-condition") from error
+    return Check(
+        name=result.name,
+        description=result.description,
+        by="logic",
+        rule=rule,
+        logic=found,
+        criterion=result.description,
+    )
+
+
+def _check_answer(state_id: str, state: State) -> None:
+    if state.answer_schema is None:
+        return
+    try:
+        compile_shape(state.answer_schema)
+    except ShapeError as error:
+        pointer = f"/states/{state_id}/answer_schema{error.pointer}"
+        raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
+
+
+def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> Program:
+    """Make a machine ready to run. `pieces`: where repair patterns come from.
+
+    Raises DefinitionError for what the loader let pass.
+    """
+    root = flows.root.definition
+    settings = root.model.model_copy(update={"reasoning": None, "name": None})
+    used = {name for flow in (flows.root, *flows.called.values()) for name in flow.definition.patterns}
+    compiled: dict[str, Program] = {
+        name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
+    }
+    main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
+    offered = [main.states[move.target] for move in main.asides]
+    above = _Caller(
+        called=True, persona=root.persona, model=settings, patterns=tuple(root.patterns), pieces=compiled,
+        aside=flows.digress, tells=bool(offered) and all(plan.answers and plan.fixed is None for plan in offered),
+    )  # fmt: skip
+    called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
+    plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
+    bounds = [(name, getattr(root.limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
+    whole: dict[str, Any] = {
+        "limits": root.limits,
+        "bounds": tuple((name, most) for name, most in bounds if most is not None),
+        "alone": not any(plan.kind == "converse" for plan in plans),
+        "waits": "silence" in used
+        or any(plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind) for plan in plans),
+        "pieces": pieces,
+        "works": any(
+            plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize
+            for plan in plans
+        ),
+    }
+    document = document_of(flows)
+    return replace(
+        main,
+        **whole,
+        flows={name: replace(program, **whole) for name, program in called.items()},
+        document=document,
+        identity=hashlib.sha256(document.encode()).hexdigest(),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Caller:
+    """What a definition takes from the one that is started, where it does not say it itself; all compiled patterns.
+
+    `called`: there is one, to which the conversation comes back from every final state; else the model that is named is
+    a default of the host's, and not asked by name. `aside`: digressions of others may be shown, and what these left;
+    `tells`: any reply can tell what those of the one that is started tell.
+    """
+
+    called: bool = False
+    persona: str = ""
+    model: ModelSettings = field(default_factory=ModelSettings)
+    patterns: tuple[str, ...] = ()
+    pieces: Mapping[str, Program] = field(default_factory=dict)
+    aside: bool = False
+    tells: bool = False
+
+
+def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[str, Program]) -> Iterator[Move]:
+    """The moves to a definition's own states for patterns, except where it has global ones there."""
+    known = {transition.target_state for transition in definition.global_transitions}
+    for name in names:
+        if name in definition.states and name not in known:
+            state = definition.states[name]
+            yield Move(
+                pointer=f"/patterns/{name}",
+                target=name,
+                description=state.description or pieces[name].definition.description,  # its purpose says no "when"
+                priority=1000,
+                returns=name in COMES_BACK,
+            )
+
+
+def _question(plan: StatePlan, system: LLMMessage, tokens: int) -> LLMRequest:
+    """What all questions in a state have in common. `tokens`: those of the system message."""
+    common = LLMRequest(
+        messages=(system,),
+        schema=plan.schema,
+        model=plan.model.name,
+        temperature=plan.model.temperature,
+        max_tokens=plan.model.max_tokens,
+        state=plan.id,
+        sizes={"system": tokens, "schema": estimate(plan.schema.text)},
+    )
+    return changed(common)  # quick to copy again, as each question does
+
+
+def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
+    """One definition."""
+    definition = flow.definition
+    given = merged_model(above.model, definition.model.model_copy(update={} if above.called else {"name": None}))
+    on = {*above.patterns, *definition.patterns}
+    patterns = {name: above.pieces[name] for name in PATTERNS if name in on and name not in definition.states}
+    own = frozenset(on & definition.states.keys())
+    shared = _moves(definition.global_transitions, "/global_transitions")
+    asides = sorted((move for move in shared if move.returns), key=lambda move: move.priority)
+    shared = (*shared, *_of_patterns(definition, named(name for name in PATTERNS if name in own), above.pieces))
+    menus = {state_id: _menu(definition, state_id, shared) for state_id in definition.states}
+    try:
+        keys = compile_keys(definition, _mentioned_keys(definition))
+    except ShapeError as error:
+        raise _fault("/context_schema", str(error), "S109", "bad-context-schema") from error
+    lines = {key: key_line(key, schema) for key, schema in keys.offered.items()}
+    spoken = definition if definition.persona else definition.model_copy(update={"persona": above.persona})
+
+    @cache
+    def schema_of(region: Region, reasoning: str) -> ReplySchema:
+        listed = {key: keys.offered[key] for key in region.keys}
+        schema = reply_schema(name=region.name, targets=region.named, keys=listed, reasoning=reasoning)
+        return with_targets(schema, named(name for name in PATTERNS if name in on))
+
+    endings = endings_of(definition, asides=own & COMES_BACK, called=above.called)
+    found = regions(definition, tuple(keys.offered), whole=prompts.whole)
+    states = {
+        state_id: _plan(
+            flow, state_id, keys, menus[state_id], region=region, schema_of=schema_of, given=given, endings=endings
+        )
+        for region in found
+        for state_id in region.states
+    }
+    moves = [(plan, move) for plan in states.values() for move in plan.moves]
+    judged = any(guard.judged for _, move in moves for guard in move.guards)
+    behind = any(_leads_further(plan, move, states[move.target]) for plan, move in moves)
+    answering = [states[move.target] for _, move in moves if move.returns and states[move.target].answers]
+    questions: dict[str, LLMRequest] = {}
+    for region in found:
+        by_reasoning: dict[str, list[StatePlan]] = {}
+        for state_id in region.states:
+            plan = states[state_id]
+            by_reasoning.setdefault(plan.model.reasoning or "none", []).append(plan)
+        for reasoning, plans in by_reasoning.items():
+            system = system_prompt(
+                prompts,
+                spoken,
+                keys,
+                ("\n" if keys.declared else ", ").join(lines[key] for key in region.keys),
+                patterns=pattern_lines(patterns),
+                states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
+                parts=len(found) > 1 or above.aside or behind,
+                judged=judged,
+                aside=(above.tells or bool(answering)) and all(plan.fixed is None for plan in answering),
+                added=any(plan.fixed is not None or plan.kind in WORKS for plan in states.values()),
+                reasoning=reasoning,
+            )
+            message, tokens = LLMMessage("system", system), estimate(system)
+            questions |= {plan.id: _question(plan, message, tokens) for plan in plans}
+    return Program(
+        definition=definition,
+        patterns=patterns,
+        own_patterns=own,
+        asides=tuple(asides),
+        states=states,
+        keys=keys,
+        fast=recognisers(keys.offered, keys.fault),
+        prompts=prompts,
+        key_lines=lines,
+        bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
+        questions=questions,
+        limits=definition.limits,
+        english=is_english(definition),
+    )

@@ -1,0 +1,168 @@
+"""A machine ready to run: everything that does not change from turn to turn, computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from llm_fsm.conditions.compiler import Rule
+from llm_fsm.definition.models import Definition, Limits, ModelSettings, State
+from llm_fsm.definition.names import Kind
+from llm_fsm.session.context import Keys
+from llm_fsm.session.messages import LLMRequest, ReplySchema
+from llm_fsm.session.reply_schema import with_targets
+from llm_fsm.session.session import Session
+from llm_fsm.turn.fixed_replies import FixedReply
+from llm_fsm.turn.guards import Move
+from llm_fsm.turn.prompt.render import Prompts
+from llm_fsm.turn.prompt.state_summary import StateWords
+from llm_fsm.turn.recognize import Recogniser
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Check:
+    """One key result, compiled. `by`: logic (`rule`), registered (`function`) or judge (`criterion`)."""
+
+    name: str
+    description: str
+    by: Literal["logic", "registered", "judge"]
+    rule: Rule | None = None
+    logic: Any = None
+    function: str = ""
+    criterion: str = ""
+    """What must be true of the output, in words; "" where there are none."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatePlan:
+    """One state, compiled. `moves` is the whole menu in order of priority, global transitions included."""
+
+    id: str
+    kind: Kind
+    state: State
+    moves: tuple[Move, ...]
+    autos: tuple[Move, ...]
+    rests: bool
+    """True where nothing happens without the user: it converses, and no move is taken by itself."""
+    collects: tuple[str, ...]
+    fixed: FixedReply | None
+    words: StateWords
+    schema: ReplySchema
+    around: frozenset[str]
+    """The states whose words stand in the system message of its prompts, itself included."""
+    listed: frozenset[str]
+    """The keys that this system message lists: all, where the machine has not too many."""
+    items: Mapping[str, tuple[str, str, str]]
+    """Move pointer to its prompt item as JSON: when open, when another showed what lies behind, when closed."""
+    glimpse: Mapping[str, Any]
+    """What prompts show of this one whose system message does not have its words."""
+    model: ModelSettings
+    checks: tuple[Check, ...] = ()
+    """The key results of a task."""
+    calls: str = ""
+    """The name of the definition that a subflow state calls."""
+    answers: bool = False
+    """True where it is final and only answers digressions: the conversation goes back to what was asked."""
+
+    def knows(self, digression: StatePlan) -> bool:
+        """True where <states> says all of a digression that is offered here: it answers, then this state asks again.
+
+        Where a fixed reply asks, an entry of the menu keeps the model from doing so.
+        """
+        return digression.answers and digression.id in self.around and self.fixed is None
+
+
+class Outlook(NamedTuple):
+    """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
+
+    `further`: states that may be named although no transition of this state leads there; `patterns`: what may be named
+    beside states.
+    """
+
+    items: tuple[str, ...]
+    valid: tuple[str, ...]
+    open: frozenset[str]
+    arrivals: Mapping[str, frozenset[str]]
+    further: tuple[str, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """One definition, compiled. What it says of the run as a whole is that of the definition that is started."""
+
+    definition: Definition
+    states: Mapping[str, StatePlan]
+    keys: Keys
+    key_lines: Mapping[str, str]
+    """Key to its line in <context_keys>."""
+    bounds_told: Mapping[str, str]
+    """Key to what <context_keys> says behind it, for those with more than a type, which a value does not show."""
+    prompts: Prompts
+    questions: Mapping[str, LLMRequest]
+    """State id to what all questions about a message have in common there: system message, schema, settings, sizes."""
+    bounds: tuple[tuple[str, float], ...] = ()
+    """The limits of a run that forbid further model calls: name and value."""
+    alone: bool = False
+    """True when no state converses: nobody is there to talk to."""
+    english: bool
+    """True where English words of the program are not foreign among the definition's own."""
+    works: bool = False
+    """True when a turn may do more than talk: tasks, tools, waiting."""
+    waits: bool = False
+    """True when something may become due by itself."""
+    limits: Limits
+    flows: Mapping[str, Program] = field(default_factory=dict)
+    """The definitions that are called, by name; only in the one that is started."""
+
+    asides: tuple[Move, ...] = ()
+    """The digressions that are offered in what this definition calls, too, in order of priority."""
+
+    patterns: Mapping[str, Program] = field(default_factory=dict)
+    """The repair patterns that are switched on, without those for which the definition has a state of its own."""
+    pieces: Callable[[str], Definition] | None = None
+    """Where patterns come from: name to definition."""
+    fast: Mapping[str, Recogniser] = field(default_factory=dict)
+    """Keys with `x-fast` and what recognises their values."""
+    own_patterns: frozenset[str] = frozenset()
+    """Those for which it has one."""
+    document: str = ""
+    """The definition with all that it calls as canonical JSON."""
+    identity: str = ""
+    """The SHA-256 of `document`; where no other definition is called, that of the definition."""
+
+    outlooks: dict[str, Outlook | None] = field(default_factory=dict, compare=False, repr=False)
+    """The menus of states in which they are always the same, as they were first made; see `foresight.outlook`."""
+
+    def is_secret(self, key: str) -> bool:
+        """True when the key is secret in any definition of the machine: for whoever shows what happened in all."""
+        return any(program.keys.is_secret(key) for program in (self, *self.flows.values()))
+
+    def at(self, session: Session) -> Program | None:
+        """The definition that is at work in a conversation; None when this machine does not have it."""
+        return self.flows.get(session.flow) if session.flow else self
+
+    def of(self, session: Session) -> Program:
+        """As `at`, for a conversation of this machine."""
+        return self.flows[session.flow] if session.flow else self
+
+    def named(self, flow: str) -> Program:
+        """The definition of this name among those that are called; "" is this one."""
+        return self.flows[flow] if flow else self
+
+    def schema_of(self, plan: StatePlan, further: Iterable[str]) -> ReplySchema:
+        """The schema of a reply in a state; `further` states may be named, too."""
+        return with_targets(plan.schema, further)
+
+    def knows(self, session: Session) -> bool:
+        """True when this machine has every state that a conversation is in or comes back to."""
+        if not session.stack and not session.flow:
+            return session.state in self.states
+        places = [(session.flow, session.state)]
+        flow = session.flow
+        for frame in reversed(session.stack):
+            flow = frame.kept.get("flow", flow)
+            places.append((flow, frame.kept["state"]))
+        programs = {"": self, **self.flows}
+        return all(name in programs and state in programs[name].states for name, state in places)

@@ -1,0 +1,233 @@
+"""What a corrected answer changes of the way that a conversation took: where it must be decided again.
+
+The way is the session's `path`: (state, transition) pairs of the current definition, without rounds. A step of it
+is decided again when its conditions read the corrected key and would now decide otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm.definition.graph import reachable
+from llm_fsm.session.context import EXTRA, Keys, missing
+from llm_fsm.session.normalize import pairs
+from llm_fsm.session.session import Session
+from llm_fsm.turn.compiled import Program, StatePlan
+from llm_fsm.turn.guards import Move, verdict
+from llm_fsm.turn.output_mapping import mapped
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Correction:
+    """A way back. `past`: the states up to and with `state`, where it is decided again; `dropped`: keys since.
+
+    `on`: the one move that follows there now, where the answers that are known leave no other.
+    """
+
+    state: str
+    past: frozenset[str]
+    dropped: tuple[str, ...]
+    on: Move | None = None
+
+
+def reads(move: Move, changed: Collection[str]) -> bool:
+    """True when a condition of the move looks at one of the keys."""
+    names = {name for guard in move.guards for name in guard.keys}
+    names |= {name for guard in move.guards if guard.rule is not None for name in guard.rule.reads}
+    return any(name in changed or name.split(".", 1)[0] in changed for name in names)
+
+
+def correction(
+    program: Program, before: Session, after: Session, changed: Collection[str], picked: str = ""
+) -> Correction | None:
+    """The way back that new values ask for; None where every step of the path would be taken again.
+
+    `picked`: the state that a model names. Where words alone had decided a step that the values bear on, it may be
+    another way on from there.
+    """
+    path, old, new = after.path, before.data(), after.data()
+    for number, (state, pointer) in enumerate(path):
+        plan = program.states.get(state)
+        taken = None if plan is None else next((move for move in plan.moves if move.pointer == pointer), None)
+        if plan is None or taken is None or plan.kind not in ("converse", "decide"):
+            continue  # what worked, waited or called is not begun again
+        starts = ways = _otherwise(plan, taken, old, new, changed)
+        if starts is None:
+            starts = ways = _instead(plan, taken, new, changed, picked)
+            again = None if starts is None else starts[0]
+        else:
+            again = onward(plan, starts, new)
+            if plan.kind == "converse" and all(move.judged for move in starts):
+                ways = own_moves(plan)  # asked again, the answer may open each of them
+        if ways is not None:
+            past = frozenset(name for name, _ in path[: number + 1])
+            left = [name for name, _ in path[number + 1 :]] + [after.state]
+            return Correction(
+                state=state,
+                past=past,
+                dropped=_dropped(program, past, left, ways, changed),
+                on=again,
+            )
+    return None
+
+
+def _otherwise(
+    plan: StatePlan, taken: Move, old: Mapping[str, Any], new: Mapping[str, Any], changed: Collection[str]
+) -> tuple[Move, ...] | None:
+    """The moves that could be taken instead; None where the same one would be taken again."""
+    if plan.kind == "decide" or taken.auto:
+        moves = plan.moves if plan.kind == "decide" else plan.autos
+        if not any(reads(move, changed) for move in moves):
+            return None
+        before = next((move for move in moves if verdict(move, old).holds), None)
+        after = next((move for move in moves if verdict(move, new).holds), None)
+        if after is not None and (before is None or before.target != after.target):
+            return (after,)
+        if after is None and before is not None and plan.kind == "converse":
+            return ()  # what was known there is not known any more
+    elif reads(taken, changed) and verdict(taken, old).holds and not verdict(taken, new).holds:
+        same = [move for move in plan.moves if move.target == taken.target and verdict(move, new).holds]
+        if not same:
+            return tuple(move for move in own_moves(plan) if verdict(move, new).holds)
+    return None
+
+
+def _instead(
+    plan: StatePlan, taken: Move, new: Mapping[str, Any], changed: Collection[str], picked: str
+) -> tuple[Move, ...] | None:
+    """The move to the state that was picked, where the one taken was for words to tell from answers that changed."""
+    if not taken.judged or plan.kind != "converse" or not set(plan.collects) & set(changed):
+        return None
+    found = next((move for move in own_moves(plan) if move.target == picked and verdict(move, new).holds), None)
+    return None if found is None or picked == taken.target else (found,)
+
+
+def own_moves(plan: StatePlan) -> tuple[Move, ...]:
+    """The moves of the state itself to other states, without global ones and patterns."""
+    return tuple(
+        move for move in plan.moves if move.pointer.startswith("/states/") and move.target != plan.id
+    )
+
+
+def onward(plan: StatePlan, starts: Sequence[Move], new: Mapping[str, Any]) -> Move | None:
+    """The move that is left where all is known that the state collects, and it is said by conditions."""
+    guarded = [move for move in starts if not move.judged]
+    if plan.kind != "converse" or missing(new, plan.collects) or len({move.target for move in guarded}) != 1:
+        return None
+    return guarded[0]
+
+
+def _dropped(
+    program: Program, past: frozenset[str], left: Iterable[str], starts: Iterable[Move], changed: Collection[str]
+) -> tuple[str, ...]:
+    """The keys that only states collect which the new way does not come to."""
+    graph = {
+        name: [move.target for move in own_moves(plan) if move.target not in past]
+        for name, plan in program.states.items()
+    }
+    ahead = reachable(graph, [move.target for move in starts if move.target not in past])
+    kept = {key for name in (ahead | past) & program.states.keys() for key in _gathers(program, name)}
+    gone = [key for name in left if name not in ahead for key in _gathers(program, name)]
+    return tuple(key for key in dict.fromkeys(gone) if key not in kept and key not in changed)
+
+
+def _gathers(program: Program, state: str) -> tuple[str, ...]:
+    """The keys whose answers come from a state: those that it collects, or takes from the flow that it calls."""
+    plan = program.states[state]
+    given = (key for key in plan.state.output if program.keys.writable(key)) if plan.kind == "subflow" else ()
+    return (*plan.collects, *given)
+
+
+def outside(
+    root: Program, before: Session, after: Session
+) -> Iterator[tuple[int, tuple[str, ...], Correction | None]]:
+    """What changed of the answers of definitions that wait, the outermost first: place, keys, and the way back."""
+    for place in reversed(after.callers()):
+        old, new = before.of_caller(place), after.of_caller(place)
+        items = new.context.items()
+        changed = tuple(key for key, value in items if old.context.get(key) != value and not key.startswith("_"))
+        if changed:
+            yield place, changed, None if new.aside() else correction(root.of(new), old, new, changed)
+
+
+def handed_on(root: Program, before: Session, after: Session, place: int) -> Mapping[str, Any]:
+    """The values that a flow was given by the definition at this place, and that changed there.
+
+    What the flow has changed itself stays as it is.
+    """
+    old, new = before.of_caller(place), after.of_caller(place)
+    caller = root.of(new)
+    plan, called = caller.states[new.state], root.flows[caller.states[new.state].calls]
+    was, _ = mapped(called.keys, caller.keys, old.context, plan.state.input)
+    now, _ = mapped(called.keys, caller.keys, new.context, plan.state.input)
+    inner = next((number for number in reversed(after.callers()) if number > place), None)
+    has = after.context if inner is None else after.of_caller(inner).context
+    return {key: value for key, value in now.items() if was.get(key) != value and has.get(key) == was.get(key)}
+
+
+def apart(
+    root: Program, session: Session, update: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[int, Mapping[str, Any]]]:
+    """An update in a flow that was called, without the values of answers that the definitions hold which wait for it;
+    and those, by their places on the stack.
+    """
+    extra = _extra(update)
+    found: dict[int, dict[str, Any]] = {}
+    taken: set[str] = set()
+    for key, value in {**extra, **update}.items():
+        if value is None or key.startswith("_"):
+            continue
+        places = (number for number in session.callers() if holds(root, session, number, key))
+        place = next(places, None)
+        if place is not None:
+            found.setdefault(place, {})[key] = value
+            taken.add(key)
+    return _without(update, taken), found
+
+
+def divided(
+    mine: Keys, theirs: Keys, update: Mapping[str, Any]
+) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """An update without the keys that only another definition knows; and those."""
+    found = {
+        key: value
+        for key, value in {**_extra(update), **update}.items()
+        if key in theirs.offered and key not in mine.offered and key not in mine.sources
+    }
+    return _without(update, found.keys()), found
+
+
+def _extra(update: Mapping[str, Any]) -> Mapping[str, Any]:
+    sent = update.get(EXTRA)
+    return sent if isinstance(sent, Mapping) else pairs(sent) or {}
+
+
+def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, Any]:
+    """An update without these keys, under `_extra` neither."""
+    if not taken:
+        return update
+    rest, extra = {key: value for key, value in update.items() if key not in taken}, _extra(update)
+    if not extra.keys().isdisjoint(taken):
+        rest[EXTRA] = {key: value for key, value in extra.items() if key not in taken}
+    return rest
+
+
+def holds(root: Program, session: Session, place: int, key: str) -> bool:
+    """True when a definition that waits at a place has an answer under a key that the one at work does not know.
+
+    A key that the one at work may not write and was given under the same name is still that answer.
+    """
+    caller, mine = session.of_caller(place), root.of(session).keys
+    theirs = root.of(caller).keys
+    if key not in caller.context or not theirs.writable(key) or theirs.is_secret(key):
+        return False
+    known = key in mine.offered or key in mine.sources or key in session.context
+    return not known or (not mine.writable(key) and _is_given(root, session, place, key))
+
+
+def _is_given(root: Program, session: Session, place: int, key: str) -> bool:
+    """True when every flow from a place on was given a key under its own name."""
+    callers = (session.of_caller(number) for number in session.callers() if number >= place)
+    return all(root.of(caller).states[caller.state].state.input.get(key) == key for caller in callers)

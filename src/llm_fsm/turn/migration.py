@@ -1,0 +1,123 @@
+"""Carrying a conversation from an older definition over to a newer one: which states and keys are which.
+
+The map is data: {"states": {old id: new id}, "keys": {old key: new key, or null to drop it}}; what it does not
+name keeps its name. A value that its new key refuses is dropped, so that it is asked for again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from llm_fsm._likeness import nearest
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.session import events as ev
+from llm_fsm.session.reducer import apply
+from llm_fsm.session.session import Session
+from llm_fsm.turn.compiled import Program
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """Old state id to new one; old context key to new one, None: dropped."""
+
+    states: Mapping[str, str] = field(default_factory=dict)
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+
+
+def read_change(document: Mapping[str, Any]) -> Change:
+    """The map as written. Raises ConfigurationError that says what it must look like."""
+    unknown = [name for name in document if name not in ("states", "keys")]
+    states, keys = document.get("states", {}), document.get("keys", {})
+    sound = not unknown and isinstance(states, Mapping) and isinstance(keys, Mapping)
+    if not sound or not all(isinstance(name, str) for name in (*states, *keys, *states.values())):
+        raise ConfigurationError(
+            'a map of a changed definition is {"states": {"old id": "new id"}, "keys": {"old key": "new key"}}, '
+            "where null drops a key" + (f"; {unknown[0]!r} is neither states nor keys" if unknown else "")
+        )
+    if not all(name is None or (isinstance(name, str) and name) for name in keys.values()):
+        raise ConfigurationError(
+            "a map of a changed definition names each new key, or null to drop the old one"
+        )
+    for old, new in keys.items():
+        if new is not None and new.startswith("_"):
+            raise ConfigurationError(
+                f"the map of keys leads {old!r} to {new!r}: names that begin with _ belong to the system"
+            )
+    return Change(states=dict(states), keys=dict(keys))
+
+
+def check_change(change: Change, program: Program) -> None:
+    """Raise ConfigurationError where the map leads to a state that the definition does not have, or misspells a key.
+
+    A key that the definition says nothing of may be the host's own, where none that it declares is nearly called so.
+    """
+    for old, new in change.states.items():
+        if new not in program.states:
+            guess = nearest(new, program.states)
+            hint = f"; did you mean {guess!r}?" if guess else ""
+            raise ConfigurationError(
+                f"the map of states leads {old!r} to {new!r}, which the definition "
+                f"{program.definition.name!r} does not have{hint}"
+            )
+    declared = program.definition.key_schemas
+    for old, key in change.keys.items():
+        if key is None or key.split(".", 1)[0] in declared or _names(program.definition.canonical, key):
+            continue
+        guess = nearest(key, declared)
+        if guess is not None:
+            raise ConfigurationError(
+                f"the map of keys leads {old!r} to {key!r}, which the definition {program.definition.name!r} "
+                f"does not have; did you mean {guess!r}?"
+            )
+
+
+def _names(definition: str, key: str) -> bool:
+    """Whether a definition has this name somewhere: also the path of one of its parts, or a placeholder."""
+    name = re.escape(json.dumps(key)[1:-1])
+    return re.search(rf'"{name}["\.]|\{{[{{%][^}}]*(?<![\w."\\]){name}(?!\w)', definition) is not None
+
+
+def carried(session: Session, old: Program | None, new: Program, change: Change) -> ev.Migrated | str:
+    """How a conversation goes over to `new`; a sentence instead where it cannot, and stays with `old`.
+
+    `old` is None where nobody knows the older definition any more.
+    """
+    if old is not None and old.definition.name != new.definition.name:
+        return f"it belongs to another machine, {old.definition.name!r}"
+    state = change.states.get(session.state, session.state)
+    if state not in new.states:
+        return f"the definition has no state {state!r} any more, and the map names no other"
+    if session.stack:
+        return "it is within a subflow or a digression"
+    if session.work is not None:
+        return "it is in the middle of a task or of a call of a tool"
+    if session.pause is not None and (session.pause.kind != "wait" or new.states[state].kind != "wait"):
+        return f"it waits for {session.pause.what!r}, and {state!r} does not"
+    named = {*session.context, *session.skipped, *session.begun}
+    keys = {name: key for name, key in change.keys.items() if name in named}
+    if (met := _meeting(session.context, keys)) is not None:
+        return f"the keys {met[0]!r} and {met[1]!r} would be one, and it has another value for each"
+    event = ev.Migrated(definition=new.identity, states=change.states, keys=keys)
+    context = apply(session, event).context
+    removed = {key for key, value in context.items() if new.keys.fault(key, value) is not None}
+    if old is not None:  # what was secret stays so, unless the new definition says what it is
+        kept = {key for key in context if key in new.keys.sources}
+        removed |= (old.keys.secrets & context.keys()) - kept
+    watches = new.states[state].kind == "converse" and ("silence" in new.patterns or "silence" in new.own_patterns)
+    return replace(event, removed=tuple(sorted(removed)), unwatched=session.silence is not None and not watches)
+
+
+def _meeting(context: Mapping[str, Any], keys: Mapping[str, str | None]) -> tuple[str, str] | None:
+    """Two keys of different values that the map makes one; a key that it does not name keeps its own name."""
+    holders = {name: name for name in context if name not in keys}
+    for old, new in keys.items():
+        if old not in context:
+            continue
+        other = old if new is None else holders.setdefault(new, old)
+        if context[other] != context[old]:
+            return other, old
+    return None

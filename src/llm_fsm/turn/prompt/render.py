@@ -1,0 +1,352 @@
+"""What the model reads. The words are in `prompts/*.j2`; here is what goes into them, and how it is escaped.
+
+The system message is the same in every turn of a machine. The user message begins with the history, which
+is append-only between trims, and ends with what changes most, so that a provider's prompt cache can serve
+the start. Everything that comes from people, models, tools and context stands as JSON strings in which no
+character can close the markup around it; nothing is rewritten or filtered.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import cached_property, lru_cache
+from typing import Any
+
+from jinja2 import Environment, StrictUndefined, Template
+
+from llm_fsm._excerpt import cut
+from llm_fsm._markup import clean, escaped
+from llm_fsm._tokens import estimate
+from llm_fsm.definition.json_schema.inline import lean, mapped
+from llm_fsm.definition.models import Definition
+from llm_fsm.session.context import Keys
+from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
+from llm_fsm.session.window import Exchange, in_prompt
+from llm_fsm.turn.guards import Guard, Move
+from llm_fsm.turn.prompt.blanks import Blanks
+from llm_fsm.turn.prompt.state_summary import TAGS, StateWords, in_words
+from llm_fsm.turn.prompt.tool_formats import to_openai
+
+_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
+_SECTION = re.compile(r"^<([a-z_]+)>$(.*?)^</\1>$|^<([a-z_]+)>(.*?)</\3>$", re.DOTALL | re.MULTILINE)
+_KEY_WORDS = (
+    *("format", "pattern", "minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum", "multipleOf"),
+    *("minLength", "maxLength", "minItems", "maxItems"),
+    *("const", "items", "properties", "required", "anyOf", "oneOf", "allOf"),
+)
+_NOW = 8
+"""Tokens of <now>, which always has the same form."""
+_QUOTED_CHARS = 4000
+_FIRST = 2
+"""Messages of a question before anything was said about it: the system's and the user's."""
+_NOTHING = "{}"
+"""An empty reply as it is quoted: servers take no message of the model that has nothing in it."""
+_FORM = '{"transition":{"target_state":"","context_update":{"_extra":{},"_clear":[]}},"message":""}'
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """The prompt files, compiled: those that every conversation needs at once, the others when they are first needed.
+
+    `whole`: the system message holds every state, and a turn none.
+    """
+
+    environment: Environment
+    sources: Mapping[str, str]
+    system: Template
+    turn: Blanks
+    whole: bool = False
+
+    @cached_property
+    def retry(self) -> Template:
+        """What a second try is told."""
+        return self.environment.from_string(self.sources["retry"])
+
+    @cached_property
+    def task(self) -> Template:
+        """The brief of a task."""
+        return self.environment.from_string(self.sources["task"])
+
+    @cached_property
+    def judge(self) -> Template:
+        """The brief of who judges what came of a task."""
+        return self.environment.from_string(self.sources["judge"])
+
+    @cached_property
+    def summary(self) -> Template:
+        """The brief of who summarises."""
+        return self.environment.from_string(self.sources["summary"])
+
+
+def compile_prompts(sources: Mapping[str, str], *, whole: bool = False) -> Prompts:
+    """Compile the prompt files; `sources` is file name without ending to text, one for each of `Prompts`."""
+    environment = Environment(
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+    )
+    return Prompts(
+        environment=environment,
+        sources=sources,
+        system=environment.from_string(sources["system"]),
+        turn=Blanks(environment, sources["turn"]),
+        whole=whole,
+    )
+
+
+def transition_item(move: Move, there: Mapping[str, Any] | None, *, is_open: bool) -> str:
+    """One entry of <transitions> as JSON. What its description says, `there` does not say again."""
+    item: dict[str, Any] = {"to": move.target}
+    if move.description:
+        item["desc"] = clean(move.description)
+    item |= _conditions(move.guards, described=bool(move.description))
+    if move.auto:
+        item["auto"] = True
+    if not is_open:
+        item["open"] = False
+    if there and (said := {name: part for name, part in there.items() if part != move.description}):
+        item["there"] = in_words(said)
+    return escaped(item)
+
+
+def branch_item(move: Move) -> str:
+    """A move that the program makes by itself as JSON: when, in words, else its conditions."""
+    when = {"if": clean(move.description)} if move.description else checked(move)
+    return escaped({"to": move.target, **when})
+
+
+def checked(move: Move) -> dict[str, Any]:
+    """What a prompt says of the conditions of a move that the program takes by itself."""
+    return _conditions(guard for guard in move.guards if not guard.judged)
+
+
+def _conditions(guards: Iterable[Guard], *, described: bool = False) -> dict[str, Any]:
+    """What a prompt says of conditions, if there is anything to say. `described`: words say when to move."""
+    conditions = []
+    for guard in guards:
+        condition: dict[str, Any] = {}
+        if guard.description and not (described and guard.keys and guard.rule is None):
+            condition["desc"] = clean(guard.description)
+        if guard.keys:
+            condition["keys"] = list(guard.keys)
+        if guard.rule is not None and not guard.description:
+            condition["logic"] = guard.logic
+        if guard.judged:
+            condition["judge"] = True
+        if condition:
+            conditions.append(condition)
+    return {"conditions": conditions} if conditions else {}
+
+
+def key_line(key: str, schema: Mapping[str, Any]) -> str:
+    """A key as <context_keys> shows it: its name, then type, bounds and description where it has them."""
+    kind, inner = schema.get("type"), mapped(schema, lean)
+    parts = ["/".join(kind) if isinstance(kind, list) else kind] if kind else []
+    if "enum" in schema:
+        parts = ["one of " + escaped(schema["enum"])[1:-1]]
+    parts += [f"{word} {_plain(inner[word])}" for word in _KEY_WORDS if word in schema]
+    line = f"{key} ({', '.join(parts)})" if parts else key
+    words = schema.get("description") or schema.get("title")
+    return f"{line}: {' '.join(clean(words).split())}" if isinstance(words, str) and words else line
+
+
+def is_bounded(schema: Mapping[str, Any]) -> bool:
+    """True when a key takes less than every value of its type."""
+    return "enum" in schema or any(word in schema for word in _KEY_WORDS)
+
+
+def is_whole(schema: Mapping[str, Any]) -> bool:
+    """True when a key takes lists or objects, of which a reply sends all."""
+    return schema.get("type") in ("array", "object") or "items" in schema or "properties" in schema
+
+
+def _plain(value: object) -> str:
+    return clean(value) if isinstance(value, str) else escaped(value)
+
+
+def system_prompt(
+    prompts: Prompts,
+    definition: Definition,
+    keys: Keys,
+    shown: str,
+    *,
+    states: str,
+    parts: bool,
+    judged: bool,
+    added: bool,
+    aside: bool,
+    reasoning: str,
+    patterns: str,
+) -> str:
+    """The system message of some states. `shown`: the key list. `patterns`: one line.
+
+    `states`: what <states> says; `parts`: transitions say more under "there". `judged`: some condition is for the model
+    to judge. `added`: some state has a fixed reply. `aside`: what digressions tell at once, any reply can tell.
+    `reasoning`: none, first, last.
+    """
+    form = _FORM
+    if reasoning == "first":
+        form = '{"reasoning":"",' + form[1:]
+    elif reasoning == "last":
+        form = form[:-1] + ',"reasoning":""}'
+    return prompts.system.render(
+        states=states,
+        parts=parts,
+        judged=judged,
+        added=added,
+        aside=aside,
+        name=clean(definition.name),
+        description=clean(definition.description),
+        persona=clean(definition.persona),
+        keys=shown,
+        declared=keys.declared,
+        nested=any(map(is_whole, keys.offered.values())),
+        form=form,
+        reasoning=reasoning != "none",
+        patterns=clean(patterns),
+    )
+
+
+def _moment(time: float) -> str:
+    """A time as <now> shows it, whatever the locale of the process."""
+    return _minute(int(time // 60))
+
+
+@lru_cache(maxsize=16)
+def _minute(number: int) -> str:
+    at = datetime.fromtimestamp(number * 60, UTC)
+    return f"{at.year:04}-{at.month:02}-{at.day:02}T{at.hour:02}:{at.minute:02}Z {_DAYS[at.weekday()]}"
+
+
+def turn_prompt(  # noqa: PLR0917 - a call that names more than 14 values goes by way of a dict, which takes longer
+    prompts: Prompts,
+    fixed: Mapping[str, int],
+    words: StateWords,
+    window: Iterable[Exchange],
+    items: Sequence[str],
+    valid: Sequence[str],
+    user: str | None,
+    time: float,
+    *,
+    keys: str,
+    context: Mapping[str, Any],
+    missing: Sequence[str],
+    refused: Sequence[Mapping[str, Any]],
+    words_only: bool,
+    greeting: bool,
+    summary: str,
+    memory: Mapping[str, Any] | None,
+    earlier: str,
+    said: str,
+    outcome: str,
+) -> tuple[str, dict[str, int]]:
+    """The user message of one call, and the estimated tokens of each of its sections after those that are `fixed`.
+
+    `items` are entries of <transitions>; `valid` the states that may be named; `keys` the lines
+    of keys that the system message does not list; `earlier` those of answers from before a flow.
+    `said`: the words of this turn that stand before those that are asked for; `outcome`: what they tell of, as JSON.
+    `time`: seconds since the epoch of the turn.
+    """
+    shown = {
+        "history_summary": escaped(summary) if summary else "",
+        "conversation_history": in_prompt(window),
+        "further_context_keys": keys,
+        "current_context": escaped(context) if context else "",
+        "earlier_answers": earlier,
+        "memory": escaped(memory) if memory else "",
+        "refused": escaped(refused) if refused else "",
+        "transitions": "" if words_only or not items else f"[{','.join(items)}]",
+        "user_input": "" if user is None else escaped(user),
+        "said": escaped(said) if said else "",
+        "outcome": outcome,
+    }
+    lacking, named = ", ".join(missing), ", ".join(valid)
+    given = {"state": words.id, "valid": named, "now": _moment(time)}
+    state = words.tokens + (estimate(lacking) + 2 * TAGS if lacking else 0)
+    sizes = {**fixed, "current_state": state, "now": _NOW, "valid_states": estimate(named) + TAGS}
+    for name, part in shown.items():
+        if part:
+            given[name] = part
+            sizes[name] = estimate(part) + TAGS
+    if words.example:
+        given["example"] = words.example
+    if lacking:
+        given["missing"] = lacking
+    if words_only:
+        given["words_only"] = "yes"
+    if greeting:
+        given["greeting"] = "yes"
+    text = prompts.turn.filled(given)
+    if words_only:  # says in words of ours what they are for
+        sizes["task"] = max(0, estimate(text) - sum(sizes.values()) + sum(fixed.values()))
+    return text, sizes
+
+
+def own_sizes(request: LLMRequest) -> Mapping[str, int]:
+    """Estimated tokens of the parts of a question, tools apart: those that it tells, else of its two messages."""
+    return request.sizes or {item.role: estimate(item.content) for item in request.messages[:_FIRST]}
+
+
+def call_sizes(request: LLMRequest) -> Mapping[str, int]:
+    """Estimated tokens of the parts of one call: `own_sizes`, its tools, and their calls and results so far."""
+    parts = own_sizes(request)
+    if request.tools:
+        parts = {**parts, "tools": sum(map(_tool_tokens, request.tools))}
+    if len(request.messages) > _FIRST:
+        since = [item for item in request.messages if item.tool_calls or item.tool_call_id]
+        if since:
+            parts = {**parts, "tool_calls": sum(estimate(escaped(item.to_dict())) for item in since)}
+    return parts
+
+
+@lru_cache(maxsize=256)
+def _tool_tokens(spec: ToolSpec) -> int:
+    """The estimated tokens of a tool, which are asked for with each call."""
+    return estimate(escaped(to_openai(spec)))
+
+
+def moved_on(asked: str, later: str) -> str:
+    """The user message of a call with the state, context and menu of a later one.
+
+    Put together from both, since after a pause no session knows any more what the user had said and what came before
+    it. Data cannot be taken for the tags, of which it has no bracket.
+    """
+    known, place, said = "</further_context_keys>\n", "<current_state>\n", "<user_input>\n"
+    begun = later[: later.index(known) + len(known)] if known in later else ""
+    past = asked[: asked.index(place)].rpartition(known)[2]
+    return begun + past + later[later.index(place) : later.rindex(said)] + asked[asked.rindex(said) :]
+
+
+def second_try(
+    prompts: Prompts, text: str, reason: str, valid: Sequence[str] | None, *, unmet: str
+) -> tuple[LLMMessage, LLMMessage]:
+    """A refused reply and the line that follows it; `valid` are the states that may be named, where that matters.
+
+    `unmet`: the state that the reply named, where a value that it left out may still open it.
+    """
+    line = prompts.retry.render(
+        reason=escaped(reason),
+        open=None if valid is None else ", ".join(valid),
+        unmet=unmet,
+    )
+    said = cut(text, _QUOTED_CHARS) if text.strip() else _NOTHING
+    return LLMMessage("assistant", said), LLMMessage("user", line)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Section:
+    """One section of a prompt and its size in characters and estimated tokens."""
+
+    name: str
+    chars: int
+    tokens: int
+
+
+def sections(text: str) -> tuple[Section, ...]:
+    """The outermost sections of a rendered prompt, in order."""
+    found = []
+    for match in _SECTION.finditer(text):
+        name = match.group(1) or match.group(3)
+        found.append(Section(name=name, chars=len(match.group()), tokens=estimate(match.group())))
+    return tuple(found)

@@ -1,0 +1,161 @@
+"""What the model reads where it works: the brief of a task, of the judge of its output, of the summariser.
+
+The words are in `prompts/task.j2`, `judge.j2` and `summary.j2`, each with a block for the system message and
+one for the user message. Whatever comes from people, models, tools and context stands as escaped JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from jinja2 import Template
+
+from llm_fsm._compact import in_unicode
+from llm_fsm._markup import clean, escaped
+from llm_fsm.session.messages import LLMMessage, ReplySchema
+from llm_fsm.session.session import Session
+from llm_fsm.turn.compiled import Check, Program, StatePlan
+from llm_fsm.turn.tool_results import shortened
+
+MAX_INPUT_CHARS = 100_000
+"""Characters of a task's input, as JSON, that a model is shown; more is shortened as results of tools are."""
+MOST_NAMES = 24
+"""Names of key results in the form of every judge's reply, where a machine has no more."""
+
+Messages = tuple[LLMMessage, ...]
+
+
+def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, Any]) -> Messages:
+    context = template.new_context({**system, **user})
+
+    def block(name: str) -> str:
+        return "".join(template.blocks[name](context)).strip()
+
+    return LLMMessage("system", block("system")), LLMMessage("user", block("user"))
+
+
+def _shown(program: Program, session: Session, plan: StatePlan) -> str:
+    scope = plan.state.context_scope
+    found = program.keys.visible(session.context, None if scope is None else scope.read)
+    return escaped(found) if found else ""
+
+
+def _given(session: Session) -> str:
+    """What a task was given: nothing where it follows a conversation."""
+    return "" if session.input is None else escaped(shortened(session.input, MAX_INPUT_CHARS))
+
+
+def _background(session: Session) -> str:
+    found = session.memory.get("background")
+    return escaped(found) if found else ""
+
+
+def buckets_of(session: Session) -> dict[str, Any]:
+    """What a prompt shows of the working memory: the buckets that hold something."""
+    return {f"bucket {key}": text for key, text in session.memory.items() if key.isdecimal()}
+
+
+def task_messages(program: Program, session: Session, *, tools: bool) -> Messages:
+    """The brief of an attempt: what is to be done, with what, and what failed before."""
+    plan = program.states[session.state]
+    definition, state = program.definition, plan.state
+    feedback = () if session.work is None else session.work.feedback
+    buckets = buckets_of(session) if state.memory else {}
+    return _messages(
+        program.prompts.task,
+        {
+            "name": clean(definition.name),
+            "description": clean(definition.description),
+            "persona": clean(definition.persona),
+            "state": plan.words,
+            "criteria": [
+                {"name": clean(check.name), "description": clean(check.criterion)} for check in plan.checks
+            ],
+            "labels": [
+                {"on": clean(move.on), "description": clean(move.description)}
+                for move in plan.moves
+                if move.on is not None and move.on != "default"
+            ],
+            "tools": tools,
+            "memory": state.memory,
+        },
+        {
+            "summary": escaped(session.summary) if session.summary else "",
+            "background": _background(session),
+            "buckets": escaped(buckets) if buckets else "",
+            "context": _shown(program, session, plan),
+            "failures": escaped(list(feedback)) if feedback else "",
+            "input": _given(session),
+        },
+    )
+
+
+def judge_messages(program: Program, session: Session, checks: Sequence[Check], output: Any) -> Messages:
+    """The question whether an output meets the criteria of these checks."""
+    plan = program.states[session.state]
+    objective = plan.state.purpose or plan.state.description or plan.id
+    return _messages(
+        program.prompts.judge,
+        {},
+        {
+            "objective": escaped(objective),
+            "criteria": escaped([{"name": check.name, "criterion": check.criterion} for check in checks]),
+            "context": _shown(program, session, plan),
+            "input": _given(session),
+            "output": escaped(output),
+        },
+    )
+
+
+def verdict_schema(program: Program, checks: Sequence[Check]) -> ReplySchema:
+    """The form of a judge's reply on these checks: the same for all tasks, as it stands before all that is cached.
+
+    Of many names it has only those of the checks.
+    """
+    judged = (check.name for plan in program.states.values() for check in plan.checks if check.by == "judge")
+    names = list(dict.fromkeys(judged))
+    verdict = {
+        "type": "object",
+        "properties": {
+            "name": {"type": "string", "enum": names if len(names) <= MOST_NAMES else [check.name for check in checks]},
+            "reason": {"type": "string"},
+            "passed": {"type": "boolean"},
+        },
+        "required": ["name", "reason", "passed"],
+        "additionalProperties": False,
+    }
+    return _schema("verdicts", {"verdicts": {"type": "array", "items": verdict}})
+
+
+def summary_messages(program: Program, session: Session, happened: Any) -> Messages:
+    """The request for a summary of what happened, on top of the one that there is."""
+    return _messages(
+        program.prompts.summary,
+        {},
+        {
+            "summary": escaped(session.summary) if session.summary else "",
+            "background": _background(session),
+            "happened": escaped(happened),
+        },
+    )
+
+
+def _schema(name: str, properties: Mapping[str, Any]) -> ReplySchema:
+    schema = {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+    return ReplySchema(name=name, schema=schema, text=in_unicode(schema))
+
+
+SUMMARY_SCHEMA = _schema(
+    "summary",
+    {
+        **{step: {"type": "string"} for step in ("observe", "orient", "decide", "act", "summary")},
+        "todo_list": {"type": ["array", "null"], "items": {"type": "string"}},
+    },
+)
+"""The form of a summary."""

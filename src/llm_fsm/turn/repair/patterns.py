@@ -1,0 +1,61 @@
+"""Repair patterns: what people do in every conversation, whatever it is about. They correct, cancel, ask back.
+
+Each is a small definition of the same format (`patterns/*.json`). A model is told of it by one line, its name
+standing for a state; what it says by itself is the reply of the state in which it ends. A definition's own state
+of that name takes its place. What a pattern does to a conversation is in `llm_fsm.turn.repair.actions`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from llm_fsm.definition.models import Definition
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.fixed_replies import WordingError
+from llm_fsm.turn.guards import verdict
+
+Pieces = Callable[[str], Definition]
+"""Name of a pattern to the definition that it is."""
+
+UNNAMED = frozenset({"silence"})
+"""Patterns that no model names."""
+COMES_BACK = frozenset({"correct", "digress", "clarify", "repeat", "skip", "cannot_handle"})
+"""Patterns whose own state, where a definition has one, is a digression."""
+
+
+def no_pieces(name: str) -> Definition:
+    """Where there are none."""
+    raise KeyError(name)
+
+
+def named(patterns: Iterable[str]) -> tuple[str, ...]:
+    """The patterns that a model may name."""
+    return tuple(name for name in patterns if name not in UNNAMED)
+
+
+def end_of(piece: Program, data: Mapping[str, Any]) -> str:
+    """The state in which a piece ends; `data` are its keys."""
+    plan = piece.states[piece.definition.initial_state]
+    seen = set()
+    while plan.kind == "decide" and plan.id not in seen:
+        seen.add(plan.id)
+        move = next((move for move in plan.moves if verdict(move, data).holds), None)
+        if move is None:
+            break
+        plan = piece.states[move.target]
+    return plan.id
+
+
+def words_of(piece: Program, state: str, data: Mapping[str, Any]) -> str:
+    """What a piece says in a state."""
+    fixed = piece.states[state].fixed
+    try:
+        return "" if fixed is None else fixed.render(dict(data)).strip()
+    except WordingError:
+        return ""
+
+
+def lines(pieces: Mapping[str, Program]) -> str:
+    """What a prompt says of patterns."""
+    return "; ".join(f"{name}: {pieces[name].definition.description}" for name in named(pieces))
