@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from llm_fsm.findings import Finding
-from llm_fsm.lint.rulebook import BY_NAME
-from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.registry import BY_NAME
 
 Document = dict[str, Any]
 

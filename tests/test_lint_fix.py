@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from llm_fsm.checking import check_data
 from llm_fsm.findings import Finding
-from llm_fsm.lint.fix import Fixed, fix
+from llm_fsm.lint.fix.fixes import Fixed, fix
 
 DATA = Path(__file__).parent / "data" / "definitions"
 

@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
-from llm_fsm.lint.flow import flow
-from llm_fsm.lint.mentions import Mention, mentions, placeholders
-from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.facts.data_flow import flow
+from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
 
 TEXT = {"type": "string"}
 CITY = {"city": TEXT}

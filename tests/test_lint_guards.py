@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from llm_fsm.conditions.compiler import compile_rule
 from llm_fsm.conditions.compiler import test as holds_for
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.lint.cases import ANY, Case, Effort, both, contexts
-from llm_fsm.lint.guards import guard_of
-from llm_fsm.lint.outcomes import split
-from llm_fsm.lint.schema_parts import unfolds
-from llm_fsm.lint.values import EVERYTHING, SET, UNSET, ValueSet, domain, points
+from llm_fsm.lint.facts.schema_parts import unfolds
+from llm_fsm.lint.solver.cases import ANY, Case, Effort, both, contexts
+from llm_fsm.lint.solver.guards import guard_of
+from llm_fsm.lint.solver.outcomes import split
+from llm_fsm.lint.solver.value_sets import EVERYTHING, SET, UNSET, ValueSet, domain, points
 
 SCHEMAS: dict[str, dict[str, Any]] = {
     "tier": {"type": "string", "enum": ["gold", "silver", ""]},

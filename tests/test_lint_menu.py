@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lint_cases import Document, to, when
-from llm_fsm.lint.flow import flow
-from llm_fsm.lint.menu import Menu
-from llm_fsm.lint.offers import taken
-from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.facts.data_flow import flow
+from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.facts.transitions import taken
 
 STATES = ("a", "b", "c")
 moves = st.lists(st.tuples(st.integers(0, 3), st.sampled_from(STATES)), max_size=5)

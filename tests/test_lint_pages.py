@@ -11,9 +11,9 @@ import pytest
 
 from llm_fsm import check
 from llm_fsm.definition.codes import CODES
+from llm_fsm.lint.docs import FAMILIES, Page, handbook, page_of, pages
 from llm_fsm.lint.naming import find_rule, matches, near_rule
-from llm_fsm.lint.pages import FAMILIES, Page, handbook, page_of, pages
-from llm_fsm.lint.rulebook import MODULES, RULES
+from llm_fsm.lint.registry import MODULES, RULES
 
 HANDBOOK = Path(__file__).parent.parent / "docs" / "rules.md"
 # What only a text can show, a file that another one names, or starting the machine.
@@ -72,7 +72,7 @@ def test_no_rule_of_a_module_is_forgotten() -> None:
 
 def test_the_published_handbook_is_made_from_the_pages() -> None:
     assert HANDBOOK.read_text(encoding="utf-8") == handbook(), (
-        "run: python -m llm_fsm.lint.pages > docs/rules.md"
+        "run: python -m llm_fsm.lint.docs > docs/rules.md"
     )
 
 

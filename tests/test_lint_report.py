@@ -14,9 +14,9 @@ import pytest
 from llm_fsm import __version__
 from llm_fsm.checking import check_data
 from llm_fsm.findings import Finding
-from llm_fsm.lint.report import FORMATS, as_json, github, junit, statistics, text
-from llm_fsm.lint.rulebook import RULES
-from llm_fsm.lint.sarif import sarif, uri
+from llm_fsm.lint.registry import RULES
+from llm_fsm.lint.report.formats import FORMATS, as_json, github, junit, statistics, text
+from llm_fsm.lint.report.sarif import sarif, uri
 
 TRAP = Finding(
     code="F105",

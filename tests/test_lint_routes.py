@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
-from llm_fsm.lint.routes import routes
-from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.facts.paths import routes
 
 TOPIC = {"t": {"type": "string", "enum": ["x", "y", "z"]}}
 ANSWER = {"t": {"type": "string", "enum": ["x", "y", "z"], "x-source": "answer"}}

@@ -14,7 +14,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.blocking import BLOCKING
-from llm_fsm.lint.rulebook import RULES
+from llm_fsm.lint.registry import RULES
 from llm_fsm.loader import load, load_dict, load_text
 from llm_fsm.reading import read
 

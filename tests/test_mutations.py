@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.mutations import BAR, KINDS, definitions, false_alarms, main, plant, table
-from llm_fsm.lint.rulebook import BY_NAME
+from llm_fsm.lint.registry import BY_NAME
 
 
 def test_the_untouched_definitions_have_no_findings() -> None:

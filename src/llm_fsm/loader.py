@@ -21,7 +21,7 @@ from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.blocking import BLOCKING
-from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.reading import FilePath, name_of, read, stem_of
 
 

@@ -28,7 +28,7 @@ from llm_fsm.cases.solutions import BEGINNING, SAID
 from llm_fsm.conversation import Turn
 from llm_fsm.definition.models import Definition
 from llm_fsm.flows import gather
-from llm_fsm.lint.cases import put
+from llm_fsm.lint.solver.cases import put
 from llm_fsm.llm.base import LLM
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe

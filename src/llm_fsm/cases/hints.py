@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from llm_fsm.lint.outcomes import is_literal, operation
+from llm_fsm.lint.solver.outcomes import is_literal, operation
 
 _ORDERED = frozenset({"==", "===", "!=", "!==", "<", "<=", ">", ">="})
 _MEASURES = frozenset({"len", "context_length", "count"})

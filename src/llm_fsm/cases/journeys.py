@@ -18,9 +18,9 @@ from llm_fsm.cases.products import outputs
 from llm_fsm.cases.samples import samples
 from llm_fsm.cases.solutions import Solver
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.cases import placed, put
-from llm_fsm.lint.reasoning import Reasoning, read_names
-from llm_fsm.lint.subject import SYSTEM_NAMES, Arc
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc
+from llm_fsm.lint.solver.cases import placed, put
+from llm_fsm.lint.solver.solver import Reasoning, read_names
 
 _TRIED = 1000
 _NUMBER = re.compile(r"(?<=[\[ ])-?\d{1,15}(?:\.\d{1,15})?(?=[,\]}])")

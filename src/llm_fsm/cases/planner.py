@@ -20,9 +20,9 @@ from llm_fsm.cases.plan import Plan
 from llm_fsm.cases.solutions import COUNTED, text
 from llm_fsm.cases.tasks import Tasks
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.properties import paths, statements
-from llm_fsm.lint.reasoning import Reasoning, read_names, reasoning
-from llm_fsm.lint.subject import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.lint.facts.properties import paths, statements
+from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
 from llm_fsm.turn.repair.patterns import named
 
 _MOST_TRIALS = 60

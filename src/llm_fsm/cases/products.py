@@ -11,9 +11,9 @@ from llm_fsm.cases.samples import matching
 from llm_fsm.cases.solutions import text
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import Rule, compile_rule, test
-from llm_fsm.lint.cases import placed
-from llm_fsm.lint.outcomes import operation
-from llm_fsm.lint.subject import Placed
+from llm_fsm.lint.document import Placed
+from llm_fsm.lint.solver.cases import placed
+from llm_fsm.lint.solver.outcomes import operation
 
 _TRIED = 400
 _MOST_VALUES = 16

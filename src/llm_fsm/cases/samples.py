@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from llm_fsm.lint.values import domain
+from llm_fsm.lint.solver.value_sets import domain
 
 _FORMATS: Mapping[str, str] = {
     "email": "ada@example.com",

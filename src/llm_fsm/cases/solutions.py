@@ -12,11 +12,11 @@ from typing import Any
 from llm_fsm.cases.hints import members, patterns, sizes
 from llm_fsm.cases.samples import matching, samples
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.lint.cases import placed
-from llm_fsm.lint.comparisons import comparisons
-from llm_fsm.lint.guards import Guard
-from llm_fsm.lint.reasoning import Reasoning, read_names
-from llm_fsm.lint.subject import SYSTEM_NAMES, Arc
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc
+from llm_fsm.lint.solver.cases import placed
+from llm_fsm.lint.solver.comparisons import comparisons
+from llm_fsm.lint.solver.guards import Guard
+from llm_fsm.lint.solver.solver import Reasoning, read_names
 
 BEGINNING = 1893456000.0
 """The time of tests that name none: 2030-01-01T00:00:00Z."""

@@ -14,8 +14,8 @@ from llm_fsm.cases.plan import Plan
 from llm_fsm.cases.products import failing, outputs
 from llm_fsm.cases.solutions import text
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.reasoning import Reasoning
-from llm_fsm.lint.subject import Placed
+from llm_fsm.lint.document import Placed
+from llm_fsm.lint.solver.solver import Reasoning
 
 _MOST_TRIALS = 60
 _MOST_LACKING = 8

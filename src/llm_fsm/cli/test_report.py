@@ -12,7 +12,7 @@ from llm_fsm.cases.faults import Fault
 from llm_fsm.cases.results import Failure, Result
 from llm_fsm.cases.running import FileResult
 from llm_fsm.cli import printing
-from llm_fsm.lint.report import annotation
+from llm_fsm.lint.report.formats import annotation
 
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SHOWN = 100

@@ -19,8 +19,8 @@ from llm_fsm.definition.codes import finding
 from llm_fsm.findings import Finding
 from llm_fsm.folder import NoDefinitionError, definitions, settings_file
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
-from llm_fsm.lint.report import FORMATS, statistics
-from llm_fsm.lint.rulebook import RULES
+from llm_fsm.lint.registry import RULES
+from llm_fsm.lint.report.formats import FORMATS, statistics
 from llm_fsm.reading import MAX_BYTES
 
 STDIN = "<stdin>"
@@ -163,7 +163,7 @@ def _words(options: Iterable[str]) -> list[str]:
 def _explained(word: str) -> str:
     exits.need_docstrings()
     try:
-        return str(import_module("llm_fsm.lint.pages").page_of(word).text)
+        return str(import_module("llm_fsm.lint.docs").page_of(word).text)
     except LookupError as error:
         raise click.UsageError(str(error)) from error
 
@@ -224,7 +224,7 @@ def _check_stdin(wish: Wish) -> list[Finding]:
 def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
     """Mend a file, or show what would be done. True when the file is another one now."""
     text = data.decode("utf-8")
-    fixed = import_module("llm_fsm.lint.fix").fix(text, partial(_judged, wish, file))
+    fixed = import_module("llm_fsm.lint.fix.fixes").fix(text, partial(_judged, wish, file))
     if fixed.text == text:
         return False
     if not write:

@@ -8,8 +8,8 @@ from functools import cached_property
 
 from llm_fsm.definition.graph import reachable, reversed_graph
 from llm_fsm.definition.models import Definition
-from llm_fsm.lint.reasoning import reasoning
-from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.solver.solver import reasoning
 
 
 @dataclass(frozen=True)

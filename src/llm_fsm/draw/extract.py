@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 from llm_fsm.conditions import infix
 from llm_fsm.findings import Finding, Level
-from llm_fsm.lint.subject import Placed, Subject
+from llm_fsm.lint.document import Placed, Subject
 
 Mark = Level | Literal["covered", "missed"]
 """What a node or an edge is marked with: the level of its worst finding, or whether tests touched it."""

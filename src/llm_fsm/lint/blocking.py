@@ -6,10 +6,9 @@ The other rules need not even be imported then, which is most of what a program 
 from __future__ import annotations
 
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules import (
+from llm_fsm.lint.rules.conditions import bad_check, bad_condition
+from llm_fsm.lint.rules.format import (
     bad_answer_schema,
-    bad_check,
-    bad_condition,
     bad_context_schema,
     bad_key_setting,
     bad_template,
@@ -17,10 +16,8 @@ from llm_fsm.lint.rules import (
     duplicate_name,
     mismatched_id,
     subflow_without_flow,
-    unknown_initial_state,
-    unknown_target,
-    unknown_tool,
 )
+from llm_fsm.lint.rules.graph import unknown_initial_state, unknown_target, unknown_tool
 
 BLOCKING: tuple[Rule, ...] = (
     mismatched_id.RULE,

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from llm_fsm._likeness import nearest
+from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rulebook import RULES
 
 _CODE = re.compile(r"[A-Z][0-9]{0,3}")
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from llm_fsm.definition.codes import CODES
 from llm_fsm.findings import Finding, Level
-from llm_fsm.lint.subject import Subject
+from llm_fsm.lint.document import Subject
 
 
 class Rule(NamedTuple):

@@ -9,7 +9,7 @@ from llm_fsm.checking import check
 from llm_fsm.findings import Finding
 from llm_fsm.folder import NoDefinitionError, definitions
 from llm_fsm.lint.config import Config, FailOn
-from llm_fsm.lint.report import text
+from llm_fsm.lint.report.formats import text
 
 
 def check_folder(

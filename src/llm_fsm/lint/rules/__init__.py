@@ -1,1 +1,1 @@
-"""One rule, one module, whose docstring is its page; `llm_fsm.lint.rulebook` lists them all."""
+"""One rule, one module, whose docstring is its page; `llm_fsm.lint.registry` lists them all."""

@@ -1,0 +1,110 @@
+"""The published page of each rule: the docstring of its module, taken apart and put together.
+
+`docs/rules.md` is `handbook()`; `llm-fsm validate --explain RULE` prints `page_of(rule).text`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from llm_fsm.lint.naming import find_rule, near_rule
+from llm_fsm.lint.registry import MODULES
+from llm_fsm.lint.rule import Rule
+
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "E": "Reading",
+        "S": "Form",
+        "F": "Graph",
+        "C": "Decision",
+        "K": "Data flow",
+        "W": "Words",
+        "T": "Work",
+        "P": "Properties",
+        "M": "Older forms",
+        "R": "Running",
+    }
+)
+"""First letter of a code to the family's name."""
+
+_PARTS = ("Why it is bad:", "Example:", "Fix:")
+_HEADING = re.compile(r"^(?:Why it is bad|Example|Fix):\n", re.MULTILINE)
+
+
+class Page(NamedTuple):
+    """One rule's page: what it finds, why that is bad, a fragment that has the fault, and what to do."""
+
+    rule: Rule
+    summary: str
+    why: str
+    example: str
+    fix: str
+
+    @property
+    def text(self) -> str:
+        """The page for a terminal."""
+        head = f"{self.rule.name} ({self.rule.code}, {self.rule.level})\n\n{self.summary}"
+        return f"{head}\n\nWhy it is bad:\n{self.why}\n\nExample:\n{self.example}\n\nFix:\n{self.fix}"
+
+    @property
+    def markdown(self) -> str:
+        """The page as a section of the handbook."""
+        return (
+            f"### {self.rule.name}\n\n`{self.rule.code}` · {self.rule.level}\n\n{self.summary}\n\n"
+            f"**Why it is bad.** {self.why}\n\n{self.example}\n\n**Fix.** {self.fix}\n"
+        )
+
+
+def pages() -> tuple[Page, ...]:
+    """Every page, in the order of the list of rules. Raises ValueError for a docstring that lacks a part."""
+    return tuple(_page(module.RULE, module.__doc__ or "") for module in MODULES)
+
+
+def page_of(word: str) -> Page:
+    """The page of a rule, given by name or code. Raises LookupError with a near name for an unknown one."""
+    rule = find_rule(word)
+    if rule is None:
+        meant = near_rule(word)
+        hint = "docs/rules.md lists them" if meant is None else f"did you mean {meant!r}?"
+        raise LookupError(f"there is no rule {word[:60]!r}; {hint}")
+    return next(page for page in pages() if page.rule is rule)
+
+
+def handbook() -> str:
+    """`docs/rules.md`: a table of all rules, then their pages."""
+    every = pages()
+    table = "\n".join(
+        f"| [{page.rule.name}](#{page.rule.name}) | {page.rule.code} | {page.rule.level} | {_line(page)} |"
+        for page in every
+    )
+    sections = [
+        f"## {name}\n\n" + "\n".join(page.markdown for page in every if page.rule.code[0] == letter)
+        for letter, name in FAMILIES.items()
+        if any(page.rule.code[0] == letter for page in every)
+    ]
+    return (
+        "# Rules\n\n"
+        "What `llm-fsm validate` finds. The level is the gravest that a rule's findings have: *error*: it cannot"
+        " load, or a path of it cannot work; *warning*: almost surely not what the author meant; *info*: worth"
+        " knowing. This page is made from the rules' own words:"
+        " `python -m llm_fsm.lint.docs > docs/rules.md`.\n\n"
+        f"| rule | code | level | finds |\n|---|---|---|---|\n{table}\n\n" + "\n".join(sections)
+    )
+
+
+def _line(page: Page) -> str:
+    return page.summary.replace("\n", " ").replace("|", "\\|")
+
+
+def _page(rule: Rule, text: str) -> Page:
+    if tuple(match[0].strip() for match in _HEADING.finditer(text)) != _PARTS:
+        raise ValueError(f"the page of {rule.name} needs the parts {', '.join(_PARTS)}, in this order")
+    summary, why, example, fix = (part.strip("\n") for part in _HEADING.split(text))
+    return Page(rule, summary.strip(), why.strip(), example, fix.strip())
+
+
+if __name__ == "__main__":
+    print(handbook(), end="")

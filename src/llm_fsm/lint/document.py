@@ -1,0 +1,387 @@
+"""What rules look at: a document of today's form, read tolerantly, with what is worth computing once.
+
+Rules read the plain document and not the models, and skip what has the wrong shape, so that all faults of
+a file are found in one go even when it does not load.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar
+
+from llm_fsm._pointers import step, steps
+from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
+from llm_fsm.definition.graph import Paths, reachable, search_tree
+from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.facts.suggestions import Speller
+from llm_fsm.lint.key_schemas import declared_in
+
+SYSTEM_NAMES = frozenset(
+    {
+        *("_conversation_id", "_current_state", "_previous_state", "_user_input"),
+        *("_turn", "_turns_in_state", "_timestamp"),
+    }
+)
+
+T = TypeVar("T")
+
+"""Why a text is not a template; None when it is one."""
+
+
+class Called(NamedTuple):
+    """A file that a subflow names, and its document, or why it has none."""
+
+    file: str
+    document: Mapping[str, Any] | None
+    why: str = ""
+
+
+FlowReader = Callable[[str, str | None], Called]
+"""(relative path, file that names it; None for the one that is checked) to what is there."""
+
+
+class Placed(NamedTuple):
+    """An object of the document and its JSON pointer."""
+
+    pointer: str
+    value: Mapping[str, Any]
+
+    @property
+    def name(self) -> str:
+        """Its key in the object that holds it."""
+        return steps(self.pointer)[-1]
+
+    def items(self, key: str) -> Iterator[Placed]:
+        """The objects in the list that stands at `key`, a name of the format, which needs no escaping."""
+        inner = self.value.get(key)
+        if not inner or not isinstance(inner, list):
+            return iter(())
+        place = f"{self.pointer}/{key}/"
+        return iter([Placed(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, dict)])
+
+    def members(self, key: str) -> Iterator[Placed]:
+        """The objects that are members of the object at `key`."""
+        inner = self.value.get(key)
+        for name, item in inner.items() if isinstance(inner, dict) else ():
+            if isinstance(item, dict):
+                yield Placed(self.pointer + step(key) + step(name), item)
+
+    def texts(self, key: str) -> Iterator[tuple[str, str]]:
+        """(pointer, text) of the texts in the list at `key`, a name of the format, which needs no escaping."""
+        inner = self.value.get(key)
+        if not inner or not isinstance(inner, list):
+            return iter(())
+        place = f"{self.pointer}/{key}/"
+        return iter([(f"{place}{index}", item) for index, item in enumerate(inner) if isinstance(item, str)])
+
+    def text(self, key: str) -> str:
+        """The text at `key`, lines joined; empty when there is none."""
+        inner = self.value.get(key)
+        if isinstance(inner, str):
+            return inner
+        if isinstance(inner, list) and all(isinstance(line, str) for line in inner):
+            return "\n".join(inner)
+        return ""
+
+
+class Arc(NamedTuple):
+    """One transition as it can be taken: global ones for each state that offers them.
+
+    `is_global` tells where the transition stands. `priority`: lower comes first; 100 where none, or none that is a
+    number, is given. `auto`: it is taken without asking.
+    """
+
+    source: str
+    target: str
+    placed: Placed
+    is_global: bool
+    priority: int
+    auto: bool
+
+    @property
+    def conditions(self) -> tuple[Placed, ...]:
+        """The condition objects."""
+        return tuple(self.placed.items("conditions"))
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A document and what is known about it. States, arcs and keys that have the wrong shape are left out.
+
+    `token_budget`: what a state's prompt may take, if not 4,000 tokens.
+    `flow` reads the documents that subflows name; without it they are not looked at. `unread` are the pointers of
+    keys that seem to be there under a misspelt name, with values that cannot be used.
+    """
+
+    root: Placed
+    file: str | None = None
+    token_budget: int | None = None
+    flow: FlowReader | None = None
+    unread: frozenset[str] = frozenset()
+
+    @cached_property
+    def speller(self) -> Speller:
+        """Guesses what unknown names were meant to be."""
+        return Speller()
+
+    @cached_property
+    def _made(self) -> dict[Callable[[Subject], Any], Any]:
+        return {}
+
+    def once(self, make: Callable[[Subject], T]) -> T:
+        """What `make` makes of this document, made only at the first call."""
+        if make not in self._made:
+            self._made[make] = make(self)
+        made: T = self._made[make]
+        return made
+
+    def close(self) -> None:
+        """Let go of what refers to this subject again, which would otherwise be left to the garbage collector."""
+        for name in ("_made", "arcs_from"):
+            self.__dict__.pop(name, None)
+
+    @cached_property
+    def states(self) -> Mapping[str, Placed]:
+        """State id to state object, in order of the file."""
+        return {placed.name: placed for placed in self.root.members("states")}
+
+    @cached_property
+    def ids(self) -> Mapping[str, Any]:
+        """Every key under `states`, in order of the file, whatever it holds."""
+        states = self.root.value.get("states")
+        return states if isinstance(states, dict) else {}
+
+    @property
+    def initial(self) -> str | None:
+        """The initial state's id, if it names a state."""
+        value = self.root.value.get("initial_state")
+        return value if isinstance(value, str) and value in self.states else None
+
+    @cached_property
+    def keys(self) -> Mapping[str, Mapping[str, Any]] | None:
+        """Declared context keys with their schemas; None without a `context_schema`.
+
+        Where "properties" is forgotten or misspelt, which is reported as such, the keys that are meant.
+        """
+        schema = self.root.value.get("context_schema")
+        if not isinstance(schema, dict):
+            return None
+        found = declared_in(schema)
+        return {key: item if isinstance(item, dict) else {} for key, item in found.items()}
+
+    def source_of(self, key: str) -> str:
+        """Who may write a declared key: model, host, tool or answer."""
+        value = (self.keys or {}).get(key, {}).get("x-source", "model")
+        return value if isinstance(value, str) else "model"
+
+    def kind_of(self, state: str) -> str:
+        """The effective kind: a converse state without transitions of its own is final."""
+        return self._kinds[state]
+
+    @cached_property
+    def _kinds(self) -> Mapping[str, str]:
+        return {name: _kind(placed.value) for name, placed in self.states.items()}
+
+    def offers(self, state: str) -> bool:
+        """True for a state in which global transitions can be taken, those that lead to it aside."""
+        return self._kinds[state] == "converse"
+
+    @cached_property
+    def own(self) -> tuple[Arc, ...]:
+        """Every transition of a state that can be taken, in order of the file; targets may be unknown."""
+        states = [(name, state) for name, state in self.states.items() if self.kind_of(name) != "final"]
+        return tuple(
+            arc for name, state in states for placed in state.items("transitions") for arc in _arcs(name, placed, False)
+        )
+
+    @cached_property
+    def own_from(self) -> Mapping[str, tuple[Arc, ...]]:
+        """State id to its own arcs in order of priority."""
+        found: dict[str, list[Arc]] = {name: [] for name in self.states}
+        for arc in self.own:
+            found[arc.source].append(arc)
+        return {name: tuple(sorted(arcs, key=attrgetter("priority"))) for name, arcs in found.items()}
+
+    @cached_property
+    def shared(self) -> tuple[Arc, ...]:
+        """The global transitions, in order of the file, with no source: each is offered by many states."""
+        return tuple(arc for placed in self.root.items("global_transitions") for arc in _arcs("", placed, True))
+
+    @cached_property
+    def arcs_from(self) -> Mapping[str, tuple[Arc, ...]]:
+        """State id to its arcs, global ones among them, in order of priority, as the engine tries them."""
+        return _Offered(self, {})
+
+    @cached_property
+    def shared_to(self) -> Mapping[str, tuple[Arc, ...]]:
+        """Target to the global transitions that lead there."""
+        found: dict[str, list[Arc]] = {}
+        for arc in self.shared:
+            found.setdefault(arc.target, []).append(arc)
+        return {target: tuple(arcs) for target, arcs in found.items()}
+
+    @cached_property
+    def menu(self) -> Menu[Arc]:
+        """The global transitions as they stand among those of a state."""
+        return Menu((arc.priority, arc.target, arc) for arc in self.shared)
+
+    @cached_property
+    def graph(self) -> Mapping[str, tuple[str, ...]]:
+        """State id to the known states it may lead to directly, time-outs and exhaustion included."""
+        states = self.states
+        menu = Menu((arc.priority, arc.target, arc.target) for arc in self.shared if arc.target in states)
+        found = {}
+        for name, arcs in self.own_from.items():
+            targets = [(arc.priority, arc.target) for arc in arcs if arc.target in states]
+            own = menu.beside(name, targets) if self.offers(name) else [target for _, target in targets]
+            found[name] = tuple(dict.fromkeys([*self.pattern_targets(name), *own, *self.left_for(name)]))
+        return found
+
+    @cached_property
+    def patterns(self) -> tuple[str, ...]:
+        """The states that take the place of repair patterns which a model may name."""
+        names = (name for _, name in self.root.texts("patterns"))
+        return tuple(name for name in names if name in self.states)
+
+    @cached_property
+    def _cancels(self) -> bool:
+        return any(name == "cancel" for _, name in self.root.texts("patterns"))
+
+    @cached_property
+    def digressions(self) -> frozenset[str]:
+        """The known states to which global transitions lead that come back."""
+        returning = (arc.target for arc in self.shared if arc.placed.value.get("return") is True)
+        return frozenset(target for target in returning if target in self.states)
+
+    def calls(self, state: str) -> bool:
+        """True for a state in which another definition is at work, where the digressions of this one are offered."""
+        return self._kinds[state] == "subflow"
+
+    def pattern_targets(self, name: str) -> Iterator[str]:
+        """Where a state leads by no transition of its own: to states that take the place of repair patterns, and from
+        within what it calls to digressions.
+        """
+        if self.offers(name):
+            yield from (pattern for pattern in self.patterns if pattern != name)
+            if "cancelled" in self.states and self._cancels:
+                yield "cancelled"
+        elif self.digressions and self.calls(name):
+            yield from (arc.target for arc in self.shared if arc.target in self.digressions and arc.target != name)
+
+    def left_for(self, name: str) -> Iterator[str]:
+        """The known states to which a state is left on a time-out or when its attempts are used up."""
+        for key in ("on_timeout", "on_exhausted"):
+            value = self.states[name].value.get(key)
+            if isinstance(value, str) and value in self.states:
+                yield value
+
+    @cached_property
+    def reached(self) -> frozenset[str]:
+        """States on some path from the initial one; all of them when the initial state is unknown."""
+        return frozenset(self.states if self.initial is None else reachable(self.graph, [self.initial], whole=True))
+
+    @cached_property
+    def _tree(self) -> Mapping[str, str | None]:
+        return {} if self.initial is None else search_tree(self.graph, self.initial, whole=True)
+
+    def path_to(self, state: str) -> tuple[str, ...]:
+        """A shortest path from the initial state; () for a state that is not reached, or without an initial one."""
+        return self._paths.to(state)
+
+    @cached_property
+    def _paths(self) -> Paths:
+        return Paths(self._tree)
+
+    @cached_property
+    def _rank(self) -> Mapping[str, int]:
+        return {name: rank for rank, name in enumerate(self._tree)}
+
+    def first_reached(self, states: Iterable[str]) -> str:
+        """Of some states the one that a conversation can come to first."""
+        return min(states, key=lambda name: self._rank.get(name, len(self._rank)))
+
+    @cached_property
+    def rules(self) -> Mapping[str, Rule]:
+        """Pointer of a condition's `logic` to the compiled rule; faulty ones are left out."""
+        found: dict[str, Rule] = {}
+        known: dict[str, Rule | None] = {}
+        for pointer, logic in self.logics():
+            text = repr(logic)
+            if text not in known:
+                known[text] = _compiled(logic)
+            rule = known[text]
+            if rule is not None:
+                found[pointer] = rule
+        return found
+
+    @cached_property
+    def _transitions(self) -> tuple[tuple[str | None, Placed], ...]:
+        own = [(name, placed) for name, state in self.states.items() for placed in state.items("transitions")]
+        return (*own, *((None, placed) for placed in self.root.items("global_transitions")))
+
+    def transitions(self) -> Iterator[tuple[str | None, Placed]]:
+        """(state id or None for a global one, transition object) of every transition as it stands."""
+        return iter(self._transitions)
+
+    def logics(self) -> Iterator[tuple[str, Any]]:
+        """(pointer, rule as written) of every condition that has logic."""
+        return iter(self._logics)
+
+    @cached_property
+    def _logics(self) -> tuple[tuple[str, Any], ...]:
+        found = []
+        for _, transition in self.transitions():
+            for condition in transition.items("conditions"):
+                logic = condition.value.get("logic")
+                if logic is not None:
+                    found.append((condition.pointer + "/logic", logic))
+        return tuple(found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Offered(Mapping[str, tuple[Arc, ...]]):
+    """State id to all of its arcs, put together when they are asked for."""
+
+    subject: Subject
+    known: dict[str, tuple[Arc, ...]]
+
+    def __getitem__(self, state: str) -> tuple[Arc, ...]:
+        if state not in self.known:
+            own = self.subject.own_from[state]
+            if self.subject.shared and self.subject.offers(state):
+                every = self.subject.menu.beside(state, [(arc.priority, arc) for arc in own])
+                own = tuple([arc._replace(source=state) if arc.is_global else arc for arc in every])
+            self.known[state] = own
+        return self.known[state]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.subject.states)
+
+    def __len__(self) -> int:
+        return len(self.subject.states)
+
+
+def _compiled(logic: Any) -> Rule | None:
+    try:
+        return compile_rule(logic)
+    except ConditionError:
+        return None
+
+
+def _kind(state: Mapping[str, Any]) -> str:
+    kind = state.get("kind") or "converse"
+    if kind == "converse" and not state.get("transitions"):
+        return "final"
+    return kind if isinstance(kind, str) else "converse"
+
+
+def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
+    """The arc of a transition object; none without a target."""
+    target = placed.value.get("target_state")
+    if isinstance(target, str):
+        written = placed.value.get("priority", 100)
+        priority = written if isinstance(written, int) and not isinstance(written, bool) else 100
+        yield Arc(source, target, placed, is_global, priority, placed.value.get("auto") is True)

@@ -1,0 +1,392 @@
+"""Which keys may be set, and which must be, when a state is entered; and who reads what.
+
+The model may write any key that it may write in any state, the host any key at any time. So "may" asks
+where a key is asked for: where a state collects it, speaks of it, decides by it, or sets it by an output
+mapping. "Must" follows the demands of transitions: a key that every path demands is set, unless it was
+taken back since, which is left out of account.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from llm_fsm._pointers import step
+from llm_fsm.definition.graph import gathered, path_in, search_tree
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.facts.key_references import Mention, mentions, placeholders
+from llm_fsm.lint.solver.solver import Reasoning, reasoning
+
+STATE_TEXTS = ("purpose", "objective", "instructions", "state_instructions", "description")
+OTHER_TEXTS = ("extraction_instructions", "response_instructions")
+_SHARED = "\x00menu"
+_TREES = 150
+"""Paths that do without a key are looked for, for so many keys of a file."""
+
+
+def root_of(name: str) -> str:
+    """The key that a dotted name looks into."""
+    return name.split(".", 1)[0]
+
+
+Way = tuple[str, frozenset[str]]
+"""(state, keys that are set when it is come to)."""
+
+
+class Use(NamedTuple):
+    """A place where a key is read. `state` is None for a global transition or a tool."""
+
+    state: str | None
+    key: str
+    pointer: str
+
+
+@dataclass(frozen=True)
+class Flow:
+    """The ways of keys through one machine."""
+
+    subject: Subject
+    known: Reasoning
+
+    # -- names
+
+    def declared(self, name: str) -> str | None:
+        """The declared key that a name means or looks into; None if there is none, or no schema."""
+        keys = self.subject.keys or {}
+        return name if name in keys else root_of(name) if root_of(name) in keys else None
+
+    def is_system(self, name: str) -> bool:
+        """True for names that are not keys of the context."""
+        return name in SYSTEM_NAMES or name.startswith("_")
+
+    def is_secret(self, name: str) -> bool:
+        """True when the value must not be shown."""
+        key = self.declared(name)
+        return key is not None and (self.subject.keys or {})[key].get("x-secret") is True
+
+    # -- who sets a key
+
+    @cached_property
+    def collected(self) -> Mapping[str, list[tuple[str, str]]]:
+        """Key to the (state, pointer) that collect it."""
+        found: dict[str, list[tuple[str, str]]] = {}
+        for name, state in self.subject.states.items():
+            for pointer, key in state.texts("required_context_keys"):
+                found.setdefault(root_of(key) if self.declared(key) != key else key, []).append(
+                    (name, pointer)
+                )
+        return found
+
+    @cached_property
+    def outputs(self) -> Mapping[str, frozenset[str]]:
+        """Key to the states whose answer, called machine or tool sets it."""
+        found: dict[str, set[str]] = {}
+        for name, keys in self.written.items():
+            for key in keys:
+                found.setdefault(key, set()).add(name)
+        return {key: frozenset(states) for key, states in found.items()}
+
+    @cached_property
+    def written(self) -> Mapping[str, Sequence[str]]:
+        """State to the keys that its answer, the machine that it calls and its tools set."""
+        tools = {tool.name: _keys_of(tool) for tool in self.subject.root.members("tools")}
+        found: dict[str, Sequence[str]] = {}
+        for name, state in self.subject.states.items():
+            keys = _keys_of(state)
+            for _, tool in state.texts("tools"):
+                keys |= tools.get(tool, {})
+            found[name] = tuple(keys)
+        return found
+
+    @cached_property
+    def named(self) -> Mapping[str, frozenset[str]]:
+        """Declared key to the states whose words name it: there it may be given, too."""
+        found: dict[str, set[str]] = {key: set() for key in self.subject.keys or {}}
+        for name, state in self.subject.states.items():
+            words = set(_words(state))
+            for transition in state.items("transitions"):
+                words.update(_split(transition.text("description")))
+            for key in words & found.keys():
+                found[key].add(name)
+        return {key: frozenset(states) for key, states in found.items()}
+
+    @cached_property
+    def tested(self) -> Mapping[str, frozenset[str]]:
+        """Key to the states that have a condition on it and a model to hear about it."""
+        found: dict[str, set[str]] = {}
+        for name, state in self.subject.states.items():
+            if self.subject.kind_of(name) != "decide":
+                for transition in state.items("transitions"):
+                    for key in self.condition_names(transition):
+                        found.setdefault(root_of(key), set()).add(name)
+        return {key: frozenset(states) for key, states in found.items()}
+
+    def condition_names(self, transition: Placed) -> Iterator[str]:
+        """The names that a transition's conditions read."""
+        for condition in transition.items("conditions"):
+            for _, key in condition.texts("requires_context_keys"):
+                yield key
+            rule = self.subject.rules.get(condition.pointer + "/logic")
+            yield from sorted(rule.reads) if rule is not None else ()
+
+    def setters(self, key: str) -> frozenset[str]:
+        """The states that ask for a key or set it, as far as the file says."""
+        collecting = frozenset(state for state, _ in self.collected.get(key, ()))
+        return collecting | self.outputs.get(key, frozenset()) | self.named.get(key, frozenset())
+
+    def may_be_set(self, key: str, state: str) -> bool:
+        """Whether some path enters a state after a state that asks for the key, tests it or sets it."""
+        return bool(self._after[state] >> self._numbers[key] & 1) if key in self._numbers else False
+
+    def asked_for(self, key: str, state: str) -> bool:
+        """Whether a state, or one on some path to it, asks for a key or sets it."""
+        return bool(self._asked[state] >> self._numbers[key] & 1) if key in self._numbers else False
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        """Keys that some state asks for, tests or sets, to their bits in the sets below."""
+        every = dict.fromkeys((*self.collected, *self.outputs, *self.named, *self.tested))
+        return {key: number for number, key in enumerate(every)}
+
+    @cached_property
+    def _asked(self) -> Mapping[str, int]:
+        return gathered(self.subject.graph, self._bits(self.setters), own=True)
+
+    @cached_property
+    def _after(self) -> Mapping[str, int]:
+        def sources(key: str) -> frozenset[str]:
+            return self.setters(key) | self.tested.get(key, frozenset())
+
+        return gathered(self.subject.graph, self._bits(sources), own=False)
+
+    def _bits(self, sources: Callable[[str], frozenset[str]]) -> dict[str, int]:
+        found = dict.fromkeys(self.subject.states, 0)
+        for key, number in self._numbers.items():
+            for state in sources(key) & self.subject.reached:
+                found[state] |= 1 << number
+        return found
+
+    # -- what is demanded
+
+    @cached_property
+    def must(self) -> Mapping[str, frozenset[str]]:
+        """State to the keys that every path to it demands or sets; empty for states that no path enters."""
+        found: dict[str, frozenset[str]] = {}
+        initial = self.subject.initial
+        if initial is None:
+            return {name: frozenset() for name in self.subject.states}
+        ways = {name: [*(way for _, way in self.own_ways(name)), *self.asides(name)] for name in self.subject.states}
+        for name, own in ways.items():
+            if self.shares(name):
+                own.append((_SHARED, frozenset()))  # one more place, through which all of them come to its targets
+        ways[_SHARED] = self.menu.items
+        found[initial] = frozenset()
+        queue = deque([initial])
+        waiting = {initial}
+        while queue:
+            state = queue.popleft()
+            waiting.discard(state)
+            for target, gained in ways[state]:
+                keys = found[state] | gained
+                before = found.get(target)
+                if before is None or not before <= keys:
+                    found[target] = keys if before is None else before & keys
+                    if target not in waiting:
+                        waiting.add(target)
+                        queue.append(target)
+        return {name: found.get(name, frozenset()) for name in self.subject.states}
+
+    @cached_property
+    def _demands(self) -> Mapping[str, Sequence[Way]]:
+        return _Demands(self, {})
+
+    @cached_property
+    def menu(self) -> Menu[Way]:
+        """The ways that global transitions open in each state that `shares` them."""
+        arcs = [arc for arc in self.subject.shared if arc.target in self.subject.states and self.known.may_hold(arc)]
+        return Menu((arc.priority, arc.target, (arc.target, self.demands(arc))) for arc in arcs)
+
+    def shares(self, state: str) -> bool:
+        """True where global transitions lead on as they do elsewhere: none is covered, and nothing is set besides."""
+        offers = bool(self.subject.shared) and self.subject.offers(state)
+        return offers and state not in self.known.shadowed and not self.subject.states[state].value.get("output")
+
+    def own_ways(self, state: str) -> list[tuple[int, Way]]:
+        """(priority, way) of the transitions of a state: of its own ones only, where it `shares` the global ones."""
+        subject = self.subject
+        made = frozenset(key for key, _ in mapped(subject.states[state]))
+        arcs = (subject.own_from if self.shares(state) else subject.arcs_from)[state]
+        going = [arc for arc in arcs if arc.target in subject.states and self.known.takeable(arc)]
+        return [(arc.priority, (arc.target, made | self.demands(arc))) for arc in going]
+
+    def asides(self, state: str) -> list[Way]:
+        """The ways from a state that are no transitions: by repair patterns, on time-outs and when it is exhausted."""
+        subject = self.subject
+        others = dict.fromkeys([*subject.pattern_targets(state), *subject.left_for(state)])
+        if not others:
+            return []
+        told = {arc.target for arc in subject.own_from[state]}
+        if subject.offers(state):
+            told.update(other for other in others if other in subject.shared_to and other != state)
+        found = dict.fromkeys([*(other for other in others if other not in told), *subject.left_for(state)])
+        return [(target, frozenset()) for target in found]
+
+    def demands(self, arc: Arc) -> frozenset[str]:
+        """The keys that are set whenever an arc is taken."""
+        guard = self.known.guard(arc.placed)
+        return frozenset() if guard is None else guard.needs
+
+    def path_without(self, state: str, key: str) -> tuple[str, ...]:
+        """A shortest path to a state on which nothing demands or sets the key; () when there is none.
+
+        () as well once many keys of one file were asked for.
+        """
+        initial = self.subject.initial
+        if key not in self._trees and initial is not None and len(self._trees) < _TREES:
+            self._trees[key] = search_tree(_Without(self._demands, key), initial, whole=True)
+        return path_in(self._trees.get(key, {}), state)
+
+    def path_unasked(self, state: str, key: str) -> tuple[str, ...]:
+        """A shortest path to a state on which no state, this one included, asks for the key, tests it or sets it.
+
+        () when there is none, and once many keys of one file were asked for.
+        """
+        asking = self.setters(key) | self.tested.get(key, frozenset()) - {state}
+        initial = self.subject.initial
+        if initial is None or state in asking or initial in asking or self._searched[0] >= _TREES:
+            return ()
+        self._searched[0] += 1
+        return path_in(search_tree(_Without(self._demands, key, asking), initial, whole=True), state)
+
+    @cached_property
+    def _searched(self) -> list[int]:
+        return [0]
+
+    @cached_property
+    def _trees(self) -> dict[str, Mapping[str, str | None]]:
+        return {}
+
+    # -- who reads a key
+
+    @cached_property
+    def replies(self) -> Mapping[str, list[Mention]]:
+        """State to the names in its fixed reply."""
+        found = {name: mentions(state.text("reply")) for name, state in self.subject.states.items()}
+        return {name: names for name, names in found.items() if names}
+
+    @cached_property
+    def inputs(self) -> tuple[Use, ...]:
+        """The keys that are passed to called machines."""
+        found = []
+        for name, state in self.subject.states.items():
+            mapping = state.value.get("input")
+            for key, value in mapping.items() if isinstance(mapping, dict) else ():
+                if isinstance(value, str):
+                    found.append(Use(name, value, f"{state.pointer}/input{step(key)}"))
+        return tuple(found)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """Every key that a condition, check, reply, mapping, scope, property or text of the file reads."""
+        found: set[str] = set()
+        for _, transition in self.subject.transitions():
+            found.update(self.condition_names(transition))
+            found.update(_split(transition.text("description")))
+        for names in self.replies.values():
+            found.update(mention.name for mention in names)
+        found.update(use.key for use in self.inputs)
+        found.update(_split(self.subject.root.text("persona")), _split(self.subject.root.text("description")))
+        for state in self.subject.states.values():
+            found.update(_words(state))
+            scope = state.value.get("context_scope")
+            found.update(key for _, key in Placed("", scope).texts("read")) if isinstance(
+                scope, dict
+            ) else None
+            found.update(_strings(state.value.get("key_results")))
+            found.update(_strings(state.value.get("example_dialogue")))
+        found.update(_strings(self.subject.root.value.get("properties")))
+        return frozenset(found) | frozenset(root_of(name) for name in found)
+
+
+@dataclass(frozen=True, slots=True)
+class _Demands(Mapping[str, Sequence[Way]]):
+    """State to its ways in order of priority, put together when they are asked for."""
+
+    flow: Flow
+    known: dict[str, Sequence[Way]]
+
+    def __getitem__(self, state: str) -> Sequence[Way]:
+        if state not in self.known:
+            own, flow = self.flow.own_ways(state), self.flow
+            ways = flow.menu.beside(state, own) if flow.shares(state) else [way for _, way in own]
+            self.known[state] = ways + flow.asides(state)
+        return self.known[state]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.flow.subject.states)
+
+    def __len__(self) -> int:
+        return len(self.flow.subject.states)
+
+
+@dataclass(frozen=True, slots=True)
+class _Without(Mapping[str, Sequence[str]]):
+    """The graph of the ways on which a key is not demanded or set, and no `closed` state is entered; node by node."""
+
+    ways: Mapping[str, Sequence[Way]]
+    key: str
+    closed: frozenset[str] = frozenset()
+
+    def __getitem__(self, state: str) -> Sequence[str]:
+        found = (target for target, gained in self.ways[state] if self.key not in gained)
+        return [target for target in found if target not in self.closed]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ways)
+
+    def __len__(self) -> int:
+        return len(self.ways)
+
+
+def mapped(placed: Placed) -> Iterator[tuple[str, str]]:
+    """(context key, pointer) of what an `output` mapping sets."""
+    mapping = placed.value.get("output")
+    for key in mapping if isinstance(mapping, dict) else ():
+        yield key, f"{placed.pointer}/output{step(key)}"
+
+
+def _keys_of(placed: Placed) -> dict[str, None]:
+    """The keys that an `output` mapping sets, in their order."""
+    return dict.fromkeys(key for key, _ in mapped(placed))
+
+
+def _words(state: Placed) -> Iterator[str]:
+    for key in (*STATE_TEXTS, *OTHER_TEXTS):
+        yield from _split(state.text(key))
+
+
+def _split(text: str) -> list[str]:
+    """The words of a text that could be names of keys."""
+    return [word.strip(".,;:!?\"'`()[]") for word in text.replace("{", " ").replace("}", " ").split()] if text else []
+
+
+def _strings(value: Any, depth: int = 0) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+        yield from placeholders(value)
+    elif isinstance(value, dict | list) and depth < 64:
+        for item in value.values() if isinstance(value, dict) else value:
+            yield from _strings(item, depth + 1)
+
+
+def flow(subject: Subject) -> Flow:
+    """The flow of keys in a document, made once."""
+    return subject.once(_flow)
+
+
+def _flow(subject: Subject) -> Flow:
+    return Flow(subject, reasoning(subject))

@@ -1,0 +1,100 @@
+"""What conditions say, inside `some`, `all`, `none`, `filter` and `map`, of the elements of a declared list."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from llm_fsm._pointers import step
+from llm_fsm.conditions.coercion import Meter, number_of
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.schema_parts import Part, refusal
+from llm_fsm.lint.solver.comparisons import parts
+from llm_fsm.lint.solver.outcomes import operation, variable
+from llm_fsm.lint.solver.solver import reasoning
+
+_LOOPS = frozenset({"map", "filter", "all", "some", "none"})
+_EQUALITIES = frozenset({"==", "!=", "===", "!=="})
+
+
+class Read(NamedTuple):
+    """A name inside such a condition. `key` is the list, `schema` that of its elements."""
+
+    pointer: str
+    name: str
+    key: str
+    schema: Mapping[str, Any]
+
+
+def reads(subject: Subject) -> Iterator[Read]:
+    """The names that are read of elements of declared lists of objects, and are no members of theirs."""
+    for key, schema, body, at in _bodies(subject):
+        for pointer, operator, arguments in _operations(body, at):
+            name = variable({operator: arguments})
+            if name is not None and schema.get("type") == "object" and name not in _members(schema):
+                yield Read(f"{pointer}/0" if isinstance(arguments, list) else pointer, name, key, schema)
+
+
+def never(subject: Subject) -> Iterator[tuple[str, str]]:
+    """(pointer, message) of the texts that elements of declared lists, or their members, are compared with in vain."""
+    known = reasoning(subject)
+    for key, schema, body, at in _bodies(subject):
+        for pointer, operator, arguments in _operations(body, at):
+            for name, literal, place in _compared(operator, arguments):
+                found = schema if name == "" else _members(schema).get(name)
+                if not isinstance(found, dict) or not math.isnan(number_of(Meter(None), literal)):
+                    continue
+                why = refusal(Part("", found, key, known.definitions), literal)
+                if why is not None:
+                    what = f'"{name}" of an element' if name else "an element"
+                    yield f"{pointer}/{place}", f'{what} of "{key[:60]}" is never "{literal[:60]}": {why}'[:300]
+
+
+def _bodies(subject: Subject) -> Iterator[tuple[str, Mapping[str, Any], Any, str]]:
+    """(list, schema of its elements, what is asked of each, its pointer)."""
+    known = reasoning(subject)
+    for inner in parts(subject).values() if subject.keys is not None else ():
+        for pointer, _, operator, arguments, _ in inner:
+            key = variable(arguments[0]) if operator in _LOOPS and len(arguments) == 2 else None
+            schema = None if key is None else known.schema(key)
+            items = schema.get("items") if schema is not None and schema.get("type") == "array" else None
+            if key is not None and isinstance(items, dict):
+                yield key, items, arguments[1], f"{pointer}/{operator}/1"
+
+
+def _members(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = schema.get("properties")
+    return found if isinstance(found, dict) else {}
+
+
+def _operations(rule: Any, pointer: str) -> Iterator[tuple[str, str, Any]]:
+    """(pointer, operator, arguments as written) of a body, but not of what a loop within asks of its elements."""
+    if isinstance(rule, list):
+        for index, item in enumerate(rule):
+            yield from _operations(item, f"{pointer}/{index}")
+    elif operation(rule) is not None:
+        [(operator, written)] = rule.items()
+        below = pointer + step(operator)
+        yield below, operator, written
+        if operator in _LOOPS or operator == "reduce":
+            yield from _operations(written[0], f"{below}/0") if isinstance(written, list) and written else ()
+        else:
+            yield from _operations(written, below)
+
+
+def _compared(operator: str, written: Any) -> Iterator[tuple[str, str, str]]:
+    """(name, text, where below the operator) of the texts that an element, or a member of it, is compared with."""
+    if not isinstance(written, list) or len(written) != 2:
+        return
+    for here, there in ((0, 1), (1, 0)):
+        name, other = _element(written[here]), written[there]
+        if name is not None and operator in _EQUALITIES and isinstance(other, str):
+            yield name, other, str(there)
+        elif name is not None and operator == "in" and here == 0 and isinstance(other, list):
+            yield from ((name, item, f"1/{at}") for at, item in enumerate(other) if isinstance(item, str))
+
+
+def _element(rule: Any) -> str | None:
+    """The member that is read, "" for the element itself."""
+    return "" if rule in ({"var": ""}, {"var": [""]}) else variable(rule)

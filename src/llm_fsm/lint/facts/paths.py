@@ -1,0 +1,365 @@
+"""The ways through a machine, with what conditions that were passed tell of the keys until they may change.
+
+A stop is a state together with what is known of the keys when it is left. Known is what every condition on the way
+demanded, until somebody may write the key anew: in a `converse` state the model, which may correct any key that it
+may write; in a `task` its tools, and the program where it does the work; in a `wait` the answer; in a `subflow` whoever
+is asked there; everywhere the program, for keys of its own. Where a machine leaves its transitions (by repair patterns,
+by digressions that come back) or has too many stops, nothing is known and a stop is a state.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
+from typing import NamedTuple
+
+from llm_fsm.definition.graph import reversed_graph
+from llm_fsm.lint.document import Arc, Placed, Subject
+from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
+from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.solver.cases import ANY, Cases
+from llm_fsm.lint.solver.value_sets import ValueSet
+
+Known = Mapping[str, ValueSet]
+
+_MOST_STOPS = 3000
+_MOST_STEPS = 20_000
+_MOST_WEIGHT = 300_000
+"""So many values of keys are carried over steps."""
+_PARTED = "\x00"
+_MENU = "\x00menu"
+
+
+class Step(NamedTuple):
+    """A transition as it may be taken. `gained`: keys that are then set; `certain`: and that is all of them.
+
+    `arc` is None for time-outs and for what follows exhaustion.
+    """
+
+    target: str
+    gained: frozenset[str]
+    certain: bool
+    arc: Arc | None
+
+
+Way = tuple[Step, Cases | None]
+"""A step, and the cases in which it may be taken; None where it cannot be told."""
+
+
+class Travelled(NamedTuple):
+    """Stop to the steps from it, the first stop being the initial state; stop to what is known there.
+
+    `known` is empty where conditions were not followed.
+    """
+
+    steps: Mapping[str, list[Step]]
+    known: Mapping[str, Known]
+
+
+def state_of(stop: str) -> str:
+    """The state of a stop."""
+    return stop.partition(_PARTED)[0]
+
+
+@dataclass(frozen=True)
+class Routes:
+    """The ways through one machine."""
+
+    ways: Flow
+
+    @cached_property
+    def travelled(self) -> Travelled:
+        """Every stop that can be come to, and the steps from it; all states and arcs where conditions tell nothing."""
+        initial = self.ways.subject.initial
+        found = None if initial is None or self._leaves_its_transitions else self._explored(initial)
+        if found is not None:
+            return found
+        return Travelled({name: [step for step, _ in ways] for name, ways in self._ways.items()}, {})
+
+    @cached_property
+    def alive(self) -> frozenset[str]:
+        """The states that some way comes to, digressions that come back among them."""
+        steps = self.travelled.steps
+        seen: set[str] = set()
+        queue = [] if self.ways.subject.initial is None else [self.ways.subject.initial]
+        while queue:
+            stop = queue.pop()
+            if stop not in seen:
+                seen.add(stop)
+                queue.extend({step.target for step in steps.get(stop, ())} - seen)
+                queue.extend(self.asides.get(state_of(stop), ()))
+        return frozenset(map(state_of, seen))
+
+    def closed(self) -> Iterator[Arc]:
+        """The own arcs of living states that may hold by themselves, but on no way to their state."""
+        if not self.travelled.known:
+            return
+        taken = {
+            (state_of(stop), step.arc.placed.pointer)
+            for stop, steps in self.travelled.steps.items()
+            for step in steps
+            if step.arc
+        }
+        for state in self.ways.subject.states:
+            for way, _ in self._ways[state] if state in self.alive else ():
+                arc = way.arc
+                if arc is not None and not arc.is_global and (state, arc.placed.pointer) not in taken:
+                    yield arc
+
+    @cached_property
+    def asides(self) -> Mapping[str, list[str]]:
+        """State to where repair patterns lead from it, and to the digressions without transitions that come back."""
+        subject = self.ways.subject
+        back = [arc.target for arc in subject.shared if self._comes_back(arc)]
+        on = {arc.target for arc in subject.shared if not self._comes_back(arc)}
+        found: dict[str, list[str]] = {}
+        for name in subject.states:
+            others = {*subject.pattern_targets(name), *(back if subject.offers(name) else ())}
+            others -= {*(arc.target for arc in subject.own_from[name]), *_other_targets(subject.states[name])}
+            if others := {one for one in others if one not in on or one == name or not subject.offers(name)}:
+                found[name] = [target for target in subject.graph[name] if target in others]
+        return found
+
+    # -- steps
+
+    @property
+    def _leaves_its_transitions(self) -> bool:
+        root = self.ways.subject.root
+        returns = any(placed.value.get("return") is True for placed in root.items("global_transitions"))
+        return bool(root.value.get("patterns")) or returns
+
+    def _comes_back(self, arc: Arc) -> bool:
+        subject = self.ways.subject
+        returns = arc.is_global and arc.placed.value.get("return") is True
+        return returns and arc.target in subject.states and subject.kind_of(arc.target) == "final"
+
+    @cached_property
+    def _usual(self) -> Mapping[str, Way | None]:
+        """Pointer of a transition to its step and cases, whatever else its state offers; None if it is never taken."""
+        subject = self.ways.subject
+        return {arc.placed.pointer: self._step(arc) for arc in (*subject.own, *subject.shared)}
+
+    @cached_property
+    def _menu(self) -> Menu[Way]:
+        """What global transitions add in the states that share them."""
+        shared = [(arc, self._usual[arc.placed.pointer]) for arc in self.ways.subject.shared]
+        return Menu((arc.priority, arc.target, way) for arc, way in shared if way is not None)
+
+    def _shares(self, state: str) -> bool:
+        subject, known = self.ways.subject, self.ways.known
+        return subject.offers(state) and not known.decided(state) and state not in known.shadowed
+
+    @cached_property
+    def _own(self) -> Mapping[str, Sequence[tuple[int, Way]]]:
+        """State to its steps with their priorities: without global transitions where it shares them."""
+        subject, usual = self.ways.subject, self._usual
+        found: dict[str, Sequence[tuple[int, Way]]] = {}
+        for name in subject.states:
+            if self._shares(name):
+                own = [(arc.priority, usual[arc.placed.pointer]) for arc in subject.own_from[name]]
+                found[name] = [(priority, way) for priority, way in own if way is not None]
+            else:
+                found[name] = self._decided_ways(name, usual)
+        return found
+
+    def _others(self, state: str) -> list[Way]:
+        targets = (target for target in _other_targets(self.ways.subject.states[state]))
+        known = [target for target in targets if target in self.ways.subject.states]
+        return [(Step(target, frozenset(), certain=True, arc=None), None) for target in known]
+
+    @cached_property
+    def _ways(self) -> Mapping[str, Sequence[Way]]:
+        """State to the steps from it, and the cases in which each may be taken; None where it cannot be told."""
+        found: dict[str, Sequence[Way]] = {}
+        for name, own in self._own.items():
+            ways = self._menu.beside(name, own) if self._shares(name) else [way for _, way in own]
+            found[name] = ways + self._others(name)
+        return found
+
+    def _step(self, arc: Arc) -> Way | None:
+        """A transition as it may be taken, whatever else its state offers; None when it never is."""
+        known = self.ways.known
+        if arc.target not in self.ways.subject.states or not known.may_hold(arc) or self._comes_back(arc):
+            return None
+        guard = known.guard(arc.placed)
+        cases = None if guard is None else guard.holds
+        return Step(arc.target, self.ways.demands(arc), cases is not None, arc), cases
+
+    def _decided_ways(self, name: str, told: Mapping[str, Way | None]) -> list[tuple[int, Way]]:
+        """The steps from a state in which conditions alone decide something: what comes first narrows what follows."""
+        known = self.ways.known
+        decided = {arc.placed.pointer for arc in known.decided(name)}
+        covered = {arc.placed.pointer for arc in known.shadowed.get(name, ())}
+        ways: list[tuple[int, Way]] = []
+        left: Cases | None = (ANY,)
+        for arc in self.ways.subject.arcs_from[name]:
+            pointer = arc.placed.pointer
+            guard = known.guard(arc.placed) if pointer in decided else None
+            narrowed = None
+            if guard is not None:
+                narrowed = known.both(left, guard.holds)
+                left = known.both(left, guard.fails) or left
+            way = told[pointer]
+            if way is not None and pointer not in covered:
+                ways.append((arc.priority, way if narrowed is None else (way[0], narrowed)))
+        return ways
+
+    # -- what is known
+
+    def there(self, state: str, name: str) -> ValueSet:
+        """The values that a key may have when a state is left."""
+        found = [known.get(name) for stop, known in self.travelled.known.items() if state_of(stop) == state]
+        sets = [self.ways.known.domain(name) if values is None else values for values in found]
+        return reduce(ValueSet.__or__, sets) if sets else self.ways.known.domain(name)
+
+    def _explored(self, initial: str) -> Travelled | None:
+        """Stops in order of distance; None when there are too many."""
+        names: dict[tuple[str, frozenset[tuple[str, ValueSet]]], str] = {(initial, frozenset()): initial}
+        count = dict.fromkeys(self.ways.subject.states, 0)
+        count[initial] = 1
+        queue: deque[tuple[str, str, Known]] = deque([(initial, initial, {})])
+        steps: dict[str, list[Step]] = {}
+        told: dict[str, Known] = {}
+        bits, worth = self._bits, self._worth_keeping
+        total = weight = 0
+        while queue:
+            stop, state, known = queue.popleft()
+            steps[stop], told[stop] = [], known
+            for way, cases in self._ways[state]:
+                narrowed = _narrowed(known, cases)
+                if narrowed is None:
+                    continue
+                wanted = worth[way.target]
+                kept = {name: values for name, values in narrowed.items() if wanted & bits[name]} if wanted else {}
+                mark = (way.target, frozenset(kept.items()))
+                if mark not in names:
+                    number = count[way.target]
+                    names[mark] = f"{way.target}{_PARTED}{number}" if number else way.target
+                    count[way.target] += 1
+                    queue.append((names[mark], way.target, kept))
+                steps[stop].append(way._replace(target=names[mark]))
+                total += 1
+                weight += len(narrowed)
+            if weight > _MOST_WEIGHT or len(names) > _MOST_STOPS + len(count) or total > _MOST_STEPS + len(count):
+                return None
+        return Travelled(steps, told)
+
+    @cached_property
+    def _bits(self) -> Mapping[str, int]:
+        """Names that conditions tell something of, to their bits in the sets below."""
+        names: dict[str, int] = {}
+        ways = [way for own in self._own.values() for _, way in own]
+        for _, cases in (*ways, *self._menu.items):
+            for case in cases or ():
+                for name in case.sets:
+                    names.setdefault(name, 1 << len(names))
+        return names
+
+    def _named(self, ways: Iterable[Way]) -> int:
+        keys = {key for _, cases in ways for case in cases or () for key in case.sets}
+        return sum(self._bits[key] for key in keys)
+
+    @cached_property
+    def _of_menu(self) -> tuple[int, Mapping[str, int]]:
+        """The names that global transitions tell something of; state to those that only ways to this one tell of."""
+        targets: dict[int, set[str]] = {}
+        for step, cases in self._menu.items:
+            for name in {name for case in cases or () for name in case.sets}:
+                targets.setdefault(self._bits[name], set()).add(step.target)
+        only: dict[str, int] = {}
+        for bit, [target, *more] in targets.items():
+            if not more:
+                only[target] = only.get(target, 0) | bit
+        return sum(targets), only
+
+    @cached_property
+    def _worth_keeping(self) -> Mapping[str, int]:
+        """State to the names of which it matters, on some way from it, what is known when it is entered."""
+        kept = {**self._kept, _MENU: -1}
+        named, only = self._of_menu
+        found, graph = {_MENU: 0}, {_MENU: [step.target for step, _ in self._menu.items]}
+        for name, own in self._own.items():
+            ways = [*(way for _, way in own), *self._others(name)]
+            found[name] = self._named(ways)
+            graph[name] = [step.target for step, _ in ways]
+            if self._shares(name):
+                found[name] |= named & ~only.get(name, 0)
+                graph[name].append(_MENU)  # one more place, through which all of them come to its targets
+            found[name] &= kept[name]
+        sources = reversed_graph(graph)
+        queue = list(found)
+        waiting = set(queue)
+        while queue:
+            name = queue.pop()
+            waiting.discard(name)
+            for source in sources[name]:
+                more = found[source] | (kept[source] & found[name])
+                if more != found[source]:
+                    found[source] = more
+                    if source not in waiting:
+                        waiting.add(source)
+                        queue.append(source)
+        return found
+
+    @cached_property
+    def _kept(self) -> Mapping[str, int]:
+        """State to the names that nobody may write between the arrival in it and the next transition."""
+        subject = self.ways.subject
+        steady = told = 0
+        parts: dict[str, int] = {}
+        for name, bit in self._bits.items():
+            key = self.ways.declared(name)
+            source = "model" if key is None else subject.source_of(key)
+            if not (name.startswith("_") or source == "host" or (key is None and subject.keys is not None)):
+                steady |= bit
+                told |= bit if source == "model" else 0
+            for part in {name, root_of(name)}:
+                parts[part] = parts.get(part, 0) | bit
+        found: dict[str, int] = {}
+        for state, placed in subject.states.items():
+            kind = subject.kind_of(state)
+            if kind in ("wait", "converse", "task") and not placed.value.get("execute"):
+                changed = told if kind == "converse" else 0
+                for key in self.ways.written.get(state, ()):
+                    changed |= parts.get(key, 0)
+                found[state] = steady & ~changed
+            else:
+                found[state] = steady if kind == "decide" else 0
+        return found
+
+
+def _other_targets(state: Placed) -> list[str]:
+    """Where time-outs and exhaustion lead."""
+    found = (state.value.get(key) for key in ("on_timeout", "on_exhausted"))
+    return [target for target in found if isinstance(target, str)]
+
+
+def _narrowed(known: Known, cases: Cases | None) -> Known | None:
+    """What is known once one of the cases holds; None when none of them can."""
+    if cases is None or ANY in cases:
+        return known
+    fitting: list[dict[str, ValueSet]] = []
+    for case in cases:
+        sets = {name: values & known[name] if name in known else values for name, values in case.sets.items()}
+        if not any(values.empty for values in sets.values()):
+            fitting.append(sets)
+    if not fitting:
+        return None
+    found = dict(known)
+    for name in set.intersection(*(set(sets) for sets in fitting)):
+        values = fitting[0][name]
+        for sets in fitting[1:]:
+            values = values | sets[name]
+        found[name] = values
+    return found
+
+
+def routes(subject: Subject) -> Routes:
+    """The ways through a document, made once."""
+    return subject.once(_routes)
+
+
+def _routes(subject: Subject) -> Routes:
+    return Routes(flow(subject))

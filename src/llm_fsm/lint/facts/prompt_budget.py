@@ -1,0 +1,92 @@
+"""What the prompt of each state takes, in estimated tokens, before history and context.
+
+The texts that `llm_fsm.turn.prompt.render` puts together are added up without rendering them: what is the same in all
+states, each state's own words, and its menu with the words of each target, as far as a glimpse goes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from llm_fsm._tokens import estimate
+from llm_fsm.lint.document import Arc, Placed, Subject
+
+BUDGET = 4000
+"""Tokens that the prompt of a state may take where nothing else is said."""
+
+FRAME = 420
+"""Tokens of the words that stand in `prompts/system.j2` and `prompts/turn.j2` themselves."""
+_GLIMPSE_CHARS = 160
+_KEY_WORDS = ("type", "format", "pattern", "enum", "minimum", "maximum", "items", "properties", "description")
+_MOST_KEYS = 24
+"""Keys that a prompt lists; in a machine with more, those around its state."""
+_ITEM = 12
+"""Tokens of the JSON around one transition."""
+
+
+def budget_of(document: Mapping[str, Any]) -> int | None:
+    """The budget that a document sets for the prompt of each state, if it sets one."""
+    settings = document.get("x-lint")
+    value = settings.get("token_budget") if isinstance(settings, dict) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+
+
+def shared_tokens(subject: Subject) -> int:
+    """Tokens of what every prompt of the machine begins with."""
+    root = subject.root
+    words = sum(estimate(root.text(key)) for key in ("name", "description", "persona"))
+    keys = sorted(_key_tokens(key, schema) for key, schema in (subject.keys or {}).items())
+    return FRAME + words + sum(keys[-_MOST_KEYS:])
+
+
+def _key_tokens(key: str, schema: Mapping[str, Any]) -> int:
+    if schema.get("x-source", "model") != "model" or schema.get("x-secret") is True:
+        return 0
+    shown = {word: schema[word] for word in _KEY_WORDS if word in schema}
+    return estimate(json.dumps({"key": key, **shown}, ensure_ascii=False))
+
+
+def state_tokens(subject: Subject) -> dict[str, tuple[int, int]]:
+    """Conversing state to the tokens of its own words, and of its menu."""
+    glimpses = {name: _glimpse(state) for name, state in subject.states.items()}
+    shared = Counter[str]()
+    for arc in subject.shared:
+        shared[arc.target] += _item(arc) + glimpses.get(arc.target, 0)
+    everywhere = shared.total()
+    found = {}
+    for name, state in subject.states.items():
+        if subject.offers(name):
+            own = sum(_item(arc) + glimpses.get(arc.target, 0) for arc in subject.own_from[name])
+            found[name] = (_own(state), own + everywhere - shared[name])
+    return found
+
+
+def _own(state: Placed) -> int:
+    keys = ("description", "purpose", "instructions", "extraction_instructions", "response_instructions")
+    words = sum(estimate(state.text(key)) for key in keys)
+    example = state.value.get("example_dialogue")
+    dialogue = estimate(json.dumps(example, ensure_ascii=False)) if isinstance(example, list) else 0
+    collected = estimate(", ".join(key for _, key in state.texts("required_context_keys")))
+    return words + dialogue + collected + estimate(state.name)
+
+
+def _glimpse(state: Placed) -> int:
+    """What the menu shows of a target: its purpose, what it collects, its words or instructions in short."""
+    purpose = state.text("purpose") or state.text("description")
+    words = state.text("reply") or state.text("response_instructions") or state.text("instructions")
+    collected = sum(estimate(key) + 1 for _, key in state.texts("required_context_keys"))
+    return estimate(purpose[:_GLIMPSE_CHARS]) + estimate(words[:_GLIMPSE_CHARS]) + collected
+
+
+def _item(arc: Arc) -> int:
+    conditions = 0
+    for condition in arc.conditions:
+        logic = condition.value.get("logic")
+        described = condition.text("description")
+        keys = sum(estimate(key) + 1 for _, key in condition.texts("requires_context_keys"))
+        shown = estimate(json.dumps(logic)) if logic is not None and not described else 0
+        conditions += estimate(described) + keys + shown + 4
+    return _ITEM + estimate(arc.target) + estimate(arc.placed.text("description")) + conditions

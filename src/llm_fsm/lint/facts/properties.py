@@ -1,0 +1,290 @@
+"""The author's statements about all paths, and the shortest path on which one of them does not hold.
+
+A path begins in the initial state, takes only transitions that may be taken given the conditions that it passed
+(`routes`), and goes on as long as it can. A key counts as set from the transition on that demands it. A statement that
+something happens at last (`eventually`, and `always` from each arrival at what stands under `after`) is broken only by
+a path that comes to where it cannot happen any more, not by one that goes round in a loop: whoever talks may leave it.
+Where it cannot be told whether a transition demands a key, no path that needs to know is given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from llm_fsm.definition.graph import path_in, reachable, reversed_graph, search_tree, shortest_path
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.data_flow import Flow, flow
+from llm_fsm.lint.facts.paths import Routes, Step, routes, state_of
+
+_MOST_ENDS = 50
+VERBS = ("never", "always", "eventually")
+LIMITS: Mapping[str, str] = {"before": "never", "after": "always"}
+
+
+class FormError(ValueError):
+    """A statement that says nothing; `key` is where. The message says why, `hint` what would be right."""
+
+    def __init__(self, reason: str, key: str = "", hint: str = "") -> None:
+        self.key = key
+        self.hint = hint
+        super().__init__(reason)
+
+
+class Places(NamedTuple):
+    """What a statement is about: to be in one of the states, or to have set one of the keys."""
+
+    states: tuple[str, ...] = ()
+    keys: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """The states, and keys as `key k`."""
+        return " or ".join([*self.states, *(f"key {key}" for key in self.keys)])
+
+
+class Statement(NamedTuple):
+    """`verb` is never, always or eventually; `limit` is what stands under before or after."""
+
+    verb: str
+    what: Places
+    limit: Places | None
+
+
+def read(statement: Mapping[str, Any]) -> Statement:
+    """A statement as it is written. Raises FormError."""
+    given = [verb for verb in VERBS if statement.get(verb) is not None]
+    if len(given) != 1:
+        found = f"both {' and '.join(given)}" if given else "none of never, always and eventually"
+        raise FormError(f"a property says one thing, this one says {found}", hint='{"never": "state id"}')
+    [verb] = given
+    for limit, needed in LIMITS.items():
+        if statement.get(limit) is not None and verb != needed:
+            raise FormError(
+                f'"{limit}" goes with "{needed}", not with "{verb}"',
+                limit,
+                f'write "{needed}" or take it out',
+            )
+    limits = [limit for limit in LIMITS if statement.get(limit) is not None]
+    if verb == "always" and not limits:
+        raise FormError(
+            '"always" needs "after": after which state?', hint='write "eventually" for every path'
+        )
+    bound = places(statement[limits[0]], limits[0]) if limits else None
+    return Statement(verb, places(statement[verb], verb), bound)
+
+
+def places(value: object, key: str) -> Places:
+    """What stands under a word of a statement. Raises FormError."""
+    items = value if isinstance(value, list) else [value]
+    states = tuple(item for item in items if isinstance(item, str))
+    keys = tuple(
+        item["key"]
+        for item in items
+        if isinstance(item, dict) and len(item) == 1 and isinstance(item.get("key"), str)
+    )
+    if not items or len(states) + len(keys) < len(items):
+        raise FormError(
+            f'"{key}" is a state id, a list of them, or {{"key": "name of a context key"}}',
+            key,
+            'write for example {"never": "pay", "before": {"key": "consent"}}',
+        )
+    return Places(states, keys)
+
+
+class Violation(NamedTuple):
+    """A path on which a statement does not hold, and what it shows."""
+
+    path: tuple[str, ...]
+    shows: str
+
+
+@dataclass(frozen=True)
+class Paths:
+    """The paths of one machine, from stop to stop (see `routes`)."""
+
+    ways: Flow
+    routes: Routes
+
+    @property
+    def steps(self) -> Mapping[str, list[Step]]:
+        """Stop to the steps that may be taken from it."""
+        return self.routes.travelled.steps
+
+    @cached_property
+    def stops(self) -> Mapping[str, list[str]]:
+        """State to its stops."""
+        found: dict[str, list[str]] = {}
+        for stop in self.steps:
+            found.setdefault(state_of(stop), []).append(stop)
+        return found
+
+    def _stops_of(self, states: Iterable[str]) -> list[str]:
+        return [stop for state in states for stop in self.stops.get(state, ())]
+
+    @cached_property
+    def _onward(self) -> dict[str, list[str]]:
+        """Stop to where its steps lead."""
+        return {stop: [step.target for step in steps] for stop, steps in self.steps.items()}
+
+    @cached_property
+    def _aside(self) -> dict[str, list[str]]:
+        """The same with where repair patterns and digressions lead."""
+        asides = self.routes.asides
+        return {stop: [*targets, *asides.get(state_of(stop), ())] for stop, targets in self._onward.items()}
+
+    @cached_property
+    def _before(self) -> dict[str, list[str]]:
+        return reversed_graph(self._onward)
+
+    @cached_property
+    def _before_aside(self) -> dict[str, list[str]]:
+        return reversed_graph(self._aside)
+
+    @cached_property
+    def _gaining(self) -> Mapping[str | None, set[str]]:
+        """Key to the stops with a step on which it is set; None to those where that is not certain."""
+        found: dict[str | None, set[str]] = {}
+        for stop, steps in self.steps.items():
+            for step in steps:
+                for key in step.gained:
+                    found.setdefault(key, set()).add(stop)
+                if not step.certain:
+                    found.setdefault(None, set()).add(stop)
+        return found
+
+    def _setting_on_the_way(self, keys: Iterable[str]) -> set[str]:
+        """The stops with a step on which one of the keys is set, or may be."""
+        return {stop for key in keys for one in (key, None) for stop in self._gaining.get(one, ())}
+
+    def graph(self, refuse: Places, *, asides: bool = False) -> dict[str, list[str]]:
+        """The graph without steps that enter one of these states or set one of these keys."""
+        closed = {*self._stops_of(refuse.states), *refuse.states}
+        keys = frozenset(refuse.keys)
+        before = self._before_aside if asides else self._before
+        graph = dict(self._aside if asides else self._onward)
+        for stop in {one for target in closed for one in before.get(target, ())} | self._setting_on_the_way(keys):
+            steps = self.steps[stop]
+            free = [step.target for step in steps if not (keys and (step.gained & keys or not step.certain))]
+            targets = [*free, *self.routes.asides.get(state_of(stop), ())] if asides else free
+            graph[stop] = [target for target in targets if target not in closed]
+        return graph
+
+    def broken(self, statement: Statement) -> Violation | None:
+        """A shortest path on which a statement does not hold; None when none can be shown."""
+        initial = self.ways.subject.initial
+        if initial is None:
+            return None
+        limit = statement.limit or Places()
+        if statement.verb == "never":
+            return self._reached(initial, statement.what, limit)
+        if statement.verb == "eventually":
+            return self._missed(initial, (initial,), statement.what, self.graph(statement.what))
+        return self._missed_after(initial, statement.what, limit)
+
+    # -- never
+
+    def _reached(self, initial: str, what: Places, limit: Places) -> Violation | None:
+        if initial in limit.states:
+            return None
+        graph = self.graph(limit, asides=True)
+        found: list[Violation] = []
+        path = _states(shortest_path(graph, initial, [*self._stops_of(what.states), *what.states]))
+        if path:
+            found.append(Violation(path, f"state {path[-1]} is reached"))
+        for key in what.keys:
+            found.extend(self._key_set(initial, key, graph))
+        return min(found, key=lambda violation: len(violation.path), default=None)
+
+    def _key_set(self, initial: str, key: str, graph: Mapping[str, Sequence[str]]) -> Iterator[Violation]:
+        path = _states(shortest_path(graph, initial, self._stops_of(self._setting(key))))
+        if path:
+            yield Violation(path, f"state {path[-1]} sets key {key}")
+
+    def _setting(self, key: str) -> set[str]:
+        """The states that collect a key or set it by an output."""
+        found = {state for state, _ in self.ways.collected.get(key, ())}
+        return found | self.ways.outputs.get(key, frozenset())
+
+    # -- eventually and always
+
+    def _missed(
+        self, start: str, before: tuple[str, ...], what: Places, graph: Mapping[str, Sequence[str]]
+    ) -> Violation | None:
+        """A path that goes on from `before`, ending in `start`, to where nothing of `what` can come."""
+        if state_of(start) in what.states:
+            return None
+        on = shortest_path(graph, start, self._hopeless(what))
+        path = _states((*before, *on[1:]))
+        return Violation(path, f"after {path[-1]} there is no way to {what}") if on else None
+
+    def _hopeless(self, what: Places) -> set[str]:
+        """The states from which no path enters one of the states or may set one of the keys."""
+        if what not in self._without_hope:
+            goals = set(self._stops_of(what.states))
+            for key in what.keys:
+                goals.update(self._stops_of(self._setting(key)))
+            goals |= self._setting_on_the_way(what.keys)
+            self._without_hope[what] = set(self.steps) - reachable(self._before, goals)
+        return self._without_hope[what]
+
+    @cached_property
+    def _tree(self) -> Mapping[str, str | None]:
+        initial = self.ways.subject.initial
+        return {} if initial is None else search_tree(self._onward, initial)
+
+    @cached_property
+    def _without_hope(self) -> dict[Places, set[str]]:
+        return {}
+
+    def _missed_after(self, initial: str, what: Places, limit: Places) -> Violation | None:
+        found: list[Violation] = []
+        free = self.graph(Places((), what.keys)) if what.keys else self._onward
+        onward = self.graph(what)
+        for before in self._arrivals(initial, limit, free):
+            violation = self._missed(before[-1], before, what, onward)
+            if violation is not None:
+                found.append(violation)
+        return min(found, key=lambda violation: len(violation.path), default=None)
+
+    def _arrivals(
+        self, initial: str, limit: Places, graph: Mapping[str, Sequence[str]]
+    ) -> Iterator[tuple[str, ...]]:
+        """Shortest paths to each of the states, and through the transitions that demand one of the keys."""
+        tree = self._tree if graph is self._onward else search_tree(graph, initial)
+        for stop in self._stops_of(limit.states):
+            if path := path_in(tree, stop):
+                yield path
+        ends = [
+            (stop, step.target)
+            for key in limit.keys
+            for stop, steps in self.steps.items()
+            for step in steps
+            if key in step.gained and step.target in graph.get(stop, ())
+        ]
+        for stop, target in ends[:_MOST_ENDS]:
+            if path := path_in(tree, stop):
+                yield (*path, target)
+
+
+def _states(path: Iterable[str]) -> tuple[str, ...]:
+    return tuple(map(state_of, path))
+
+
+def paths(subject: Subject) -> Paths:
+    """The paths of a document, made once."""
+    return subject.once(_paths)
+
+
+def _paths(subject: Subject) -> Paths:
+    return Paths(flow(subject), routes(subject))
+
+
+def statements(subject: Subject) -> Iterator[tuple[str, Statement]]:
+    """(pointer, statement) of the properties that are well formed."""
+    for placed in subject.root.items("properties"):
+        try:
+            yield placed.pointer, read(placed.value)
+        except FormError:
+            continue

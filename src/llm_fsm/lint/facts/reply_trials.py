@@ -1,0 +1,194 @@
+"""Fixed replies tried out: each is rendered with values that its keys may have, before anybody reads it.
+
+Only replies that do more than name keys are rendered, as the others cannot fail. What a key may hold comes
+from its schema; a key without one is tried as text, number, list, object and truth value. What is found to
+fail or to stay empty does so with every one of the values, or with one of declared types.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice, product
+from typing import Any, Literal, NamedTuple
+
+from llm_fsm.definition.json_schema.validator import types_of
+from llm_fsm.definition.templates import is_plain, renderings, template_fault
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
+from llm_fsm.lint.solver.samples import samples
+from llm_fsm.lint.solver.value_sets import domain, points
+
+Outcome = Literal["fails", "may-fail", "empty"]
+
+_MOST = 256
+_LITERALS = 6
+_FEW = 2
+_SAMPLES = 5
+_LONGEST = 4_000
+_DEPTH = 4
+# What could take long, or much memory, with the numbers or the repetitions that a text may ask for.
+_COSTLY = re.compile(r"wordwrap|truncate|macro|recursive|\bcall\b")
+_TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+_TEXT = re.compile(r"'([^'\\]*)'|\"([^\"\\]*)\"")
+_NUMBER = re.compile(r"(?<![\w.])\d{1,9}(?![\w.])")
+_SYSTEM: Mapping[str, Any] = {
+    **dict.fromkeys(("_conversation_id", "_current_state", "_previous_state", "_user_input"), "text"),
+    **dict.fromkeys(("_turn", "_turns_in_state", "_timestamp"), 1),
+    "_extra": {},
+}
+_ANYTHING: tuple[Any, ...] = ("text", 2, ["text"], {"name": "text"}, True)
+_TYPED = ("TypeError", "SecurityError")
+
+
+class Trial(NamedTuple):
+    """What came of trying a reply. `why`: of a failure; `values`: with which it failed, in words."""
+
+    outcome: Outcome
+    why: str = ""
+    values: str = ""
+
+
+def trials(subject: Subject) -> Mapping[str, Trial]:
+    """State to what is wrong with its fixed reply; states whose replies can be said are left out. Made once."""
+    return subject.once(_all_trials)
+
+
+def _all_trials(subject: Subject) -> Mapping[str, Trial]:
+    ways = flow(subject)
+    found: dict[str, Trial] = {}
+    for state, placed in subject.states.items():
+        text = placed.text("reply")
+        if text.strip() and not is_plain(text) and template_fault(text) is None:
+            trial = _tried(ways, state, text)
+            if trial is not None:
+                found[state] = trial
+    return found
+
+
+def _tried(ways: Flow, state: str, text: str) -> Trial | None:
+    code = " ".join(tag[0] for tag in _TAGS.finditer(text))
+    if len(text) > _LONGEST or _COSTLY.search(code) or code.count("{%") > 40 or code.count(" for ") > 2:
+        return None
+    names = list(dict.fromkeys(root_of(mention.name) for mention in ways.replies.get(state, ())))
+    literals = _literals(code)
+    offered = {name: _values(ways, name, literals) for name in names}
+    typed = all(ways.is_system(name) or _is_closed((ways.subject.keys or {}).get(name), 0) for name in names)
+    contexts = list(_contexts(offered))
+    results = list(renderings(text, contexts))
+    failed = [
+        (result, values) for result, values in zip(results, contexts, strict=True) if result.words is None
+    ]
+    if len(failed) == len(results) and (typed or all(_is_sure(one.why, names) for one in results)):
+        return Trial("fails", _plainly(failed[0][0].why))
+    hard = next((one for one in failed if one[0].kind in _TYPED), None)
+    if hard is not None and typed:
+        passed = [
+            values for result, values in zip(results, contexts, strict=True) if result.words is not None
+        ]
+        return Trial("may-fail", _plainly(hard[0].why), _shown(_telling(hard[1], passed)))
+    silent = not failed and (typed or len(names) <= _FEW) and not any(one.words for one in results)
+    return Trial("empty") if silent and not (names and _TAGS.sub("", text).strip()) else None
+
+
+def _literals(code: str) -> list[Any]:
+    """The values that the template itself compares with, and the numbers beside them."""
+    texts = [first or second for first, second in _TEXT.findall(code)]
+    numbers = [int(digits) + shift for digits in _NUMBER.findall(_TEXT.sub("", code)) for shift in (0, 1, -1)]
+    return list(dict.fromkeys([*texts, *numbers]))[:_LITERALS]
+
+
+def _is_closed(schema: object, depth: int) -> bool:
+    """True for a schema that says of every part what it holds, so that a value drawn from it lacks nothing."""
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return False
+    types = types_of(schema)
+    if "enum" in schema or "const" in schema or (types and not types & {"array", "object"}):
+        return True
+    members = schema.get("properties")
+    inner = (
+        [schema.get("items")]
+        if types == {"array"}
+        else list(members.values())
+        if isinstance(members, dict)
+        else []
+    )
+    return bool(inner) and all(_is_closed(part, depth + 1) for part in inner)
+
+
+def _is_sure(why: str, names: list[str]) -> bool:
+    """True for a failure that no value of a key could have helped."""
+    undefined = re.search(r"'(\w+)' is undefined", why)
+    return "no loader" in why or (undefined is not None and undefined[1] not in names)
+
+
+def _contexts(offered: Mapping[str, tuple[Any, ...]]) -> Iterator[dict[str, Any]]:
+    """Contexts of these values: all of them while they are few, else each value once beside the first ones."""
+    size = 1
+    for values in offered.values():
+        size *= len(values)
+    names = list(offered)
+    if size <= _MOST:
+        for values in product(*offered.values()):
+            yield dict(zip(names, values, strict=True))
+        return
+    first = {name: values[0] for name, values in offered.items()}
+    for turn in range(max(map(len, offered.values()))):
+        yield {name: values[turn % len(values)] for name, values in offered.items()}
+    for name in islice(names, _MOST // _SAMPLES):
+        for value in offered[name]:
+            yield {**first, name: value}
+
+
+def _values(ways: Flow, name: str, literals: list[Any]) -> tuple[Any, ...]:
+    if name in _SYSTEM:
+        return (_SYSTEM[name],)
+    keys = ways.subject.keys or {}
+    whole = ways.subject.root.value.get("context_schema")
+    inner = whole.get("$defs") if isinstance(whole, dict) else None
+    definitions = inner if isinstance(inner, dict) else {}
+    if name not in keys:
+        return (*_ANYTHING, *literals)
+    whole_set = domain(keys[name], definitions)
+    fitting = [value for value in literals if not (points([value]) & whole_set).empty]
+    return tuple(_distinct([*islice(samples(keys[name], definitions), _SAMPLES), *fitting])) or ("text",)
+
+
+def _distinct(values: Iterable[Any]) -> Iterator[Any]:
+    seen: set[str] = set()
+    for value in values:
+        if repr(value) not in seen:
+            seen.add(repr(value))
+            yield value
+
+
+def _telling(values: Mapping[str, Any], passed: list[dict[str, Any]]) -> Mapping[str, Any]:
+    """Of the values with which a reply failed those with which it never did well; all when there are none."""
+    found = {
+        name: value for name, value in values.items() if not any(other[name] == value for other in passed)
+    }
+    return found or values
+
+
+def _shown(values: Mapping[str, Any]) -> str:
+    told = [f"{name} is {value!r:.40}" for name, value in values.items() if not name.startswith("_")]
+    return " and ".join(told[:3])
+
+
+def _plainly(why: str) -> str:
+    """An error of the template engine in an author's words."""
+    for pattern, words in _REASONS:
+        found = re.search(pattern, why)
+        if found is not None:
+            return words + (f" ({found[0].split()[0]})" if found[0].endswith("undefined") else "")
+    return why
+
+
+_REASONS = (
+    (r"no loader", "other templates cannot be included, imported or extended"),
+    (r"concatenate str|unsupported operand type.*'str'", "text and numbers cannot be added; ~ joins them"),
+    (r"'\w+' is undefined", "it calls or computes with something that replies do not have"),
+    (r"object is not callable", "it calls something that is no function"),
+    (r"operator .* works on moderate", "it computes with something that is no number, or too large a one"),
+    (r"access to attribute", "it uses an attribute or a method that is closed to replies"),
+)

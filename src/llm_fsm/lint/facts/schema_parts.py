@@ -1,0 +1,133 @@
+"""The schemas in a definition, part by part, and which values one of them accepts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from llm_fsm._pointers import step
+from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.solver.value_sets import SET, ValueSet, domain, points
+
+_ONE = ("items", "contains", "additionalProperties", "not", "propertyNames")
+_MOST_PARTS = 100_000
+_DEEPEST = 300
+_SEVERAL = ("anyOf", "oneOf", "allOf", "prefixItems")
+_NAMED = ("properties", "$defs", "patternProperties")
+_DEPTH = 8
+_EXACT = frozenset(
+    {
+        *("type", "enum", "const", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+        *("title", "description", "default", "examples", "$comment", "deprecated", "readOnly"),
+    }
+)
+"""Keywords of which `domain` gives exactly the values."""
+
+
+class Part(NamedTuple):
+    """A schema, where it stands, what it is called in messages, and the definitions it may refer to."""
+
+    pointer: str
+    schema: Mapping[str, Any]
+    name: str
+    definitions: Mapping[str, Any]
+
+
+def schema_parts(subject: Subject) -> tuple[Part, ...]:
+    """Every schema of `context_schema` and of answers, the whole of each first; made once."""
+    return subject.once(_all_parts)
+
+
+def _all_parts(subject: Subject) -> tuple[Part, ...]:
+    found: list[Part] = []
+    whole = subject.root.value.get("context_schema")
+    if isinstance(whole, dict):
+        found += _parts(whole, "/context_schema", '"context_schema"', _defs(whole), 0)
+    for state in subject.states.values():
+        answer = state.value.get("answer_schema")
+        if isinstance(answer, dict):
+            place = state.pointer + "/answer_schema"
+            found += _parts(answer, place, '"answer_schema"', _defs(answer), 0)
+    return tuple(found)
+
+
+def _defs(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    inner = schema.get("$defs")
+    return inner if isinstance(inner, dict) else {}
+
+
+def _parts(
+    schema: object, pointer: str, name: str, definitions: Mapping[str, Any], depth: int
+) -> Iterator[Part]:
+    if not isinstance(schema, dict) or depth > _DEPTH:
+        return
+    yield Part(pointer, schema, name, definitions)
+    for key in _ONE:
+        yield from _parts(schema.get(key), f"{pointer}/{key}", name, definitions, depth + 1)
+    for key in _SEVERAL:
+        inner = schema.get(key)
+        for index, item in enumerate(inner if isinstance(inner, list) else ()):
+            yield from _parts(item, f"{pointer}/{key}/{index}", name, definitions, depth + 1)
+    for key in _NAMED:
+        inner = schema.get(key)
+        for member, item in inner.items() if isinstance(inner, dict) else ():
+            place = f"{pointer}/{key}{step(member)}"
+            yield from _parts(item, place, f'"{member[:64]}"', definitions, depth + 1)
+
+
+def answers(state: Placed) -> Mapping[str, ValueSet]:
+    """Key that the answer to a waiting state sets to the values that its schema lets through, where it says so."""
+    schema, mapping = state.value.get("answer_schema"), state.value.get("output")
+    if not isinstance(schema, dict) or not isinstance(mapping, dict):
+        return {}
+    members = {key: _member(schema, path) for key, path in mapping.items() if isinstance(path, str)}
+    return {key: domain(found, _defs(schema)) & SET for key, found in members.items() if found is not None}
+
+
+def _member(schema: Mapping[str, Any], path: str) -> Mapping[str, Any] | None:
+    """The schema of what stands at a path into an answer; None where it is not said."""
+    found: object = schema
+    for name in filter(None, path.removeprefix("$").removeprefix(".").split(".")):
+        members = found.get("properties") if isinstance(found, dict) else None
+        found = members.get(name) if isinstance(members, dict) else None
+    return found if isinstance(found, dict) else None
+
+
+def unfolds(definitions: Mapping[str, Any]) -> bool:
+    """True when definitions stay small with each `$ref` in them replaced by what it refers to."""
+    sizes: dict[str, int] = {}
+
+    def size(value: object, depth: int) -> int:
+        if not isinstance(value, list | dict):
+            return 0
+        if depth > _DEEPEST:
+            return _MOST_PARTS + 1
+        if isinstance(value, list):
+            return sum(size(item, depth + 1) for item in value)
+        found = 1 + sum(size(item, depth + 1) for item in value.values())
+        name = value.get("$ref")
+        if isinstance(name, str) and name.startswith("#/$defs/"):
+            name = name.removeprefix("#/$defs/")
+            if name not in sizes:
+                sizes[name] = 0  # what refers to itself counts once
+                sizes[name] = min(size(definitions.get(name), depth + 1), _MOST_PARTS + 1)
+            found += sizes[name]
+        return found
+
+    return size(definitions, 0) <= _MOST_PARTS
+
+
+def refusal(part: Part, value: object) -> str | None:
+    """Why a schema does not accept a value; None where it does, or where the schema is no schema."""
+    if (points([value]) & domain(part.schema, part.definitions)).empty or not exact(part.schema):
+        try:
+            return compile_shape(part.schema, part.definitions).fault(value)
+        except ShapeError:
+            return None
+    return None
+
+
+def exact(schema: Mapping[str, Any]) -> bool:
+    """True when `domain` gives exactly the values of a schema."""
+    return all(key in _EXACT or key.startswith("x-") for key in schema)

@@ -1,0 +1,155 @@
+"""The words of a definition: what only the model reads, what users read, and the names that may stand in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain
+from typing import Any, NamedTuple
+
+from llm_fsm._pointers import step
+from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
+from llm_fsm.lint.facts.suggestions import Slips
+
+_STATE_TEXTS = (
+    *("description", "purpose", "instructions"),
+    *("extraction_instructions", "response_instructions"),
+)
+_DEPTH = 64
+_FORMAT_NAMES = (
+    "context_update",
+    "target_state",
+    "valid_states",
+    "user_input",
+    "current_context",
+    "_extra",
+    "_clear",
+)
+
+
+def has_words(state: Placed) -> bool:
+    """True for a state that says what it is for, how to go about it, or what is said."""
+    return any(state.text(key).strip() for key in (*_STATE_TEXTS, "reply"))
+
+
+def texts(subject: Subject) -> tuple[tuple[str, str], ...]:
+    """(pointer, text) of everything that the model reads and no user; made once."""
+    return subject.once(_all_texts)
+
+
+def _all_texts(subject: Subject) -> tuple[tuple[str, str], ...]:
+    return tuple(_read_texts(subject))
+
+
+def _read_texts(subject: Subject) -> Iterator[tuple[str, str]]:
+    for key in ("description", "persona"):
+        if text := subject.root.text(key):
+            yield f"/{key}", text
+    for state in subject.states.values():
+        for key in _STATE_TEXTS:
+            if text := state.text(key):
+                yield f"{state.pointer}/{key}", text
+    for _, transition in subject.transitions():
+        for placed in (transition, *transition.items("conditions")):
+            if text := placed.text("description"):
+                yield f"{placed.pointer}/description", text
+
+
+class Text(NamedTuple):
+    """A text of the file, or a key of one of its objects, and its pointer."""
+
+    pointer: str
+    text: str
+    is_key: bool
+
+
+def every_text(subject: Subject) -> tuple[Text, ...]:
+    """Every text and every key of the whole document, made once."""
+    return subject.once(_every_text)
+
+
+def all_joined(subject: Subject) -> str:
+    """All of them in one text, for a first look; made once."""
+    return subject.once(_joined)
+
+
+def _every_text(subject: Subject) -> tuple[Text, ...]:
+    return tuple(_texts_in(subject.root.value, "", 0))
+
+
+def _joined(subject: Subject) -> str:
+    found: list[str] = []
+    level: list[Any] = [subject.root.value]
+    for _ in range(_DEPTH + 1):
+        found += [value for value in level if isinstance(value, str)]
+        objects = [value for value in level if isinstance(value, dict)]
+        for keys in objects:
+            found += keys
+        lists = [value for value in level if isinstance(value, list)]
+        level = list(chain(*map(dict.values, objects), *lists))
+        if not level:
+            break
+    return "\n".join(found)
+
+
+def _texts_in(value: Any, pointer: str, depth: int) -> Iterator[Text]:
+    if isinstance(value, str):
+        yield Text(pointer, value, False)
+    elif isinstance(value, dict) and depth < _DEPTH:
+        for key, item in value.items():
+            place = pointer + step(key)
+            yield Text(place, key, True)
+            yield from _texts_in(item, place, depth + 1)
+    elif isinstance(value, list) and depth < _DEPTH:
+        for index, item in enumerate(value):
+            yield from _texts_in(item, f"{pointer}/{index}", depth + 1)
+
+
+def replies(subject: Subject) -> Iterator[tuple[str, str]]:
+    """(pointer, text) of the fixed replies."""
+    for state in subject.states.values():
+        if text := state.text("reply"):
+            yield f"{state.pointer}/reply", text
+
+
+def failure_words(subject: Subject) -> Iterator[tuple[str, str]]:
+    """(pointer, text) of what is said when a model fails."""
+    for owner in (subject.root, *subject.states.values()):
+        settings = owner.value.get("model")
+        text = settings.get("on_failure") if isinstance(settings, dict) else None
+        if isinstance(text, str) and text:
+            yield f"{owner.pointer}/model/on_failure", text
+
+
+def known_names(subject: Subject) -> Mapping[str, str]:
+    """Every name that words may use, and what it is: keys, their fields and values, states, tools; made once."""
+    return subject.once(_known_names)
+
+
+def near_names(subject: Subject) -> Slips:
+    """The same names, to be found by what is nearly one of them; made once."""
+    return subject.once(_near_names)
+
+
+def _near_names(subject: Subject) -> Slips:
+    return Slips(known_names(subject))
+
+
+def _known_names(subject: Subject) -> Mapping[str, str]:
+    names = dict.fromkeys((*_FORMAT_NAMES, *SYSTEM_NAMES), "name")
+    for key, schema in (subject.keys or {}).items():
+        choices, fields = schema.get("enum"), schema.get("properties")
+        values = choices if isinstance(choices, list) else ()
+        names.update((value, "value") for value in values if isinstance(value, str))
+        names.update((field, "field") for field in (fields if isinstance(fields, dict) else ()))
+        names[key] = "key"
+    for state in subject.states.values():
+        names.update((key, "key") for _, key in state.texts("required_context_keys"))
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            names.update((key, "key") for _, key in condition.texts("requires_context_keys"))
+    for rule in subject.rules.values():
+        names.update((key, "key") for key in rule.reads)
+    tools = subject.root.value.get("tools")
+    names.update((name, "tool") for name in (tools if isinstance(tools, dict) else ()))
+    names.update((name, "state") for name in subject.states)
+    return names

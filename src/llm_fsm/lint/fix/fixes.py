@@ -1,0 +1,192 @@
+"""What is safe to mend without asking: spelling of keys, quotes, ids, old names, repeated members.
+
+Each change is made to the text where it stands and kept only if the finding is gone and no new one has come;
+everything else stays as it is written.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+from llm_fsm._pointers import steps, value_at
+from llm_fsm.definition.json_source import scan
+from llm_fsm.findings import Finding
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.fix.edits import Draft, Edit
+
+Checker = Callable[[str], list[Finding]]
+"""A text to its findings, with pointers and positions."""
+
+_HINTED = re.compile(r'did you mean "([^"]+)"\?')
+_UNQUOTED = re.compile(r"write (\S+) without quotes")
+_NEAR = 0.75
+_NEEDED = frozenset({"name", "states", "initial_state", "target_state"})
+"""Keys without which nothing loads, so that what is told to mean one of them can mean nothing else."""
+_ROUNDS = 100
+_RENAMED = {"llm_description": "description", "read_keys": "read"}
+
+
+@dataclass(frozen=True, slots=True)
+class Fixed:
+    """A text after mending, and what was done, in order."""
+
+    text: str
+    changes: tuple[str, ...]
+
+
+def fix(text: str, check: Checker) -> Fixed:
+    """Mend what can be mended; `check` judges the text before and after each change.
+
+    A text that cannot be parsed, and one in which nothing is safe to mend, comes back as it is.
+    """
+    mark = "\ufeff" if text.startswith("\ufeff") else ""
+    now = text.removeprefix("\ufeff")
+    done: list[str] = []
+    refused: set[tuple[str, str]] = set()
+    findings = check(now)
+    for _ in range(_ROUNDS):
+        steps_now = _apart(_candidates(now, findings, refused))
+        if not steps_now:
+            break
+        for batch in (steps_now, *([step] for step in steps_now)):
+            after = now
+            for step in batch:
+                after = step.edit.apply(after)
+            later = check(after)
+            if _better(batch, findings, later):
+                now, findings = after, later
+                done += [f"{step.found.line}:{step.found.column}: {step.words}" for step in reversed(batch)]
+                break
+            if len(batch) == 1:
+                refused.add((batch[0].found.name, batch[0].found.pointer))
+    return Fixed(mark + now, tuple(done))
+
+
+@dataclass(frozen=True, slots=True)
+class _Step:
+    """A change, the finding that it mends, and words for the author."""
+
+    found: Finding
+    edit: Edit
+    words: str
+
+
+def _apart(candidates: Iterable[_Step]) -> list[_Step]:
+    """The changes that touch different places, from the end of the text to its beginning.
+
+    Repeated members go first, as they are equal only until something is mended in one of them.
+    """
+    every = list(candidates)
+    twice = [step for step in every if step.found.name == "duplicate-key"]
+    kept: list[_Step] = []
+    for step in sorted(twice or every, key=lambda step: step.edit.start, reverse=True):
+        if not kept or step.edit.end <= kept[-1].edit.start:
+            kept.append(step)
+    return kept
+
+
+def _better(batch: list[_Step], before: list[Finding], after: list[Finding]) -> bool:
+    """True when what was to be mended is gone, and there are no more errors than before."""
+    errors_before = sum(found.level == "error" for found in before)
+    errors_after = sum(found.level == "error" for found in after)
+    was = Counter((found.name, found.pointer) for found in before)
+    now = Counter((found.name, found.pointer) for found in after)
+    wanted = Counter((step.found.name, step.found.pointer) for step in batch)
+    return errors_after <= errors_before and all(now[key] < was[key] for key in wanted)
+
+
+def _candidates(text: str, findings: list[Finding], refused: set[tuple[str, str]]) -> Iterator[_Step]:
+    """Changes that may be made."""
+    draft: Draft | None = None
+    for found in findings:
+        mender = _MENDERS.get(found.name)
+        if mender is None or found.line is None or (found.name, found.pointer) in refused:
+            continue
+        if draft is None:
+            draft = Draft(text, scan(text))
+        mended = mender(draft, found)
+        if mended is not None:
+            yield _Step(found, *mended)
+
+
+_Mended = tuple[Edit, str] | None
+
+
+def _rename_key(draft: Draft, found: Finding) -> _Mended:
+    """A misspelt key, when exactly one absent key is meant, and it is near by its letters or cannot be absent."""
+    hinted = _HINTED.search(found.hint or "")
+    owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
+    written = steps(found.pointer)[-1]
+    if hinted is None or not isinstance(owner, dict) or hinted[1] in owner or written not in owner:
+        return None
+    near = SequenceMatcher(None, written.casefold(), hinted[1]).ratio()
+    if near < _NEAR and hinted[1] not in _NEEDED:
+        return None
+    return draft.rename(found.pointer, hinted[1]), f"key {quoted(written)} renamed to {quoted(hinted[1])}"
+
+
+def _unquote(draft: Draft, found: Finding) -> _Mended:
+    """A number or a truth value in quotes, and a text that stands for a list of one."""
+    value = value_at(draft.scan.value, found.pointer)
+    plain = _UNQUOTED.search(found.hint or "")
+    if plain is not None and isinstance(value, str):
+        edit = draft.put(found.pointer, json.loads(plain[1]))
+        return None if edit is None else (edit, f"{quoted(value)} written without quotes")
+    if found.hint is not None and found.hint.startswith("put it in brackets") and isinstance(value, str):
+        return draft.wrap(found.pointer), f"{quoted(value)} put in brackets"
+    return None
+
+
+def _own_id(draft: Draft, found: Finding) -> _Mended:
+    """A state's id set to its key."""
+    key = steps(found.pointer)[-2]
+    states = draft.scan.value.get("states")
+    if not isinstance(states, dict) or key not in states:
+        return None
+    edit = draft.put(found.pointer, key)
+    return None if edit is None else (edit, f"id set to {quoted(key)}")
+
+
+def _one_member(draft: Draft, found: Finding) -> _Mended:
+    """The second of two members with the same key and the same value taken out."""
+    for twice in draft.scan.duplicates:
+        if twice.pointer == found.pointer and (twice.position.line, twice.position.column) == (
+            found.line,
+            found.column,
+        ):
+            first, second = draft.offset(twice.first), draft.offset(twice.position)
+            if draft.member(first)[1] != draft.member(second)[1]:
+                return None
+            return draft.remove_member(second), f"the second, equal {quoted(twice.key)} removed"
+    return None
+
+
+def _old_name(draft: Draft, found: Finding) -> _Mended:
+    """A key of an earlier version renamed, or `is_terminal` said by `kind`."""
+    written = steps(found.pointer)[-1] if found.pointer else ""
+    owner = value_at(draft.scan.value, found.pointer.rpartition("/")[0])
+    if not isinstance(owner, dict) or written not in owner:
+        return None
+    now = _RENAMED.get(written)
+    if now is not None and now not in owner:
+        return draft.rename(found.pointer, now), f"key {quoted(written)} renamed to {quoted(now)}"
+    if written in ("is_terminal", "is_final") and owner[written] is True and "kind" not in owner:
+        start = draft.offset(draft.scan.key_position(found.pointer))
+        end, _ = draft.member(start)
+        return Edit(start, end, '"kind": "final"'), f'{quoted(written)} written as "kind": "final"'
+    return None
+
+
+_MENDERS: Mapping[str, Callable[[Draft, Finding], _Mended]] = {
+    "unknown-key": _rename_key,
+    "idle-schema-word": _rename_key,
+    "wrong-type": _unquote,
+    "mismatched-id": _own_id,
+    "duplicate-key": _one_member,
+    "older-form": _old_name,
+}

@@ -1,0 +1,143 @@
+"""Findings as text, as JSON, for GitHub, as SARIF and as JUnit's XML. All of them take and give plain values."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
+
+from llm_fsm.findings import NO_FILE, Finding
+from llm_fsm.lint.facts.suggestions import route
+from llm_fsm.lint.report.sarif import sarif
+
+Format = Callable[[Sequence[Finding], Sequence[str]], str]
+"""Findings, and the names of all files that were checked, to a report; "" when there is nothing to print."""
+
+_NOT_IN_JSON = "[\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]"
+_NOT_IN_XML = "[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
+_GITHUB_LEVELS = {"error": "error", "warning": "warning", "info": "notice"}
+
+
+def text(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
+    """One finding a line, with the path of states that shows it below."""
+    return "\n".join(_lines(found) for found in findings)
+
+
+def _lines(found: Finding) -> str:
+    way = f"\n    path: {_visible(route(found.path))}" if found.path else ""
+    return _visible(str(found)) + way
+
+
+def _visible(line: str) -> str:
+    """A line in which nothing can move the cursor or hide what it says."""
+    return re.sub("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]", _escaped, line)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
+
+
+def as_json(document: object) -> str:
+    """A document as indented JSON, with JSON's own escapes for what cannot be shown."""
+    plain = json.dumps(document, ensure_ascii=False, indent=2)
+    return re.sub(_NOT_IN_JSON, lambda found: f"\\u{ord(found[0]):04x}", plain)
+
+
+def findings_json(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
+    """`{"findings": [Finding, …]}`."""
+    return as_json({"findings": [found.to_dict() for found in findings]})
+
+
+def sarif_json(findings: Sequence[Finding], files: Sequence[str]) -> str:
+    """SARIF 2.1.0."""
+    return as_json(sarif(findings, files))
+
+
+def github(findings: Sequence[Finding], files: Sequence[str]) -> str:  # noqa: ARG001
+    """Workflow commands, which GitHub shows beside the lines of a change."""
+    return "\n".join(_command(found) for found in findings)
+
+
+def _command(found: Finding) -> str:
+    place = {"file": found.file, "line": found.line, "col": found.column}
+    place["title"] = f"{found.name} {found.code}"
+    words = found.message if found.hint is None else f"{found.message}; {found.hint}"
+    way = f"\npath: {route(found.path)}" if found.path else ""
+    return annotation(_GITHUB_LEVELS[found.level], place, words + way)
+
+
+def annotation(level: str, place: Mapping[str, object], words: str) -> str:
+    """A workflow command of GitHub: words beside a place; what of the place is None is left out."""
+    shown = ",".join(f"{key}={_property(str(value))}" for key, value in place.items() if value is not None)
+    return f"::{level} {shown}::{_data(words)}"
+
+
+def _data(value: str) -> str:
+    return _visible_but_breaks(value).replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(value: str) -> str:
+    return _data(value).replace(":", "%3A").replace(",", "%2C")
+
+
+def _visible_but_breaks(value: str) -> str:
+    return "\n".join(_visible(line) for line in value.split("\n"))
+
+
+def junit(findings: Sequence[Finding], files: Sequence[str]) -> str:
+    """JUnit's XML: a suite for each file, a case for each finding; a clean file is one case that passes.
+
+    Notes are cases that pass and say something.
+    """
+    shown = list(dict.fromkeys([*files, *(found.file or NO_FILE for found in findings)]))
+    by_file: dict[str, list[Finding]] = {name: [] for name in shown}
+    for found in findings:
+        by_file[found.file or NO_FILE].append(found)
+    failed = sum(found.level != "info" for found in findings)
+    suites = "".join(_suite(name, inside) for name, inside in by_file.items())
+    count = sum(max(1, len(inside)) for inside in by_file.values())
+    return (
+        '<?xml version="1.0" encoding="UTF-8"?>\n'
+        f'<testsuites name="llm-fsm validate" tests="{count}" failures="{failed}" errors="0">\n{suites}</testsuites>'
+    )
+
+
+def _suite(file: str, findings: Sequence[Finding]) -> str:
+    failed = sum(found.level != "info" for found in findings)
+    cases = "".join(_case(file, found) for found in findings)
+    cases = cases or f'    <testcase classname="{_xml(file)}" name="definition"/>\n'
+    head = f'name="{_xml(file)}" tests="{max(1, len(findings))}" failures="{failed}" errors="0"'
+    return f"  <testsuite {head}>\n{cases}  </testsuite>\n"
+
+
+def _case(file: str, found: Finding) -> str:
+    place = "" if found.line is None else f" {found.line}:{found.column}"
+    head = f'    <testcase classname="{_xml(file)}" name="{_xml(found.name)} {found.code}{place}">'
+    words = _xml(_lines(found))
+    if found.level == "info":
+        return f"{head}\n      <system-out>{words}</system-out>\n    </testcase>\n"
+    failure = f'<failure type="{found.level}" message="{_xml(found.message)}">{words}</failure>'
+    return f"{head}\n      {failure}\n    </testcase>\n"
+
+
+def _xml(value: str) -> str:
+    plain = re.sub(_NOT_IN_XML, "\ufffd", _visible_but_breaks(value))
+    for char, entity in (("&", "&amp;"), ("<", "&lt;"), (">", "&gt;"), ('"', "&quot;"), ("\n", "&#10;")):
+        plain = plain.replace(char, entity)
+    return plain
+
+
+def statistics(findings: Iterable[Finding]) -> str:
+    """How often each rule found something, the most frequent first."""
+    counted = Counter((found.name, found.code, found.level) for found in findings)
+    rows = sorted(counted.items(), key=lambda row: (-row[1], row[0][1]))
+    return "\n".join(f"{number:6,}  {level:7}  {name} {code}" for (name, code, level), number in rows)
+
+
+FORMATS: Mapping[str, Format] = MappingProxyType(
+    {"text": text, "json": findings_json, "github": github, "sarif": sarif_json, "junit": junit}
+)
+"""Name of a format to what makes it."""

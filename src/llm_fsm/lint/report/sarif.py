@@ -1,0 +1,120 @@
+"""Findings as a SARIF log (OASIS, Static Analysis Results Interchange Format, 2.1.0)."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import Any
+from uuid import NAMESPACE_URL, uuid5
+
+from llm_fsm import __version__
+from llm_fsm.findings import Finding, Place
+from llm_fsm.lint.docs import Page, pages
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_LEVELS = {"error": "error", "warning": "warning", "info": "note"}
+_PLAIN = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~/")
+_QUOTED = re.compile(r'"(?:[^"\\]|\\.)*"')
+
+
+def sarif(findings: Sequence[Finding], files: Sequence[str]) -> dict[str, Any]:
+    """The log of one run. Every rule is described; `files` are listed as what was looked at."""
+    every = pages()
+    index = {page.rule.name: number for number, page in enumerate(every)}
+    driver = {
+        "name": "llm-fsm",
+        "semanticVersion": __version__,
+        "rules": [_rule(page) for page in every],
+    }
+    prints = _fingerprints(findings)
+    run = {
+        "tool": {"driver": driver},
+        "columnKind": "unicodeCodePoints",
+        "artifacts": [{"location": {"uri": uri(name)}} for name in files],
+        "results": [
+            _result(found, index[found.name], mark) for found, mark in zip(findings, prints, strict=True)
+        ],
+    }
+    return {"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}
+
+
+def uri(path: str) -> str:
+    """A path as a URI reference (RFC 3986): relative ones stay relative."""
+    forward = path.replace("\\", "/").removeprefix("./")
+    quoted = "".join(
+        chr(byte) if byte in _PLAIN else f"%{byte:02X}" for byte in forward.encode("utf-8", "surrogateescape")
+    )
+    return f"file://{quoted}" if quoted.startswith("/") else quoted
+
+
+def _rule(page: Page) -> dict[str, Any]:
+    rule = page.rule
+    words = f"{page.why}\n\nFix: {page.fix}"
+    return {
+        "id": rule.code,
+        "name": "".join(part.capitalize() for part in rule.name.split("-")),
+        "shortDescription": {"text": f"{rule.name}: {_line(page.summary)}"},
+        "fullDescription": {"text": f"{_line(page.summary)} {_line(page.why)}"},
+        "help": {"text": words, "markdown": f"{words}\n\n```\n{page.example}\n```"},
+        "defaultConfiguration": {"level": _LEVELS[rule.level]},
+        "properties": {"tags": [rule.name]},
+    }
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _result(found: Finding, index: int, mark: str) -> dict[str, Any]:
+    words = found.message if found.hint is None else f"{found.message}; {found.hint}"
+    result: dict[str, Any] = {
+        "ruleId": found.code,
+        "ruleIndex": index,
+        "level": _LEVELS[found.level],
+        "message": {"text": words},
+        "locations": [_location(found.file, Place(found.pointer, found.line, found.column))],
+        "partialFingerprints": {"llmFsmFinding/v1": mark},
+    }
+    if found.path:
+        result["codeFlows"] = [_flow(found)]
+    return result
+
+
+def _location(file: str | None, place: Place, message: str | None = None) -> dict[str, Any]:
+    physical: dict[str, Any] = {"artifactLocation": {"uri": uri(file or "definition.json")}}
+    if place.line is not None:
+        physical["region"] = {"startLine": place.line, "startColumn": place.column or 1}
+    location: dict[str, Any] = {"physicalLocation": physical}
+    if place.pointer:
+        location["logicalLocations"] = [{"fullyQualifiedName": place.pointer, "kind": "member"}]
+    if message is not None:
+        location["message"] = {"text": message}
+    return location
+
+
+def _flow(found: Finding) -> dict[str, Any]:
+    """The path of states; each step stands where its state stands, and says which one it is."""
+    places = found.where or [Place(found.pointer, found.line, found.column)] * len(found.path)
+    steps = [
+        {"location": _location(found.file, place, f"state {name}")}
+        for name, place in zip(found.path, places, strict=True)
+    ]
+    return {"threadFlows": [{"locations": steps}], "message": {"text": " → ".join(found.path)}}
+
+
+def _fingerprints(findings: Iterable[Finding]) -> list[str]:
+    """Marks that stay when lines move or entries of a list are added: rule, file, place, names in the message.
+
+    A mark is a name-based UUID (RFC 9562). The place is the pointer without the positions in lists;
+    equal ones are numbered in order.
+    """
+    seen: Counter[tuple[str, ...]] = Counter()
+    marks = []
+    for found in findings:
+        place = "/".join("*" if part.isdecimal() else part for part in found.pointer.split("/"))
+        subject = (found.name, uri(found.file or ""), place, *_QUOTED.findall(found.message))
+        seen[subject] += 1
+        text = "\x1f".join((*subject, str(seen[subject])))
+        marks.append(uuid5(NAMESPACE_URL, ascii(text)).hex)
+    return marks

@@ -1,0 +1,1 @@
+"""Catalogue_pages."""

@@ -1,0 +1,90 @@
+"""The `check` of a key result is neither JsonLogic, nor one judge's criterion, nor one function's name; or it reads
+nothing that a check sees.
+
+Why it is bad:
+The task could never prove that it is done.
+
+Example:
+    "states": {"write": {"kind": "task", "key_results": [{"name": "long", "check": {"judge": ""}}]}}
+
+Fix:
+Write JsonLogic over `output`, `context` and `input`, or `{"judge": "criterion"}`, or
+`{"registered": "name"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from llm_fsm._likeness import nearest
+from llm_fsm.conditions.compiler import collect_faults, compile_rule
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+_NAMES = ("output", "context", "input")
+_SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}'
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at the check of each key result."""
+    for state in subject.states.values():
+        for result in state.items("key_results"):
+            test, pointer = result.value.get("check"), result.pointer + "/check"
+            if isinstance(test, dict) and test.keys() & {"judge", "registered"}:
+                value = next(iter(test.values()))
+                if len(test) != 1 or not isinstance(value, str) or not value.strip():
+                    yield RULE.finding(
+                        "a check is JsonLogic, or one judge's criterion, or the name of one registered function",
+                        pointer=pointer,
+                        hint='write {"judge": "criterion"} or {"registered": "name"}',
+                    )
+            elif test is not None:
+                faults = collect_faults(test)
+                for fault in faults:
+                    yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
+                if not faults:
+                    yield from _reads(subject, test, pointer)
+
+
+def _reads(subject: Subject, test: Any, pointer: str) -> Iterator[Finding]:
+    """What a sound check reads: one that reads nothing has the same outcome each time."""
+    rule = compile_rule(test)
+    if not rule.reads and not rule.reads_unknown:
+        yield RULE.finding(
+            "this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN
+        )
+    for name in sorted(rule.reads):
+        root = name.split(".", 1)[0]
+        if root and root not in _NAMES:
+            meant = nearest(root, _NAMES)
+            yield RULE.finding(
+                f"this check reads {quoted(name)}, which is never set there",
+                pointer=pointer,
+                level="warning",
+                hint=_SEEN if meant is None else f"did you mean {quoted(meant + name[len(root) :])}?",
+            )
+        elif root == "context" and name != root:
+            yield from _key(subject, name.partition(".")[2], pointer)
+
+
+def _key(subject: Subject, name: str, pointer: str) -> Iterator[Finding]:
+    """A key of the context that a check reads."""
+    from llm_fsm.lint.facts.data_flow import flow, root_of  # noqa: PLC0415 - slow to load, and few checks read a key
+    from llm_fsm.lint.facts.members import member_fault  # noqa: PLC0415
+
+    keys, ways = subject.keys, flow(subject)
+    if keys is None or ways.is_system(name):
+        return
+    fault = member_fault(ways, name)
+    if ways.declared(name) is None:
+        hint = subject.speller.hint(root_of(name), keys, "declared keys")
+        fault = (f'{quoted(name)} is not declared by "context_schema"', hint)
+    if fault is not None:
+        message = f"this check reads a key that is never set: {fault[0]}"
+        yield RULE.finding(message, pointer=pointer, level="warning", hint=fault[1])
+
+
+RULE = Rule(name="bad-check", code="C202", level="error", check=check)

@@ -1,0 +1,39 @@
+"""The logic of a condition is not JsonLogic that this program knows.
+
+Why it is bad:
+The condition can never be evaluated, so the machine cannot be started.
+
+Example:
+    "states": {"hello": {"purpose": "Ask for the age", "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"===>": [{"var": "age"}, 18]}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Use an operator of jsonlogic.com or one of the extensions: `has_context`, `context_length`, `contains`,
+`matches`, `len`, `count`, `lower`, `now`, `date`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.conditions.compiler import collect_faults
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.rule import Rule
+
+_LOOKS = ("invalid perl operator", "invalid escape sequence")
+_NOT_IN_RE2 = "RE2 has no look-around such as (?=…) or (?!…) and no back-references such as \\1"
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Say what is wrong with the rules that do not compile."""
+    for pointer, logic in subject.logics():
+        if pointer in subject.rules:
+            continue
+        for fault in collect_faults(logic):
+            hint = _NOT_IN_RE2 if fault.reason.endswith(_LOOKS) else fault.hint
+            yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=hint)
+
+
+RULE = Rule(name="bad-condition", code="C201", level="error", check=check)

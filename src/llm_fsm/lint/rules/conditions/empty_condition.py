@@ -1,0 +1,40 @@
+"""A condition says nothing: it has neither keys nor logic, and no words by which a model could judge.
+
+Why it is bad:
+It always holds. Mostly something was to be written there.
+
+Example:
+    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye", "conditions": [{}]}]},
+               "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Write the condition, or take it out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.rule import Rule
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for conditions without content."""
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            said = condition.text("description").strip()
+            if (
+                not said
+                and not condition.value.get("requires_context_keys")
+                and condition.value.get("logic") is None
+            ):
+                yield RULE.finding(
+                    "this condition says nothing, so it always holds",
+                    pointer=condition.pointer,
+                    hint='write "requires_context_keys" or "logic", or take it out',
+                )
+
+
+RULE = Rule(name="empty-condition", code="C218", level="warning", check=check)

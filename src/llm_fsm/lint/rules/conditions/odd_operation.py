@@ -1,0 +1,71 @@
+"""An operator of a condition is given more values than it looks at, or a value where it takes the name of a key.
+
+Why it is bad:
+`{"==": [a, b, c]}` compares two values and leaves the third out, and `{"!": [a, b]}` negates the first alone.
+`{"has_context": {"var": "city"}}` does not ask whether the city is set: it looks for a key whose name is the city.
+
+Example:
+    "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"], "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"has_context": {"var": "city"}}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a key: `{"has_context": "city"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm._pointers import step
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.solver.comparisons import parts
+from llm_fsm.lint.solver.outcomes import variable
+
+_TAKEN: Mapping[str, int] = {
+    **dict.fromkeys(("!", "!!", "lower", "len", "date"), 1),
+    **dict.fromkeys(("==", "===", "!=", "!==", ">", ">=", "in", "contains", "matches", "-", "/", "%", "count"), 2),
+    **dict.fromkeys(("map", "filter", "all", "some", "none"), 2),
+    **dict.fromkeys(("<", "<=", "substr", "reduce"), 3),
+}
+"""How many values an operator looks at."""
+_COUNTED = ("", "one value: the second", "two values: the third", "three values: the fourth")
+_INSTEAD: Mapping[str, str] = {
+    **dict.fromkeys(("==", "==="), 'for one of several values write {"in": [a, [b, c]]}'),
+    "!": 'for none of several write {"!": {"or": [a, b]}}, for not all of them {"!": {"and": [a, b]}}',
+}
+_OF_NAMES = frozenset({"has_context", "context_length"})
+_ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at what each operator of a sound condition is given."""
+    for inner in parts(subject).values():
+        for part in inner:
+            if part.operator in _ODD:
+                yield from _odd(part.operator, part.arguments, part.pointer)
+
+
+def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:
+    taken = _TAKEN.get(operator, len(arguments))
+    if len(arguments) > taken:
+        yield RULE.finding(
+            f'"{operator}" takes {_COUNTED[taken]} and what follows do nothing',
+            pointer=f"{place}{step(operator)}/{taken}",
+            hint=_INSTEAD.get(operator),
+        )
+    named = operator == "missing" or (operator in _OF_NAMES and len(arguments) == 1)
+    for name in map(variable, arguments if named else ()):
+        if name is not None:
+            yield RULE.finding(
+                f'"{operator}" takes the name of a key: this looks for the key that the value of {quoted(name)} names',
+                pointer=place + step(operator),
+                hint=f"write {quoted(name)} itself",
+            )
+
+
+RULE = Rule(name="odd-operation", code="C221", level="warning", check=check)

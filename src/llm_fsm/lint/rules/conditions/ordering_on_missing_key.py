@@ -1,0 +1,101 @@
+"""A key that may be missing is compared by less or greater, and the comparison goes through without it.
+
+Why it is bad:
+In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`: `{"<=": [{"var": "guests"}, 8]}` holds
+before anybody has said how many guests come.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}},
+    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]}]},
+        "bye": {"purpose": "Confirm the table"}}
+
+Fix:
+Demand the key as well: add it to `requires_context_keys` of the condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.conditions.compiler import compile_rule, test
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.facts.data_flow import Flow, flow
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.transitions import taken
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.solver.cases import Cases
+from llm_fsm.lint.solver.comparisons import Comparison, comparisons
+from llm_fsm.lint.solver.outcomes import operation, stand_in, variable
+from llm_fsm.lint.solver.value_sets import UNSET
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at orderings that a missing key lets through."""
+    ways = flow(subject)
+    risky: dict[str, list[Comparison]] = {}
+    passed: dict[tuple[str, bool, str], bool] = {}
+    for comparison in comparisons(subject):
+        if comparison.ordering and _goes_through(comparison, passed) and not ways.is_system(comparison.key):
+            risky.setdefault(comparison.owner.pointer.rsplit("/conditions/", 1)[0], []).append(comparison)
+    if not risky:
+        return
+    seen: set[tuple[str, str]] = set()
+    for state, arc in taken(subject, risky):
+        for comparison in risky[arc.placed.pointer]:
+            mark = (arc.placed.pointer, comparison.key)
+            if mark not in seen and _may_miss(ways, state, arc, comparison.key):
+                seen.add(mark)
+                yield _finding(ways, state, comparison)
+
+
+def _goes_through(comparison: Comparison, passed: dict[tuple[str, bool, str], bool]) -> bool:
+    """Whether a missing key lets it through; `passed` are the answers that were found before."""
+    found = operation(comparison.rule)
+    if comparison.positive is None or found is None or any(_has_default(side) for side in found[1]):
+        return False
+    literal = comparison.literal
+    number = is_number(literal)
+    mark = (comparison.operator, variable(found[1][0]) is not None, repr(stand_in(literal) if number else literal))
+    if mark not in passed:
+        passed[mark] = test(compile_rule(comparison.rule), {}).holds
+    return passed[mark] is comparison.positive
+
+
+def _has_default(side: object) -> bool:
+    found = operation(side)
+    return found is not None and len(found[1]) > 1
+
+
+def _may_miss(ways: Flow, state: str, arc: Arc, key: str) -> bool:
+    if key in ways.must[state]:
+        return False
+    known = ways.known
+    guard = known.guard(arc.placed)
+    if guard is None or guard.holds is None:
+        return False
+    left: Cases | None = guard.holds
+    for earlier in known.decided(state):
+        if left is None or earlier.placed.pointer == arc.placed.pointer:
+            break
+        before = known.guard(earlier.placed)
+        left = None if before is None else known.both(left, before.fails)
+    cases = guard.holds if left is None else left
+    return any(case.having(key, UNSET, known.domain) is not None for case in cases)
+
+
+def _finding(ways: Flow, state: str, comparison: Comparison) -> Finding:
+    declared = ways.subject.keys is not None
+    return RULE.finding(
+        f"{quoted(comparison.key)} may not be set here, and a missing key counts as 0: "
+        f'this "{comparison.operator}" then {"holds" if comparison.positive else "fails"}',
+        pointer=comparison.pointer,
+        hint=f'add "requires_context_keys": [{quoted(comparison.key)}]',
+        level="warning" if declared else "info",
+        path=ways.path_without(state, comparison.key),
+    )
+
+
+RULE = Rule(name="ordering-on-missing-key", code="C209", level="warning", check=check)

@@ -1,0 +1,60 @@
+"""A condition of words stands where no model judges: in a state that decides, or on an automatic transition.
+
+Why it is bad:
+There, only keys and logic count. Words alone always hold, so the transition is taken whatever the user said.
+
+Example:
+    "states": {"hello": {"purpose": "Ask whether to go on", "transitions": [{"target_state": "sort"}]},
+               "sort": {"kind": "decide", "transitions": [
+                    {"target_state": "on", "conditions": [{"description": "The user wants to go on"}]},
+                    {"target_state": "bye"}]},
+               "on": {"purpose": "Go on"}, "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Give the condition `logic` over a key that is collected before, or let a state that talks choose.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.solver.solver import reasoning
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for words that hide what comes after them, or that are to open an automatic transition."""
+    for findings in unjudged(subject).values():
+        yield from findings
+
+
+def unjudged(subject: Subject) -> Mapping[str, list[Finding]]:
+    """State to what this rule finds in it, made once."""
+    return subject.once(_all_unjudged)
+
+
+def _all_unjudged(subject: Subject) -> Mapping[str, list[Finding]]:
+    found: dict[str, list[Finding]] = {}
+    known = reasoning(subject)
+    for state in known.deciding:
+        decides = subject.kind_of(state) != "converse"
+        arcs = [arc for arc in known.decided(state) if not arc.is_global]
+        for index, arc in enumerate(arcs):
+            guard = known.guard(arc.placed)
+            worded = next((item for item in arc.conditions if item.text("description").strip()), None)
+            if guard is None or not guard.judged or worded is None or (decides and index == len(arcs) - 1):
+                continue
+            who = f'a state of kind "{subject.kind_of(state)}"' if decides else "an automatic transition"
+            found.setdefault(state, []).append(
+                RULE.finding(
+                    f"nobody judges these words: {who} asks no model, so the condition always holds",
+                    pointer=worded.pointer,
+                    hint='give it "logic" over a key, or let a state that talks choose',
+                )
+            )
+    return found
+
+
+RULE = Rule(name="unjudged-words", code="C219", level="warning", check=check)

@@ -1,0 +1,103 @@
+"""An `output` or `input` takes a value to a key that never accepts it: its type, its values or its `x-source` differ.
+
+Why it is bad:
+The value is refused each time, and the key stays without one.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+    "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"approved": "said"},
+            "answer_schema": {"type": "object", "properties": {"said": {"type": "string"}}},
+            "transitions": [{"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Give both sides the same type, and the key the `x-source` of what sets it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm._pointers import step
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.facts.called import called
+from llm_fsm.lint.facts.data_flow import mapped
+from llm_fsm.lint.facts.schema_parts import answers
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.solver.mismatches import type_word
+from llm_fsm.lint.solver.solver import Reasoning, reasoning
+from llm_fsm.lint.solver.value_sets import SET, ValueSet
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare what each mapping brings with the schema of the key that takes it."""
+    if subject.keys is None:
+        return
+    known = reasoning(subject)
+    for name, state in subject.states.items():
+        if subject.kind_of(name) == "wait":
+            yield from _sources(subject, state, "answer")
+            yield from _answers(known, state)
+    for tool in subject.root.members("tools"):
+        yield from _sources(subject, tool, "tool")
+    for name, inner in called(subject).items():
+        if inner.keys is not None:
+            yield from _calls(known, reasoning(inner), subject.states[name])
+            yield from _owned(subject, inner, subject.states[name])
+
+
+def _sources(subject: Subject, placed: Placed, source: str) -> Iterator[Finding]:
+    for key, pointer in mapped(placed):
+        owner = subject.source_of(key)
+        if key in (subject.keys or {}) and owner not in ("model", source):
+            yield RULE.finding(
+                f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and this comes from '
+                f"{'a tool' if source == 'tool' else 'an answer'}",
+                pointer=pointer,
+                hint=f'write "x-source": "{source}"',
+            )
+
+
+def _answers(known: Reasoning, state: Placed) -> Iterator[Finding]:
+    for key, brought in answers(state).items():
+        if key in (known.subject.keys or {}):
+            yield from _compared(brought, known.domain(key), key, f"{state.pointer}/output{step(key)}")
+
+
+def _calls(here: Reasoning, there: Reasoning, state: Placed) -> Iterator[Finding]:
+    for option, taker, giver in (("input", there, here), ("output", here, there)):
+        mapping = state.value.get(option)
+        for key, source_key in mapping.items() if isinstance(mapping, dict) else ():
+            if isinstance(source_key, str) and taker.schema(key) is not None:
+                pointer = f"{state.pointer}/{option}{step(key)}"
+                yield from _compared(giver.domain(source_key), taker.domain(key), key, pointer)
+
+
+def _owned(subject: Subject, inner: Subject, state: Placed) -> Iterator[Finding]:
+    """Keys that the model may not write, and that the called definition takes from its model."""
+    given = state.value.get("input")
+    for key, pointer in mapped(state):
+        source_key = str(state.value["output"][key])
+        owner = subject.source_of(key) if key in (subject.keys or {}) else "model"
+        theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
+        if owner != "model" and theirs and source_key not in (given if isinstance(given, dict) else ()):
+            yield RULE.finding(
+                f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there the model writes '
+                f"{quoted(source_key)}",
+                pointer=pointer,
+                hint='take "x-source" out, or name another key',
+            )
+
+
+def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Iterator[Finding]:
+    brought, taken = brought & SET, taken & SET
+    if brought.empty or taken.empty or not (brought & taken).empty:
+        return
+    here, there = type_word(taken), type_word(brought)
+    why = f"it is {here}, and this is {there}" if here != there else "none of the values fits its schema"
+    yield RULE.finding(f"{quoted(key)} never takes this: {why}", pointer=pointer)
+
+
+RULE = Rule(name="mapping-never-fits", code="K317", level="warning", check=check)

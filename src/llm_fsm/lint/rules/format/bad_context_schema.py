@@ -1,0 +1,47 @@
+"""The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
+
+Why it is bad:
+No value can be checked against it, so the machine cannot be started. The same goes for schemas that refer to each
+other so many times that checking one value might not end.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
+    "states": {"hello": {"purpose": "Ask for the age"}}
+
+Fix:
+Correct the place that the message names; types are string, number, integer, boolean, array, object, null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm._pointers import step
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.schemas import schema_faults
+from llm_fsm.lint.rule import Rule
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compile the schema of each key, and the whole where no key is at fault."""
+    whole = subject.root.value.get("context_schema")
+    if not isinstance(whole, dict):
+        return
+    faulty: set[str] = set()
+    properties = whole.get("properties")
+    for name, schema in properties.items() if isinstance(properties, dict) else ():
+        if isinstance(schema, dict):
+            place = "/context_schema/properties" + step(name)
+            for pointer, message, hint in schema_faults(schema, whole.get("$defs"), place):
+                shared = pointer.startswith(place + "/$defs/") and "$defs" not in schema
+                where = "/context_schema" + pointer.removeprefix(place) if shared else pointer
+                if where not in faulty:
+                    yield RULE.finding(message, pointer=where, hint=hint)
+                faulty.add(where)
+    if not faulty:
+        for pointer, message, hint in schema_faults(whole, None, "/context_schema"):
+            yield RULE.finding(message, pointer=pointer, hint=hint)
+
+
+RULE = Rule(name="bad-context-schema", code="S109", level="error", check=check)

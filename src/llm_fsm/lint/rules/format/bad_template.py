@@ -1,0 +1,32 @@
+"""A fixed reply is not a template: a delimiter, quote, bracket or block in it is not closed.
+
+Why it is bad:
+The reply cannot be said, so the machine cannot be started.
+
+Example:
+    "states": {"bye": {"kind": "final", "reply": "Goodbye {{ name }!"}}
+
+Fix:
+Close what the message names. `{{ "{{" }}` writes the delimiters themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.definition.templates import template_fault
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.rule import Rule
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Try to compile each reply."""
+    for state in subject.states.values():
+        reply = state.text("reply")
+        reason = template_fault(reply) if reply else None
+        if reason is not None:
+            yield RULE.finding(f"not a template: {reason}", pointer=state.pointer + "/reply")
+
+
+RULE = Rule(name="bad-template", code="S110", level="error", check=check)

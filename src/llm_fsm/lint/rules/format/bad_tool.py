@@ -1,0 +1,42 @@
+"""A tool is bound to nothing, to two things at once, or to an MCP server without the name of a tool.
+
+Why it is bad:
+No call of it could be made.
+
+Example:
+    "tools": {"search": {"mcp": "library"}}, "states": {"hello": {"purpose": "Greet the user"}}
+
+Fix:
+Write either `{"registered": "name"}` or `{"mcp": "server alias", "tool": "name"}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+
+def _fault(tool: Mapping[str, Any], shown: str) -> str | None:
+    bound = [key for key in ("registered", "mcp") if tool.get(key) is not None]
+    if len(bound) != 1:
+        return f"tool {shown} is bound {'both ways' if bound else 'to nothing'}"
+    if bound == ["mcp"] and tool.get("tool") is None:
+        return f'tool {shown} does not name its "tool" on the MCP server'
+    return None
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at what each tool is bound to."""
+    for tool in subject.root.members("tools"):
+        fault = _fault(tool.value, quoted(tool.name))
+        if fault is not None:
+            way = 'write either {"registered": "name"} or {"mcp": "server alias", "tool": "name"}'
+            yield RULE.finding(fault, pointer=tool.pointer, hint=way)
+
+
+RULE = Rule(name="bad-tool", code="S108", level="error", check=check, at_key=True)

@@ -1,0 +1,83 @@
+"""Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
+
+Why it is bad:
+People and models take one for the other, and whoever reads the file does not see it. A value is stored under
+one key and looked for under the other.
+
+Example:
+    "states": {"confirm_order": {"purpose": "Ask", "transitions": [{"target_state": "ConfirmOrder"}]},
+               "ConfirmOrder": {"purpose": "Order"}}
+
+Fix:
+Use one spelling; where the two are meant to be different things, give them different words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from unicodedata import normalize
+
+from llm_fsm._pointers import step
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+# Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
+_LOOK_ALIKE = str.maketrans(
+    "авеӏіјкмнорсԁѕтухһԛԝαινορτυχγκ",
+    "abeiijkmhopcdstyxhqwaivoptuxyk",
+)
+_PARTING = str.maketrans("", "", "_-. ")
+
+
+def seen_as(name: str) -> str:
+    """What a name looks like: without case, separators and differences between alphabets."""
+    plain = name if name.isascii() else normalize("NFKC", name)
+    folded = plain.casefold()
+    return (folded if folded.isascii() else folded.translate(_LOOK_ALIKE)).translate(_PARTING)
+
+
+def _groups(subject: Subject) -> Iterator[tuple[str, Iterable[tuple[str, str]]]]:
+    """(what they are, their names and pointers)."""
+    yield "state", [(name, state.pointer) for name, state in subject.states.items()]
+    tools = subject.root.value.get("tools")
+    yield "tool", [(name, "/tools" + step(name)) for name in (tools if isinstance(tools, dict) else ())]
+    yield "context key", _keys(subject)
+
+
+def _keys(subject: Subject) -> list[tuple[str, str]]:
+    """Declared keys, then those that states collect and transitions require, each where it first stands."""
+    places = {key: "/context_schema/properties" + step(key) for key in subject.keys or ()}
+    for state in subject.states.values():
+        for pointer, key in state.texts("required_context_keys"):
+            places.setdefault(key, pointer)
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            for pointer, key in condition.texts("requires_context_keys"):
+                places.setdefault(key, pointer)
+    return list(places.items())
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare what the names look like, kind by kind."""
+    for what, names in _groups(subject):
+        first: dict[str, str] = {}
+        for name, pointer in names:
+            look = seen_as(name)
+            other = first.setdefault(look, name)
+            if other != name and look:
+                yield RULE.finding(
+                    f"{what} {quoted(name)} looks like {what} {quoted(other)}",
+                    pointer=pointer,
+                    hint="use one spelling, or different words",
+                )
+            elif not name.isascii() and what == "tool":
+                yield RULE.finding(
+                    f"{what} {quoted(name)} has letters that are not ASCII: {name!a}",
+                    pointer=pointer,
+                    hint="models and providers take ASCII names only",
+                )
+
+
+RULE = Rule(name="confusable-ids", code="S112", level="warning", check=check, at_key=True)

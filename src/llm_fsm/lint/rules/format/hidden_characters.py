@@ -1,0 +1,51 @@
+"""A text has characters that nobody sees: control characters, marks that turn the direction, blanks without width.
+
+Why it is bad:
+What a reader sees is not what the model and the conditions read: two values look equal and are not, and a line can
+be shown in another order than it is in.
+
+Example:
+    "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+        {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "gold\\u200b"]}}]}]},
+        "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Take them out; the message says which they are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.texts import all_joined, every_text
+from llm_fsm.lint.rule import Rule
+
+# Joiners (200c, 200d) and direction marks (200e, 200f) belong to the writing of many languages and to emoji.
+_HIDDEN = re.compile(
+    "[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u200b\u2060\u2028-\u202e\u2066-\u2069\ufeff\U000e0000-\U000e007f]"
+)
+_FROM_RIGHT = re.compile("[\u0590-\u08ff\ufb1d-\ufefc]")
+_TURNS = re.compile("[\u202a-\u202c\u2066-\u2069]")
+"""What texts in letters that run from right to left need around words of other letters."""
+_FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look at every text and at every name; one finding a text."""
+    if _HIDDEN.search(all_joined(subject)) is None:
+        return
+    for pointer, text, is_key in every_text(subject):
+        if text.isascii() and text.isprintable():
+            continue
+        plain = _TURNS.sub("", text) if _FROM_RIGHT.search(text) else text
+        found = _HIDDEN.search(_FLAG.sub("", plain))
+        if found is not None:
+            what = "this name" if is_key else "this text"
+            message = f"{what} has the hidden character U+{ord(found[0]):04X}"
+            yield RULE.finding(message, pointer=pointer, hint="take it out")
+
+
+RULE = Rule(name="hidden-characters", code="S125", level="warning", check=check)

@@ -1,0 +1,145 @@
+"""A circle of states is run through without anybody being asked, and nothing changes on the way that could end it.
+
+Why it is bad:
+A turn that gets in goes round until `limits.auto_steps` stops it, and the user waits for nothing.
+
+Example:
+    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "a"}]},
+               "a": {"kind": "decide", "transitions": [{"target_state": "b"}]},
+               "b": {"kind": "decide", "transitions": [{"target_state": "a"}]}}
+
+Fix:
+Give one of the transitions a condition, or put a state into the circle that waits for the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+from typing import NamedTuple
+
+from llm_fsm.definition.graph import components
+from llm_fsm.findings import Finding, Level
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.suggestions import route
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.solver.cases import Cases
+from llm_fsm.lint.solver.guards import Guard
+from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
+
+_MOST_WAYS = 200
+"""Of the ways from a state so many are followed."""
+
+
+def _forced(subject: Subject, name: str) -> str | None:
+    """The state that follows in any case and at once; None where something is asked or tested."""
+    if subject.kind_of(name) not in ("converse", "decide"):
+        return None
+    arcs = reasoning(subject).decided(name)
+    if not arcs or arcs[0].placed.value.get("conditions") or arcs[0].target not in subject.states:
+        return None
+    return arcs[0].target
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Circles in the graph of what follows in any case, then those that some values of the context keep going."""
+    always = list(_always(subject))
+    yield from always
+    if not always and subject.keys is not None:
+        yield from _for_some(reasoning(subject))
+
+
+def _for_some(known: Reasoning) -> Iterator[Finding]:
+    """Circles of deciding states that read keys which no program counts on."""
+    subject = known.subject
+    graph = {
+        name: tuple(target for target in targets if subject.kind_of(target) == "decide")
+        for name, targets in subject.graph.items()
+        if subject.kind_of(name) == "decide" and name in subject.reached
+    }
+    for members in components(graph):
+        first = subject.first_reached(members)
+        if len(members) > 1 or first in graph[first]:
+            found = _circle(known, first, frozenset(members))
+            if found is not None:
+                circle, when, level = found
+                yield RULE.finding(
+                    f"nothing stops the machine from going round when {when}: {route(circle)}",
+                    pointer=subject.states[first].pointer,
+                    hint="lead to a state that waits for the user, or test for what ends it",
+                    level=level,
+                    path=(*subject.path_to(first)[:-1], *circle),
+                )
+
+
+def _circle(known: Reasoning, first: str, members: frozenset[str]) -> tuple[list[str], str, Level] | None:
+    """A way from a state back to it, and values for which every step of it is taken.
+
+    The program may end a circle by a key that is its own.
+    """
+    start = _Way([first], known.entries(first), [], [])
+    for way in islice(_ways(known, [start], members), _MOST_WAYS):
+        if way.states[-1] == first and len(way.states) > 1:
+            context = known.witness(way.cases or (), way.kept, way.refused)
+            if context is not None and not _is_counted(known, way.kept):
+                names = read_names([*way.kept, *way.refused])
+                level: Level = "info" if _is_counted(known, way.refused) else "warning"
+                return way.states, described(context, names), level
+    return None
+
+
+def _is_counted(known: Reasoning, guards: list[Guard]) -> bool:
+    """True where a guard reads a key that only the program writes."""
+    return any(known.subject.source_of(name.split(".", 1)[0]) == "host" for name in read_names(guards))
+
+
+def _ways(known: Reasoning, waiting: list[_Way], members: frozenset[str]) -> Iterator[_Way]:
+    """Ways through deciding states, each step with the cases in which it is taken. Breadth first."""
+    for way in waiting:
+        yield way
+        if way.states[-1] in way.states[:-1]:
+            continue
+        left, before = way.cases, way.refused
+        for arc in known.decided(way.states[-1]):
+            guard = known.guard(arc.placed)
+            if guard is None or not left:
+                break
+            taken = known.both(left, guard.holds)
+            if taken and arc.target in members and arc.target not in way.states[1:]:
+                waiting.append(_Way([*way.states, arc.target], taken, [*way.kept, guard], before))
+            left, before = known.both(left, guard.fails), [*before, guard]
+
+
+class _Way(NamedTuple):
+    """States one after another, the cases in which they follow, and the guards that hold or fail for that."""
+
+    states: list[str]
+    cases: Cases | None
+    kept: list[Guard]
+    refused: list[Guard]
+
+
+def _always(subject: Subject) -> Iterator[Finding]:
+    """Circles in which each state takes its first transition in any case."""
+    forced: dict[str, tuple[str, ...]] = {}
+    for name in subject.states:
+        after = _forced(subject, name)
+        forced[name] = () if after is None or name not in subject.reached else (after,)
+    for members in components(forced):
+        if len(members) == 1 and members[0] not in forced[members[0]]:
+            continue
+        first = subject.first_reached(members)
+        circle, after = [first], forced[first][0]
+        while after != circle[0]:
+            circle.append(after)
+            after = forced[after][0]
+        circle.append(after)
+        yield RULE.finding(
+            f"nothing stops the machine from going round: {route(circle)}",
+            pointer=subject.states[first].pointer,
+            hint="give a transition of the circle a condition",
+            path=(*subject.path_to(first)[:-1], *circle),
+        )
+
+
+RULE = Rule(name="auto-loop", code="F108", level="warning", check=check, at_key=True)

@@ -1,0 +1,89 @@
+"""A subflow calls, directly or through others, the definition that it belongs to.
+
+Why it is bad:
+Each call would begin the same machine once more inside itself, without end. The machine cannot be made.
+
+Example:
+    "name": "booking",
+    "states": {"again": {"kind": "subflow", "flow": "booking", "transitions": [{"target_state": "done"}]},
+               "done": {"purpose": "Say goodbye"}}
+
+Fix:
+Lead back by a transition instead of calling the machine again. A registered name that is this machine's own is a
+warning only, as the host may register another one under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import FlowReader, Subject
+from llm_fsm.lint.facts.subflows import flow_paths, is_path
+from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.rule import Rule
+
+_MOST = 200
+"""Files that are looked at in search of a circle."""
+
+
+def _way_back(read: FlowReader, home: str, file: str, document: Mapping[str, Any] | None) -> list[str] | None:
+    """The files from `file` to `home`, both included; None where no call leads there. Breadth first."""
+    before: dict[str, str | None] = {file: None}
+    queue = [(file, document)]
+    for here, content in queue:
+        if here == home:
+            way = [here]
+            while (previous := before[way[-1]]) is not None:
+                way.append(previous)
+            return way[::-1]
+        for path in flow_paths(content):
+            after, inner, _ = read(path, here)
+            if after not in before and len(before) < _MOST:
+                before[after] = here
+                queue.append((after, inner))
+    return None
+
+
+def _calls(subject: Subject) -> list[tuple[str, str]]:
+    """(state id, what it calls) of every subflow."""
+    named = ((name, state.value.get("flow")) for name, state in subject.states.items())
+    return [
+        (name, flow) for name, flow in named if isinstance(flow, str) and subject.kind_of(name) == "subflow"
+    ]
+
+
+def _ways(subject: Subject) -> Iterator[tuple[str, list[str]]]:
+    """State and the way on which its call comes home; names of registered definitions lead home at once or never."""
+    own, read = subject.root.value.get("name"), subject.flow
+    calls = _calls(subject)
+    paths = [(name, flow) for name, flow in calls if is_path(flow)]
+    yield from ((name, [flow]) for name, flow in calls if flow == own and not is_path(flow))
+    if not paths or read is None or subject.file is None:
+        return
+    home = read(_basename(subject.file), None).file
+    for name, flow in paths:
+        after, document, _ = read(flow, None)
+        way = _way_back(read, home, after, document)
+        if way is not None:
+            yield name, way
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Follow each call until it comes home."""
+    for name, way in _ways(subject):
+        through = f" through {route(way[:-1])}" if way[:-1] else ""
+        yield RULE.finding(
+            f"state {quoted(name)} calls its own machine{through}",
+            pointer=subject.states[name].pointer + "/flow",
+            hint="lead back by a transition instead",
+            level="error" if is_path(str(subject.states[name].value.get("flow"))) else "warning",
+        )
+
+
+def _basename(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2]
+
+
+RULE = Rule(name="subflow-recursion", code="F113", level="error", check=check, blocks=False)

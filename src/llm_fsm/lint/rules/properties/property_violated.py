@@ -1,0 +1,48 @@
+"""A property does not hold: there is a path that breaks it.
+
+Why it is bad:
+The author wrote down what must be true of every conversation, and the machine allows one of which it is not.
+
+Example:
+    "properties": [{"never": "pay", "before": {"key": "consent"}}],
+    "states": {"hello": {"purpose": "Ask for consent", "required_context_keys": ["consent"], "transitions": [
+            {"target_state": "pay", "description": "The user agrees"}]},
+        "pay": {"purpose": "Take the payment"}}
+
+Fix:
+Close the path that the finding shows, by a condition or by another target, or correct the property.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.properties import Statement, paths, statements
+from llm_fsm.lint.facts.suggestions import route
+from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rules.properties.property_unknown_name import unknown_names
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Look for a shortest path that breaks each property."""
+    for pointer, statement in statements(subject):
+        if any(True for _ in unknown_names(subject, pointer, statement)):
+            continue
+        violation = paths(subject).broken(statement)
+        if violation is not None:
+            yield RULE.finding(
+                f"{_said(statement)} does not hold: {violation.shows} on the way {route(violation.path)}",
+                pointer=pointer,
+                path=violation.path,
+            )
+
+
+def _said(statement: Statement) -> str:
+    word = {"never": "before", "always": "after"}.get(statement.verb)
+    limit = f" {word} {statement.limit}" if statement.limit is not None else ""
+    return f'"{statement.verb} {statement.what}{limit}"'
+
+
+RULE = Rule(name="property-violated", code="P601", level="error", check=check, blocks=False)

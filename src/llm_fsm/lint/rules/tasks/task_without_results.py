@@ -1,0 +1,35 @@
+"""A task has no key results.
+
+Why it is bad:
+Whatever it puts out counts as done: nothing is checked and nothing is tried again.
+
+Example:
+    "states": {"write": {"kind": "task", "purpose": "Write the report"}}
+
+Fix:
+Add `key_results` that say what must be true of the output.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Tasks whose output nothing checks; a registered function answers for itself."""
+    for name, state in subject.states.items():
+        works = subject.kind_of(name) == "task" and state.value.get("execute") is None
+        if works and not state.value.get("key_results"):
+            yield RULE.finding(
+                f"task {quoted(name)} has no key results: whatever it puts out counts as done",
+                pointer=state.pointer,
+                hint='add "key_results"',
+            )
+
+
+RULE = Rule(name="task-without-results", code="T511", level="info", check=check, at_key=True)

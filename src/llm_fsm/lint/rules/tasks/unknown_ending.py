@@ -1,0 +1,59 @@
+"""A subflow leads on by the name of an ending that the called definition does not have, or leaves one out.
+
+Why it is bad:
+A transition with `on` waits for a final state of that name. Where none of the labels fits, and there is neither
+`default` nor a transition without a label, the run ends there, stuck.
+
+Example:
+    "states": {"pay": {"kind": "subflow", "flow": "payment.json",
+                       "transitions": [{"target_state": "done", "on": "piad"}]},
+               "done": {"purpose": "Say goodbye"}}
+
+Fix:
+Write the id of a final state of the called definition, `cancelled` or `default`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.definition.graph import reachable
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.called import called
+from llm_fsm.lint.facts.endings import ends, ways
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+_ALWAYS = ("default", "cancelled")
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare the labels of each call with the final states of what is called."""
+    for name, inner in called(subject).items():
+        transitions = list(subject.states[name].items("transitions"))
+        last = [end for end in inner.states if end in ends(inner)]
+        if not last or not transitions:
+            continue
+        for transition in transitions:
+            label = transition.value.get("on")
+            if isinstance(label, str) and label.strip() not in (*last, *_ALWAYS):
+                yield RULE.finding(
+                    f'no final state of the called definition is named {quoted(label)}: "on" never fits',
+                    pointer=transition.pointer + "/on",
+                    hint=subject.speller.hint(label, last, "final states"),
+                )
+        labels = [transition.value.get("on") for transition in transitions]
+        on_the_way = inner.reached if inner.initial is None else reachable(ways(inner), [inner.initial])
+        left = [end for end in last if end in on_the_way and end not in labels]
+        if left and None not in labels and "default" not in labels:
+            yield RULE.finding(
+                f"state {quoted(name)} has no transition for what the called definition ends in: "
+                f"{', '.join(map(quoted, left[:4]))}",
+                pointer=subject.states[name].pointer + "/transitions",
+                hint='add one with "on": "default"',
+                path=subject.path_to(name),
+            )
+
+
+RULE = Rule(name="unknown-ending", code="T518", level="warning", check=check)

@@ -1,0 +1,76 @@
+"""Two transitions of a state to different targets have the same description.
+
+Why it is bad:
+The model cannot tell them apart by what the user says. Mostly one was copied and not changed.
+
+Example:
+    "states": {"menu": {"purpose": "Ask what the user wants", "transitions": [
+        {"target_state": "order", "description": "The user wants to order"},
+        {"target_state": "help", "description": "The user wants to order"}]},
+        "order": {"purpose": "Take the order"}, "help": {"purpose": "Help"}}
+
+Fix:
+Say of each when it is to be taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Set
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.facts.global_transitions import Menu
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+
+def _tested(arc: Arc) -> bool:
+    """True when something else than the model's reading tells when it is open."""
+    return any(
+        condition.value.get("logic") is not None or condition.value.get("requires_context_keys")
+        for condition in arc.conditions
+    )
+
+
+def _said(arc: Arc) -> str:
+    """What says when to take a transition; "" where the model is not asked, or nothing is said."""
+    if arc.auto or not arc.placed.text("description").strip():
+        return ""
+    judged = [c.text("description") for c in arc.conditions]
+    return " ".join(" ".join([arc.placed.text("description"), *judged]).casefold().split()).rstrip(".")
+
+
+def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> Menu[tuple[str, Arc]]:
+    """Of the global transitions those with such words."""
+    return Menu((arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike)
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare the words of the transitions that a state offers, those of their conditions included."""
+    told: set[str] = set()
+    shared = [(_said(arc), arc) for arc in subject.shared]
+    counted = Counter(words for words, _ in shared if words)
+    twice = {words for words, count in counted.items() if count > 1}
+    among_themselves = _menu(shared, twice)
+    for name, own in subject.own_from.items():
+        if not subject.offers(name):
+            continue
+        mine = [(arc.priority, (words, arc)) for arc in own if (words := _said(arc))]
+        alike = {words for _, (words, _) in mine if words in counted}
+        menu = _menu(shared, twice | alike) if alike else among_themselves
+        first: dict[str, Arc] = {}
+        for words, arc in menu.beside(name, mine):
+            other = first.setdefault(words, arc)
+            if other.target != arc.target and arc.placed.pointer not in told:
+                told.add(arc.placed.pointer)
+                yield RULE.finding(
+                    f"the transitions of state {quoted(name)} to {quoted(other.target)} and {quoted(arc.target)}"
+                    " have the same description",
+                    pointer=arc.placed.pointer + "/description",
+                    hint="say of each when it is to be taken",
+                    level="info" if _tested(arc) or _tested(other) else "warning",
+                )
+
+
+RULE = Rule(name="identical-descriptions", code="W403", level="warning", check=check)

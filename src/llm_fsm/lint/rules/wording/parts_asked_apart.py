@@ -1,0 +1,80 @@
+"""A state asks for some parts of an object whose schema takes it only with all of them.
+
+Why it is bad:
+Such parts wait for the others: the key is not set when the state is left, so conditions that need a part keep the
+state closed, and fixed replies and the program see nothing of the answer. Of a secret nothing waits: it is lost.
+
+Example:
+    "context_schema": {"type": "object", "properties": {"address": {"type": "object",
+            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+            "required": ["street", "city"]}}},
+    "states": {"hello": {"purpose": "Ask for the street", "required_context_keys": ["address.street"],
+                "transitions": [{"target_state": "town", "description": "The street is known"}]},
+               "town": {"purpose": "Ask for the city", "required_context_keys": ["address.city"],
+                "transitions": [{"target_state": "bye", "description": "The city is known"}]},
+               "bye": {"purpose": "Say goodbye"}}
+
+Fix:
+Take `required` out of the object's schema: a transition that needs all parts says so in `requires_context_keys`. Or
+declare each part as a key of its own, or ask for all of them in one state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from llm_fsm._excerpt import listed
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Compare what each state asks of an object with what its schema demands of the whole."""
+    keys = subject.keys or {}
+    objects = {
+        key: schema
+        for key, schema in keys.items()
+        if isinstance(schema.get("properties"), dict) and subject.source_of(key) == "model"
+    }
+    asked = [
+        (name, state.pointer, wanted)
+        for name, state in subject.states.items()
+        if objects and subject.kind_of(name) == "converse"
+        for wanted in [{text for _, text in state.texts("required_context_keys")}]
+    ]
+    for key, schema in objects.items():
+        declared = any(other.startswith(f"{key}.") for other in keys)
+        if declared or any(not _lacking(schema, key, wanted) for _, _, wanted in asked):
+            continue
+        for name, pointer, wanted in asked:
+            here = sorted(one for one in wanted if one.startswith(f"{key}."))
+            if here:
+                lost = [quoted(path.removeprefix(f"{key}.")) for path in _lacking(schema, key, wanted)]
+                yield RULE.finding(
+                    f"state {quoted(name)} asks for {listed([*map(quoted, here)], 4)}, but {quoted(key)} "
+                    f"is refused without {listed(lost, 4)}",
+                    pointer=f"{pointer}/required_context_keys",
+                    hint=f'take "required" out of the schema of {quoted(key)}, or ask for all parts here',
+                )
+
+
+def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
+    """What of an object is not asked for although its schema needs it with what is."""
+    if path in wanted:
+        return []
+    if not any(one.startswith(f"{path}.") for one in wanted):
+        return [path]
+    needed, parts = (schema.get("required"), schema.get("properties")) if isinstance(schema, Mapping) else ([], {})
+    needed = [part for part in needed if isinstance(part, str)] if isinstance(needed, list) else []
+    parts = parts if isinstance(parts, Mapping) else {}
+    lacking: list[str] = []
+    for part in dict.fromkeys((*needed, *parts)):
+        below = f"{path}.{part}"
+        if part in needed or any(one.startswith(f"{below}.") for one in wanted):
+            lacking += _lacking(parts.get(part), below, wanted)
+    return lacking
+
+
+RULE = Rule(name="parts-asked-apart", code="K318", level="warning", check=check, at_key=True)

@@ -1,0 +1,50 @@
+"""What the model reads in a state, before history and context, takes more tokens than its budget.
+
+Why it is bad:
+Every turn pays for it in money and time, and models overlook what stands in the middle of long prompts.
+
+Example:
+    "x-lint": {"token_budget": 100}, "states": {"hello": {"purpose": "Greet the user"}}
+
+Fix:
+Shorten the words, split the state, or narrow its transitions. Another budget is set by
+`"x-lint": {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The words of the file are counted, and what
+stands in every prompt; `llm-fsm prompt FILE --budget N` counts prompts as they are sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from llm_fsm.findings import Finding
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.prompt_budget import BUDGET, FRAME, budget_of, shared_tokens, state_tokens
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import Rule
+
+
+def check(subject: Subject) -> Iterator[Finding]:
+    """Add up the texts of each state's prompt; tokens are estimated by script."""
+    budget = budget_of(subject.root.value) or subject.token_budget or BUDGET
+    shared = shared_tokens(subject)
+    if shared > budget:
+        yield RULE.finding(
+            f"what every prompt begins with takes about {shared:,} tokens, over the budget of {budget:,}",
+            pointer="",
+            hint="shorten persona, description and the descriptions of context keys"
+            if budget > FRAME
+            else f"set a larger one: about {FRAME} tokens stand in the prompt of every machine",
+        )
+        return
+    for name, (own, moves) in state_tokens(subject).items():
+        total = shared + own + moves
+        if total > budget:
+            yield RULE.finding(
+                f"the prompt of state {quoted(name)} takes about {total:,} tokens, over its budget of {budget:,}"
+                f" (all states {shared:,}, its own words {own:,}, transitions {moves:,})",
+                pointer=subject.states[name].pointer,
+                hint="shorten it, or split the state",
+            )
+
+
+RULE = Rule(name="prompt-over-budget", code="W406", level="warning", check=check, at_key=True)

@@ -1,0 +1,149 @@
+"""Cases: contexts described by the sets of values that their keys have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import islice, product
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+from llm_fsm.lint.solver.value_sets import ValueSet
+
+MAX_CASES = 64
+_REFUSAL = 16
+"""What it costs to find that a question costs too much."""
+
+Domains = Callable[[str], ValueSet]
+"""Every value that a key may have, null (which is: not set) among them."""
+
+Draw = Callable[[str, ValueSet], list[Any]]
+"""A few of these values that a key may hold, plain ones first; null is not to be set."""
+
+
+class Effort:
+    """How much may still be spent on reasoning: one unit is about the joining of two ranges of values."""
+
+    def __init__(self, left: int, whole: Effort | None = None) -> None:
+        self.left = left
+        self.whole = whole
+
+    def spend(self, units: int) -> bool:
+        """Take some units away, from the whole as well; False, for a small fee, when there were not as many."""
+        if units > self.left:
+            self.left -= min(self.left, _REFUSAL)
+            return False
+        self.left -= units
+        if self.whole is not None:
+            self.whole.left = max(0, self.whole.left - units)
+        return True
+
+    def part(self, share: int, least: int) -> Effort:
+        """What one question may cost: its share while there is enough, and always the least."""
+        return Effort(max(least, min(share, self.left)), self)
+
+
+class Case(NamedTuple):
+    """Contexts in which each key has one of its values and each opaque test (by its text) its outcome."""
+
+    sets: Mapping[str, ValueSet]
+    signs: Mapping[str, bool]
+
+    @property
+    def weight(self) -> int:
+        """How much work it is to join it with another one."""
+        ranges = 0
+        for values in self.sets.values():
+            ranges += len(values.texts) + len(values.numbers)
+        return 2 + ranges + 2 * len(self.sets) + len(self.signs)
+
+    def and_also(self, other: Case) -> Case | None:
+        """The contexts of both; None when there are none."""
+        if not other.sets and not other.signs:
+            return self
+        if not self.sets and not self.signs:
+            return other
+        sets = dict(self.sets)
+        for name, values in other.sets.items():
+            known = sets.get(name)
+            sets[name] = values if known is None else known & values
+            if known is not None and sets[name].empty:
+                return None
+        for text, sign in other.signs.items():
+            if self.signs.get(text, sign) is not sign:
+                return None
+        return Case(sets, {**self.signs, **other.signs})
+
+    def having(self, name: str, values: ValueSet, domains: Domains) -> Case | None:
+        """The contexts in which the key also has one of these values."""
+        left = (self.sets.get(name) or domains(name)) & values
+        return None if left.empty else Case({**self.sets, name: left}, self.signs)
+
+
+ANY = Case(MappingProxyType({}), MappingProxyType({}))
+Cases = tuple[Case, ...]
+
+
+def both(first: Cases | None, second: Cases | None, effort: Effort | None = None) -> Cases | None:
+    """The cases of which one of each holds; None when they are too many, not known, or beyond the effort."""
+    if first is None or second is None or len(first) * len(second) > MAX_CASES * 8:
+        return () if first == () or second == () else None
+    if _is_any(first) or _is_any(second):
+        return second if _is_any(first) else first
+    if effort is not None and (not effort.left or not effort.spend(_work(first, second))):
+        return None
+    found = [case for a in first for b in second if (case := a.and_also(b)) is not None]
+    return _bounded(found)
+
+
+def _work(first: Cases, second: Cases) -> int:
+    heavy = sum([case.weight for case in first]) * len(second)
+    return heavy + sum([case.weight for case in second]) * len(first)
+
+
+def _is_any(cases: Cases) -> bool:
+    return len(cases) == 1 and not cases[0].sets and not cases[0].signs
+
+
+def either(first: Cases | None, second: Cases | None) -> Cases | None:
+    """The cases of both answers."""
+    return None if first is None or second is None else _bounded([*first, *second])
+
+
+def _bounded(cases: list[Case]) -> Cases | None:
+    for case in cases:
+        if not case.sets and not case.signs:
+            return (ANY,)
+    return tuple(cases) if len(cases) <= MAX_CASES else None
+
+
+def contexts(case: Case, draw: Draw, limit: int = 32) -> Iterator[dict[str, Any]]:
+    """Contexts drawn from a case, plain ones first; dotted names as objects."""
+    names = list(case.sets)
+    choices = [draw(name, case.sets[name]) for name in names]
+    for values in islice(product(*choices), limit):
+        yield placed(zip(names, values, strict=True))
+
+
+def placed(chosen: Iterable[tuple[str, Any]]) -> dict[str, Any]:
+    """A context of these names and values; dotted names are members of objects."""
+    context: dict[str, Any] = {}
+    for name, value in chosen:
+        if value is not None:
+            put(context, name.split("."), value)
+    return context
+
+
+def put(whole: dict[str, Any], path: Sequence[str], value: Any) -> None:
+    """Set a member of objects within objects; nothing where something else is in the way.
+
+    Objects on the way are copied: the same values are tried in many contexts.
+    """
+    *outer, last = path
+    place = whole
+    for part in outer:
+        inner = place.get(part, {})
+        if not isinstance(inner, dict):
+            return
+        place[part] = {**inner}
+        place = place[part]
+    place[last] = value

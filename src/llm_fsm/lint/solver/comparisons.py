@@ -1,0 +1,145 @@
+"""The comparisons of one key with literals that stand in conditions, and what is odd about them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from llm_fsm._pointers import step
+from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.solver.outcomes import is_literal, variable
+
+ORDERINGS = frozenset({"<", "<=", ">", ">="})
+_EQUALITIES = frozenset({"==", "!=", "===", "!=="})
+_COMPARING = ORDERINGS | _EQUALITIES | {"in", "contains"}
+_LOGICAL = frozenset({"!!", "and", "or"})
+_LOOPS = frozenset({"map", "filter", "all", "some", "none", "reduce"})
+
+
+_LISTED = 20_000
+"""So many values in lists are compared in one file."""
+
+
+class Comparison(NamedTuple):
+    """A key beside a literal. `owner`: the condition; `pointer`: the operator; `at`: the literal.
+
+    `positive`: the condition needs it to hold; False: to fail; None: either, as the case may be.
+    """
+
+    owner: Placed
+    pointer: str
+    operator: str
+    rule: Any
+    key: str
+    literal: Any
+    at: str
+    positive: bool | None
+
+    @property
+    def ordering(self) -> bool:
+        """True for less and greater."""
+        return self.operator in ORDERINGS
+
+
+class Part(NamedTuple):
+    """An operation in a condition that reads the context. `positive`: as a `Comparison` has it."""
+
+    pointer: str
+    rule: Mapping[str, Any]
+    operator: str
+    arguments: list[Any]
+    positive: bool | None
+
+
+def parts(subject: Subject) -> Mapping[str, list[Part]]:
+    """Pointer of the logic of each condition that compiles to the operations in it, outer ones first; made once."""
+    return subject.once(_all_parts)
+
+
+def _all_parts(subject: Subject) -> Mapping[str, list[Part]]:
+    found: dict[str, list[Part]] = {}
+    for pointer, logic in subject.logics():
+        if pointer in subject.rules:
+            found[pointer] = []
+            _gather(logic, pointer, True, found[pointer])
+    return found
+
+
+def _gather(rule: Any, pointer: str, positive: bool | None, found: list[Part]) -> None:
+    if isinstance(rule, list):
+        for index, item in enumerate(rule):
+            if isinstance(item, dict | list):
+                _gather(item, f"{pointer}/{index}", None, found)
+        return
+    if not isinstance(rule, dict) or len(rule) != 1:
+        return
+    [(operator, written)] = rule.items()
+    listed = isinstance(written, list)
+    found.append(Part(pointer, rule, operator, written if listed else [written], positive))
+    if operator == "!":
+        turned = None if positive is None else not positive
+    else:
+        turned = positive if operator in _LOGICAL else None
+    below = pointer + step(operator)
+    if not listed:
+        if isinstance(written, dict):
+            _gather(written, below, turned, found)
+        return
+    for index, argument in enumerate(written):
+        if isinstance(argument, dict | list) and (index != 1 or operator not in _LOOPS):
+            _gather(argument, f"{below}/{index}", turned, found)
+
+
+def comparisons(subject: Subject) -> tuple[Comparison, ...]:
+    """Every comparison of a key with a literal in the conditions that compile; made once."""
+    return subject.once(_all_comparisons)
+
+
+def _all_comparisons(subject: Subject) -> tuple[Comparison, ...]:
+    found: list[Comparison] = []
+    listed = 0
+    every = parts(subject)
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            for part in every.get(condition.pointer + "/logic", ()):
+                if part.operator not in _COMPARING:
+                    continue
+                if part.operator in ("in", "contains"):
+                    listed += sum(len(side) for side in part.arguments if isinstance(side, list))
+                    if listed > _LISTED:
+                        continue
+                found.extend(_in_operation(condition, part))
+    return tuple(found)
+
+
+def _in_operation(owner: Placed, comparing: Part) -> Iterator[Comparison]:
+    pointer, _, operator, written, positive = comparing
+    if len(written) < 2:
+        return
+    below = f"{pointer}/{operator}"
+
+    def compared(key: str, index: int, literal: Any, at: str, form: Any) -> Comparison:
+        return Comparison(
+            owner,
+            below,
+            operator,
+            form,
+            key,
+            literal,
+            f"{below}/{index}{at}",
+            positive,
+        )
+
+    if operator in _EQUALITIES or operator in ORDERINGS:
+        for left in range(min(len(written), 3) - 1):
+            pair = written[left : left + 2]
+            for here, there in ((0, 1), (1, 0)):
+                key = variable(pair[here])
+                if key is not None and is_literal(pair[there]):
+                    yield compared(key, left + there, pair[there], "", {operator: pair})
+    elif operator in ("in", "contains"):
+        part, whole = (0, 1) if operator == "in" else (1, 0)
+        key = variable(written[part])
+        if key is not None and isinstance(written[whole], list) and is_literal(written[whole]):
+            for number, item in enumerate(written[whole]):
+                yield compared(key, whole, item, f"/{number}", {"===": [written[part], item]})

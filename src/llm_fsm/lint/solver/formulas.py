@@ -1,0 +1,230 @@
+"""Conditions as formulas over tests of single keys.
+
+What cannot be reasoned about is a test that may go either way, but the same way wherever it stands.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from llm_fsm.conditions.compiler import Rule, compile_rule, test
+from llm_fsm.conditions.nodes import Node
+from llm_fsm.lint.solver.cases import ANY, Case, Cases, Domains, Effort, both, either
+from llm_fsm.lint.solver.outcomes import Tried, is_literal, operation, operators_in, placed, split
+from llm_fsm.lint.solver.value_sets import EVERYTHING, ValueSet, points
+
+_ENCODER = json.JSONEncoder(sort_keys=True)
+_FINITE = 64
+"""Keys of at most so many values are tested value by value."""
+_COMPARED = frozenset({"==", "===", "<", "<="})
+_MIRRORED: Mapping[str, str] = {">": "<", ">=": "<="}
+_NEGATED: Mapping[str, str] = {"!=": "==", "!==": "==="}
+_SAFE = frozenset(
+    {
+        *("var", "==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "and", "or", "if", "?:", "in"),
+        *("contains", "missing", "missing_some", "has_context", "cat", "lower", "map", "filter", "all"),
+        *("some", "none", "merge"),
+    }
+)
+"""Operators that give a value for every context."""
+_TRUTHS = frozenset(
+    {
+        *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "in", "contains", "has_context"),
+        *("all", "some", "none", "matches"),
+    }
+)
+"""Operators whose value is true or false."""
+
+
+class Test(NamedTuple):
+    """A test of one key, or an opaque one. `yes` and `no`: the values with which it may hold and may fail.
+
+    `text`: the rule as text, where it is not the values alone that decide; `rule` is the test itself.
+    """
+
+    text: str | None
+    name: str | None = None
+    yes: ValueSet = EVERYTHING
+    no: ValueSet = EVERYTHING
+    breaks: bool = False
+
+    def cases(self, effort: Effort, *, holds: bool) -> Cases:  # noqa: ARG002
+        values = self.yes if holds else self.no
+        signs = {} if self.text is None else {self.text: holds}
+        if self.name is None:
+            return (Case({}, signs),)
+        return () if values.empty else (Case({self.name: values}, signs),)
+
+
+class Junction(NamedTuple):
+    """All of its parts, or (`every` false) one of them."""
+
+    every: bool
+    parts: tuple[Formula, ...]
+
+    @property
+    def breaks(self) -> bool:
+        return any(part.breaks for part in self.parts)
+
+    def cases(self, effort: Effort, *, holds: bool) -> Cases | None:
+        found: Cases | None = (ANY,) if self.every is holds else ()
+        for part in self.parts:
+            more = part.cases(effort, holds=holds)
+            found = both(found, more, effort) if self.every is holds else either(found, more)
+            if found is None and self.every is not holds:
+                break
+        return found
+
+
+class Not(NamedTuple):
+    """The opposite of a formula."""
+
+    inner: Formula
+
+    @property
+    def breaks(self) -> bool:
+        return self.inner.breaks
+
+    def cases(self, effort: Effort, *, holds: bool) -> Cases | None:
+        return self.inner.cases(effort, holds=not holds)
+
+
+Formula = Test | Junction | Not
+"""`breaks`: some context may make its evaluation fail, which lets no condition hold."""
+
+
+class Tests:
+    """Tests that were made before for the same domains."""
+
+    def __init__(self) -> None:
+        self.by_text: dict[str, Formula] = {}
+        """Rules as text, and the formulas that they became."""
+        self.by_form: dict[tuple[str, bool, ValueSet], Test] = {}
+        """Comparisons as text without the key's name, whether that is dotted, and the key's domain, to such a test."""
+        self.tried: Tried = {}
+
+
+TRUE = Junction(True, ())
+FALSE = Junction(False, ())
+
+
+class Reader(NamedTuple):
+    """Turns the parts of a rule that compiles into formulas."""
+
+    domains: Domains
+    tests: Tests
+    steps: int
+
+    def formula(self, rule: Any, node: Node | None = None) -> Formula:
+        """What it takes for a rule to be truthy; `node` is the rule compiled, where that was done before."""
+        found = operation(rule)
+        if found is None:
+            return self.test(rule, node)
+        operator, arguments = found
+        match operator, len(arguments):
+            case (("and" | "or"), count) if count:
+                return Junction(operator == "and", tuple(map(self.formula, arguments, _parts(node, count))))
+            case (("!" | "!!"), count) if count:
+                inner = self.formula(arguments[0], _parts(node, count)[0])
+                return Not(inner) if operator == "!" else inner
+            case (("if" | "?:"), 3):
+                first, second, third = map(self.formula, arguments, _parts(node, 3))
+                chosen = Junction(True, (first, second))
+                return Junction(False, (chosen, Junction(True, (Not(first), third))))
+            case (("<" | "<="), 3):
+                low, middle, high = arguments
+                pairs = ({operator: [low, middle]}, {operator: [middle, high]})
+                return Junction(True, tuple(map(self.formula, pairs)))
+            case "missing", count if count and is_literal(arguments):
+                names = arguments[0] if isinstance(arguments[0], list) else arguments
+                return Junction(False, tuple(self.test({"missing": [name]}) for name in names))
+        if operator in _NEGATED:
+            return Not(self.formula({_NEGATED[operator]: arguments[:2]}))
+        if operator in _MIRRORED:
+            return self.test({_MIRRORED[operator]: [arguments[1], arguments[0]]})
+        if operator in ("==", "==="):
+            return self.equality(operator, arguments[:2], node)
+        return self.test(rule, node)
+
+    def equality(self, operator: str, sides: list[Any], node: Node | None) -> Formula:
+        """A truth value that is compared with true or false is the truth value, or its opposite."""
+        for one, other in (sides, sides[::-1]):
+            found = operation(one)
+            if isinstance(other, bool) and found is not None and found[0] in _TRUTHS:
+                inner = self.formula(one)
+                return inner if other else Not(inner)
+        return self.test({operator: sides}, node)
+
+    def test(self, rule: Any, node: Node | None = None) -> Formula:
+        """A rule that is not looked into further."""
+        text = _ENCODER.encode(rule)
+        found = self.tests.by_text.get(text)
+        if found is None:
+            found = self.of_form(rule, node, text)
+            self.tests.by_text[text] = found
+        return found
+
+    def of_form(self, rule: Any, node: Node | None, text: str) -> Formula:
+        """The test that a rule makes; of comparisons that differ in the key's name alone, one is worked out."""
+        form = _form(rule)
+        if form is None:
+            return self.new_test(rule, self.compiled(rule, node), text)
+        name, written = form
+        mark = (written, "." in name, self.domains(name))
+        found = self.tests.by_form.get(mark)
+        if found is not None:
+            return Test(None if found.text is None else text, name, *found[2:])
+        made = self.new_test(rule, self.compiled(rule, node), text)
+        if isinstance(made, Test) and made.name is not None:
+            self.tests.by_form[mark] = made
+        return made
+
+    def compiled(self, rule: Any, node: Node | None) -> Rule:
+        """The rule to be evaluated."""
+        return compile_rule(rule) if node is None else Rule(node, self.steps)
+
+    def new_test(self, rule: Any, compiled: Rule, text: str) -> Formula:
+        """The test that a rule makes."""
+        operators = frozenset(operators_in(rule))
+        if compiled.reads_unknown or "now" in operators or len(compiled.reads) > 1:
+            return Test(text, breaks=not operators <= _SAFE)
+        if not compiled.reads:
+            verdict = test(compiled, {})
+            return Test(text, breaks=True) if verdict.error else TRUE if verdict.holds else FALSE
+        [name] = compiled.reads
+        values = self.domains(name)
+        finite = values.finite(_FINITE)
+        if finite is not None:
+            return _tried(compiled, name, finite)
+        yes, no = split(rule, compiled, name, values, self.tests.tried)
+        certain = (yes & no).empty
+        return Test(None if certain else text, name, yes, no, breaks=not operators <= _SAFE)
+
+
+def _form(rule: Any) -> tuple[str, str] | None:
+    """(name, the rest as text) of the comparison of a key with a number, text or truth value."""
+    found = operation(rule)
+    if found is None or found[0] not in _COMPARED or len(found[1]) != 2:
+        return None
+    for here, there in ((0, 1), (1, 0)):
+        side, literal = found[1][here], found[1][there]
+        if isinstance(side, dict) and (literal is None or isinstance(literal, str | int | float)):
+            name = side.get("var")
+            if isinstance(name, str) and name and len(side) == 1:
+                return name, f"{found[0]} {here} {literal!r}"
+    return None
+
+
+def _parts(node: Node | None, count: int) -> Sequence[Node | None]:
+    """The compiled arguments of an operation of so many."""
+    return [None] * count if node is None else node.arguments
+
+
+def _tried(rule: Rule, name: str, values: Sequence[Any]) -> Test:
+    """The test of a key of few values, each of them tried."""
+    outcomes = [(value, test(rule, placed(name, value))) for value in values]
+    yes = points(value for value, verdict in outcomes if verdict.holds)
+    no = points(value for value, verdict in outcomes if not verdict.holds and verdict.error is None)
+    return Test(None, name, yes, no, breaks=any(verdict.error is not None for _, verdict in outcomes))

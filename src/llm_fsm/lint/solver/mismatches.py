@@ -1,0 +1,145 @@
+"""Comparisons that the schema of their key speaks against: other letter case, other value, other type."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
+
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.schema_parts import Part, exact, refusal
+from llm_fsm.lint.solver.comparisons import Comparison, comparisons
+from llm_fsm.lint.solver.formulas import Tests
+from llm_fsm.lint.solver.guards import guard_of
+from llm_fsm.lint.solver.solver import Reasoning, reasoning
+from llm_fsm.lint.solver.value_sets import NUMBERS, SET, ValueSet, points
+
+_ORDERED_FORMATS = ("date", "date-time", "time")
+
+_BOUNDS = ("minimum", "exclusiveMinimum", "maximum", "exclusiveMaximum")
+_FIXED = frozenset({"_turn", "_turns_in_state", "_timestamp", "_current_state", "_previous_state"})
+"""System names whose types are known."""
+
+Kind = Literal["case", "value", "type"]
+
+
+class Misfit(NamedTuple):
+    """A comparison and what is odd about it. `values`: those that the key may have, if they are listed.
+
+    `harmless`: conversion makes the comparison work as it is meant. `why`: what else than a list of values, or a
+    type, speaks against it.
+    """
+
+    kind: Kind
+    comparison: Comparison
+    values: tuple[Any, ...]
+    harmless: bool = False
+    why: str = ""
+
+
+def misfits(subject: Subject) -> Mapping[str, Misfit]:
+    """Pointer of the literal to its misfit; made once."""
+    return subject.once(_all_misfits)
+
+
+def _all_misfits(subject: Subject) -> Mapping[str, Misfit]:
+    known = reasoning(subject)
+    folded: dict[str, frozenset[str]] = {}
+    tests = Tests()
+    found: dict[str, Misfit] = {}
+    for comparison in comparisons(subject):
+        misfit = _misfit(known, comparison, folded, tests)
+        if misfit is not None:
+            found.setdefault(comparison.at, misfit)
+    return found
+
+
+def _misfit(
+    known: Reasoning, comparison: Comparison, folded: dict[str, frozenset[str]], tests: Tests
+) -> Misfit | None:
+    """What is odd about a comparison; `folded` keeps the listed texts of each key, without letter case."""
+    schema = {} if comparison.key in _FIXED else known.schema(comparison.key)
+    literal = comparison.literal
+    if schema is None or literal is None:
+        return None
+    if comparison.ordering and is_number(literal) and _never(known, comparison, tests):
+        return Misfit("value", comparison, (), why=_bounds(schema))
+    if known.domain(comparison.key).has(literal):
+        why = None if literal == "" else _refused(known, comparison, schema)
+        return None if why is None else Misfit("value", comparison, (), why=why)
+    values = known.domain(comparison.key) & SET
+    if values.empty:
+        return None
+    listed = _listed(schema)
+    if not _types(values) & _types(points([literal])):
+        harmless = _converts(listed, values, literal) and comparison.operator not in ("===", "!==")
+        return Misfit("type", comparison, listed, harmless and comparison.operator not in ("in", "contains"))
+    if comparison.ordering:
+        return None
+    if not listed:
+        why = refusal(Part("", schema, "", known.definitions), literal)
+        return None if why is None else Misfit("value", comparison, (), why=why)
+    if comparison.key not in folded:
+        folded[comparison.key] = frozenset(value.casefold() for value in listed if isinstance(value, str))
+    other_case = isinstance(literal, str) and literal.casefold() in folded[comparison.key]
+    return Misfit("case" if other_case else "value", comparison, listed)
+
+
+def _never(known: Reasoning, comparison: Comparison, tests: Tests) -> bool:
+    """True for an ordering in a larger condition that never holds, as the numbers of its key lie elsewhere."""
+    values = known.domain(comparison.key) & SET
+    if not comparison.positive or not values.numbers or not values.within(NUMBERS):
+        return False
+    least, most = values.numbers[0][0], values.numbers[-1][1]
+    if (least is None or least[0] < comparison.literal) and (most is None or most[0] > comparison.literal):
+        return False
+    if not guard_of((), [comparison.rule], known.domain, known=tests).never:
+        return False
+    whole = known.guard_of([comparison.owner])
+    return whole is not None and not whole.never
+
+
+def _bounds(schema: Mapping[str, Any]) -> str:
+    found = [f'its "{word}" is {schema[word]}' for word in _BOUNDS if is_number(schema.get(word))]
+    return " and ".join(found) or "no number that it may be fits"
+
+
+def _refused(known: Reasoning, comparison: Comparison, schema: Mapping[str, Any]) -> str | None:
+    """Why the schema refuses a literal that its types and lists let pass; of orderings only formats count."""
+    if comparison.ordering:
+        formatted = isinstance(comparison.literal, str) and schema.get("format") in _ORDERED_FORMATS
+        schema = {"type": "string", "format": schema["format"]} if formatted else {}
+    if isinstance(comparison.literal, list | dict) or exact(schema):
+        return None
+    return refusal(Part("", schema, "", known.definitions), comparison.literal)
+
+
+def _listed(schema: Mapping[str, Any]) -> tuple[Any, ...]:
+    if isinstance(schema.get("enum"), list):
+        return tuple(schema["enum"])
+    return (schema["const"],) if "const" in schema else ()
+
+
+def _types(values: ValueSet) -> frozenset[str]:
+    """The JSON types of a set: numbers, texts, booleans, lists, objects."""
+    names = {"true": "boolean", "false": "boolean", "empty": "list", "list": "list", "object": "object"}
+    found = {names[kind] for kind in values.kinds if kind in names}
+    found |= {"number"} if values.numbers else set()
+    return frozenset(found | ({"text"} if values.texts else set()))
+
+
+def _converts(listed: tuple[Any, ...], values: ValueSet, literal: Any) -> bool:
+    """True when loose comparison makes sense of it: "18" for a number, 0 or 1 for a truth value."""
+    types = _types(values)
+    if types == {"number"} and isinstance(literal, str):
+        return literal.strip().lstrip("+-").replace(".", "", 1).isdecimal()
+    if types == {"boolean"} and not isinstance(literal, bool):
+        return isinstance(literal, int | float) and literal in (0, 1)
+    return types == {"text"} and isinstance(literal, int | float) and str(literal) in listed
+
+
+def type_word(values: ValueSet) -> str:
+    """The types of a key in words."""
+    words = {"boolean": "true or false", "number": "a number", "text": "text", "list": "a list"}
+    found = sorted(words.get(name, "an object") for name in _types(values & SET))
+    return " or ".join(found)

@@ -1,0 +1,198 @@
+"""How the values of one key decide a test of it: with which values it may hold, and with which it may fail."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from llm_fsm.conditions.coercion import Meter, is_number, number_of
+from llm_fsm.conditions.compiler import Rule, compile_rule, test
+from llm_fsm.lint.solver.value_sets import EVERYTHING, NOTHING, ValueSet, ordered, points
+
+_LONG = 32
+_PARTED = (dict, list)
+_SCALAR = frozenset({str, int, float})
+_COMPARED = frozenset({"==", "===", "<", "<="})
+
+
+def operation(rule: object) -> tuple[str, list[Any]] | None:
+    """Operator and arguments of a rule; None for what is a literal."""
+    if not isinstance(rule, dict) or len(rule) != 1:
+        return None
+    [(operator, written)] = rule.items()
+    return operator, written if isinstance(written, list) else [written]
+
+
+def operators_in(rule: object) -> Iterator[str]:
+    """Every operator of a rule."""
+    left = [rule]
+    while left:
+        part = left.pop()
+        if isinstance(part, list):
+            left += [item for item in reversed(part) if isinstance(item, _PARTED)]
+        elif isinstance(part, dict) and len(part) == 1:
+            [(operator, written)] = part.items()
+            yield operator
+            if isinstance(written, _PARTED):
+                left.append(written)
+
+
+def is_literal(rule: object) -> bool:
+    """True when no operator is in it."""
+    return not isinstance(rule, _PARTED) or next(operators_in(rule), None) is None
+
+
+def variable(rule: object) -> str | None:
+    """The name that a `var` with a literal name reads."""
+    found = operation(rule)
+    if found is None or found[0] != "var":
+        return None
+    name = found[1][0] if found[1] else None
+    simple = len(found[1]) == 1 or is_literal(found[1])
+    return name if isinstance(name, str) and name and simple else None
+
+
+def placed(name: str, value: object) -> dict[str, Any]:
+    """A context in which the name has the value; null is a key that is not set."""
+    return {} if value is None else {name: value}
+
+
+_TRIED: Mapping[str, Any] = {"null": None, "true": True, "false": False, "empty": []}
+
+
+Tried = dict[tuple[str, int, float], frozenset[str]]
+"""What is common to comparisons with a number, to the names of the other values with which they hold."""
+
+
+def split(rule: Any, compiled: Rule, name: str, values: ValueSet, known: Tried) -> tuple[ValueSet, ValueSet]:
+    """Of the values that a key may have, those with which a test of it may hold, and may fail.
+
+    `known` is filled with what was found by trying.
+    """
+    numbers, texts, whole = _shape(rule, name)
+    mark = _common_mark(rule, name)
+    found = None if mark is None else known.get(mark)
+    if found is None:
+        tried = _shortened(rule, name) or compiled
+        found = frozenset(kind for kind, value in _TRIED.items() if test(tried, placed(name, value)).holds)
+        if mark is not None:
+            known[mark] = found
+    yes, no = set(found), set(_TRIED) - found
+    if "." in name and _has_default(rule):  # the object it stands in may hold null, for which no default stands in
+        yes, no = yes | {"null"}, no | {"null"}
+    wide = frozenset({"list", "object"})
+    yes_kinds = frozenset(yes) | (wide if whole is not False else frozenset())
+    no_kinds = frozenset(no) | (wide if whole is not True else frozenset())
+    every = EVERYTHING
+    may = values & ValueSet(
+        kinds=yes_kinds,
+        numbers=every.numbers if numbers is None else numbers.numbers,
+        texts=every.texts if texts is None else texts.texts,
+    )
+    surely = ValueSet(
+        numbers=() if numbers is None else numbers.numbers, texts=() if texts is None else texts.texts
+    )
+    return may, values.minus(surely) & ValueSet(no_kinds, every.numbers, every.texts)
+
+
+def _has_default(rule: Any) -> bool:
+    """True when some `var` in a rule has a value for a key that is not there."""
+    if isinstance(rule, list):
+        return any(map(_has_default, rule))
+    found = operation(rule)
+    return found is not None and ((found[0] == "var" and len(found[1]) > 1) or any(map(_has_default, found[1])))
+
+
+def stand_in(number: float) -> float:
+    """The number that stands for this one beside null, truth values and lists: these count as 0, 1 or no number."""
+    return number if number in (0, 1) else -1 if number < 0 else 2 if number > 1 else 0.5
+
+
+def _common_mark(rule: Any, name: str) -> tuple[str, int, float] | None:
+    """What decides how a comparison of a key with a number comes out for the values tried."""
+    found = operation(rule)
+    if found is None or found[0] not in _COMPARED or len(found[1]) != 2 or "." in name:
+        return None
+    for here in (0, 1):
+        literal = found[1][1 - here]
+        if found[1][here] == {"var": name} and is_number(literal):
+            return found[0], here, stand_in(literal)
+    return None
+
+
+def _shortened(rule: Any, name: str) -> Rule | None:
+    """A test for being in a long list without what is equal to none of the values that are tried."""
+    found = operation(rule)
+    if found is None or found[0] not in ("in", "contains") or len(found[1]) < 2:
+        return None
+    part, whole = (0, 1) if found[0] == "in" else (1, 0)
+    key, listed = found[1][part], found[1][whole]
+    if key not in ({"var": name}, {"var": [name]}) or not isinstance(listed, list) or len(listed) < _LONG:
+        return None
+    kept = [item for item in listed if item.__class__ not in _SCALAR]
+    return compile_rule({"in": [key, kept]})
+
+
+_Shape = tuple[ValueSet | None, ValueSet | None, bool | None]
+"""Numbers and texts with which a test holds, and whether lists with elements and objects let it hold.
+
+None where it cannot be told.
+"""
+_UNKNOWN: _Shape = (None, None, None)
+_ZERO = points([0])
+_NO_TEXT = points([""])
+
+
+def _shape(rule: Any, name: str) -> _Shape:
+    found = operation(rule)
+    if found is None:
+        return _UNKNOWN
+    operator, arguments = found
+    if operator == "var":
+        return (~_ZERO, ~_NO_TEXT, True) if variable(rule) == name else _UNKNOWN
+    if operator == "has_context":
+        return EVERYTHING, EVERYTHING, True
+    if operator == "missing":
+        return NOTHING, _NO_TEXT, False
+    if len(arguments) < 2:
+        return _UNKNOWN
+    first, second = arguments[:2]
+    if operator in _COMPARED:
+        if variable(first) == name and is_literal(second):
+            return _compared(operator, second, on_left=True)
+        if variable(second) == name and is_literal(first):
+            return _compared(operator, first, on_left=False)
+        return _UNKNOWN
+    if operator == "contains":
+        first, second = second, first
+    if operator in ("in", "contains"):
+        if variable(first) == name and isinstance(second, list) and is_literal(second):
+            listed = points(second)
+            return listed, listed, None if listed.kinds & {"list", "object"} else False
+        if variable(second) == name and is_literal(first):
+            return NOTHING, None, None
+    return _UNKNOWN
+
+
+def _compared(operator: str, literal: Any, *, on_left: bool) -> _Shape:
+    """A key beside a literal; `on_left`: the key stands on the left."""
+    simple = literal is None or isinstance(literal, str | int | float)
+    if operator == "===":
+        exact = points([literal]) if simple else NOTHING
+        return exact, exact, False if simple else None
+    if operator == "==" and literal is None:
+        return NOTHING, NOTHING, False
+    number = number_of(Meter(None), literal)
+    text = literal if isinstance(literal, str) else None
+    if operator == "==":
+        exact = NOTHING if math.isnan(number) else points([number])
+        return exact, None if text is None else points([text]), None
+    closed = 0 if operator == "<=" else 1
+    numbers = NOTHING if math.isnan(number) else ValueSet(numbers=_side(number, closed, below=on_left))
+    texts = None if text is None else ValueSet(texts=_side(text, closed, below=on_left, least=("", 0)))
+    return numbers, texts, None
+
+
+def _side(value: Any, shut: int, *, below: bool, least: tuple[Any, int] | None = None) -> Any:
+    return ordered(least, (value, -shut)) if below else ordered((value, shut), None)

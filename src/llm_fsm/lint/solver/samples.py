@@ -1,0 +1,46 @@
+"""A few values that a schema accepts, with what is in them, as a conversation would have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+from llm_fsm.lint.solver.value_sets import SET, domain
+
+_DEPTH = 4
+
+
+def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Iterator[Any]:
+    """A few values of a schema; objects with all their members."""
+    values = domain(schema, definitions) & SET
+    listed = schema.get("enum")
+    if isinstance(listed, list):
+        yield from (value for value in listed if value is not None)
+        return
+    for value in _without_surprise(values.samples()):
+        if isinstance(value, list):
+            items = schema.get("items")
+            inner = (
+                samples(items, definitions, depth + 1)
+                if isinstance(items, dict) and depth < _DEPTH
+                else iter(())
+            )
+            yield list(islice(inner, 2)) or ["text"]
+        elif isinstance(value, dict):
+            members = schema.get("properties")
+            named = members.items() if isinstance(members, dict) and depth < _DEPTH else ()
+            yield {
+                key: next(samples(member, definitions, depth + 1), "text")
+                for key, member in named
+                if isinstance(member, dict)
+            }
+        else:
+            yield value
+
+
+def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:
+    """Values as a conversation has them: no empty text, no empty list, no zero while there are others."""
+    every = [value for value in values if value is not None]
+    plain = [value for value in every if value is True or value is False or value not in ("", 0, [])]
+    yield from plain or every

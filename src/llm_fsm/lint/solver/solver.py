@@ -1,0 +1,399 @@
+"""What the conditions of one machine allow: guards of its transitions, and who decides by them.
+
+Made once for a document (`reasoning`). A transition whose conditions do not compile has no guard, and
+nothing is said of it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import islice
+from typing import Any
+
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
+from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Placed, Subject
+from llm_fsm.lint.facts.schema_parts import answers, unfolds
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.transitions import arriving
+from llm_fsm.lint.solver.cases import ANY, Case, Cases, Effort, both, contexts, either
+from llm_fsm.lint.solver.comparisons import comparisons
+from llm_fsm.lint.solver.formulas import Tests
+from llm_fsm.lint.solver.guards import SHARE, Guard, guard_of
+from llm_fsm.lint.solver.plain_texts import plain_text
+from llm_fsm.lint.solver.samples import samples
+from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
+
+_COUNTED = ValueSet(numbers=ordered((0, 0), None), whole=True)
+_SYSTEM: Mapping[str, ValueSet] = {
+    "_conversation_id": TEXTS,
+    "_current_state": TEXTS,
+    "_previous_state": TEXTS | UNSET,
+    "_user_input": TEXTS | UNSET,
+    "_turn": _COUNTED,
+    "_turns_in_state": _COUNTED,
+    "_timestamp": NUMBERS,
+}
+_TRIED_CONTEXTS = 64
+_GUARDS = 200_000
+"""What may be spent on the cases of all guards of a file."""
+_LEAST = 100
+_DECISIONS = 200_000
+"""What may be spent on comparing them with each other."""
+
+Context = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Reasoning:
+    """Guards and decisions of one machine."""
+
+    subject: Subject
+
+    # -- keys
+
+    @cached_property
+    def _domains(self) -> dict[str, ValueSet]:
+        return dict(_SYSTEM)
+
+    @cached_property
+    def definitions(self) -> Mapping[str, Any]:
+        """What `#/$defs/…` in the schemas of keys refers to; nothing where that is too much to reason about."""
+        schema = self.subject.root.value.get("context_schema")
+        found = schema.get("$defs") if isinstance(schema, dict) else None
+        return found if isinstance(found, dict) and unfolds(found) else {}
+
+    def schema(self, name: str) -> Mapping[str, Any] | None:
+        """The schema of a key, or of the part of an object that a dotted name means; None if there is none."""
+        keys = self.subject.keys or {}
+        if name in keys:
+            return keys[name]
+        head, *inner = name.split(".")
+        found: object = keys.get(head)
+        for step in inner:
+            members = found.get("properties") if isinstance(found, dict) else None
+            found = members.get(step) if isinstance(members, dict) else None
+        return found if isinstance(found, dict) else None
+
+    def domain(self, name: str) -> ValueSet:
+        """Every value that a key may have, null for not set among them."""
+        found = self._domains.get(name)
+        if found is None:
+            schema = self.schema(name)
+            found = EVERYTHING if schema is None else domain(schema, self.definitions) | UNSET
+            self._domains[name] = found
+        return found
+
+    @cached_property
+    def _shapes(self) -> dict[str, Shape | None]:
+        return {}
+
+    def accepts(self, name: str, value: object) -> bool:
+        """True when a key may hold this value; not to be set is always possible.
+
+        A key without a schema may hold values of the types that conditions compare it with.
+        """
+        schema = self.schema(name)
+        if value is None:
+            return True
+        if not schema:
+            types = self.compared.get(name)
+            return types is None or _type_of(value) in types
+        if name not in self._shapes:
+            try:
+                self._shapes[name] = compile_shape(schema, self.definitions or None)
+            except ShapeError:
+                self._shapes[name] = None
+        shape = self._shapes[name]
+        return shape is not None and shape.fault(value) is None
+
+    def _drawn(self, name: str, values: ValueSet) -> list[Any]:
+        """A few of these values that a key may hold; what its schema describes where the usual ones do not fit."""
+        found = [value for value in values.samples() if self.accepts(name, value)]
+        if all(value is None for value in found):
+            schema = self.schema(name) or {}
+            more = islice(samples(schema, self.definitions), 4)
+            found = [*(value for value in more if values.has(value) and self.accepts(name, value)), *found]
+            pattern = schema.get("pattern")
+            text = plain_text(pattern) if isinstance(pattern, str) else None
+            if text is not None and values.has(text) and self.accepts(name, text):
+                return [text, *found]
+        return found
+
+    @cached_property
+    def compared(self) -> Mapping[str, set[str]]:
+        """Key to the types of the literals that conditions compare it with."""
+        found: dict[str, set[str]] = {}
+        for comparison in comparisons(self.subject):
+            if comparison.literal is not None:
+                found.setdefault(comparison.key, set()).add(_type_of(comparison.literal))
+        return found
+
+    # -- guards
+
+    @cached_property
+    def _guards(self) -> dict[str, Guard | None]:
+        return {}
+
+    @cached_property
+    def _tests(self) -> Tests:
+        return Tests()
+
+    @cached_property
+    def _by_text(self) -> dict[str, Guard | None]:
+        return {}
+
+    def guard(self, transition: Placed) -> Guard | None:
+        """The guard of a transition object; None when one of its rules does not compile."""
+        found = self._guards.get(transition.pointer)
+        if found is None and transition.pointer not in self._guards:
+            found = self._guards[transition.pointer] = self.guard_of(list(transition.items("conditions")))
+        return found
+
+    def guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
+        """The guard that these condition objects make up."""
+        place = tuple(condition.pointer for condition in conditions)
+        if place not in self._by_place:
+            self._by_place[place] = self._guard_of(conditions)
+        return self._by_place[place]
+
+    @cached_property
+    def _by_place(self) -> dict[tuple[str, ...], Guard | None]:
+        return {}
+
+    def _guard_of(self, conditions: Sequence[Placed]) -> Guard | None:
+        keys = [name for condition in conditions for _, name in condition.texts("requires_context_keys")]
+        ruled = [condition for condition in conditions if condition.value.get("logic") is not None]
+        logics = [condition.value["logic"] for condition in ruled]
+        text = repr((keys, logics))
+        if text not in self._by_text:
+            rules = [self.subject.rules.get(condition.pointer + "/logic") for condition in ruled]
+            sound = [rule for rule in rules if rule is not None]
+            effort = self._for_guards.part(SHARE, _LEAST)
+            self._by_text[text] = (
+                guard_of(keys, logics, self.domain, compiled=sound, known=self._tests, effort=effort)
+                if len(sound) == len(rules)
+                else None
+            )
+        return self._by_text[text]
+
+    @cached_property
+    def _for_guards(self) -> Effort:
+        return Effort(_GUARDS)
+
+    @cached_property
+    def _for_decisions(self) -> Effort:
+        return Effort(_DECISIONS)
+
+    def both(self, first: Cases | None, second: Cases | None) -> Cases | None:
+        """The contexts of two answers; None as well once this file had its share of such questions."""
+        return both(first, second, self._for_decisions)
+
+    @property
+    def exhausted(self) -> bool:
+        """True once this file had its share: then `both` tells only of cases that are none, or any."""
+        return not self._for_decisions.left
+
+    def may_hold(self, arc: Arc) -> bool:
+        """False only when it is proven that an arc can never be taken for its conditions."""
+        return arc.placed.pointer not in self._never
+
+    @cached_property
+    def _never(self) -> frozenset[str]:
+        """The pointers of the transitions that no context opens."""
+        guards = [(placed.pointer, self.guard(placed)) for _, placed in self.subject.transitions()]
+        return frozenset(pointer for pointer, guard in guards if guard is not None and guard.never)
+
+    @cached_property
+    def live(self) -> Mapping[str, tuple[str, ...]]:
+        """The machine's graph without arcs that can never be taken."""
+        dead: dict[str, set[str]] = {}
+        for arc in self.subject.own if self._never else ():
+            if not self.may_hold(arc):
+                dead.setdefault(arc.source, set()).add(arc.target)
+        shut = {arc.target for arc in self.subject.shared if not self.may_hold(arc)}
+        for state in self.subject.states if shut else ():
+            if self.subject.offers(state) or self.subject.calls(state):
+                dead.setdefault(state, set()).update(shut - {state})
+        for state, pointers in self.shadowed.items():
+            dead.setdefault(state, set()).update(arc.target for arc in pointers)
+        graph = dict(self.subject.graph)
+        for state, targets in dead.items():
+            kept = {arc.target for arc in self.subject.arcs_from[state] if self.takeable(arc)}
+            value = self.subject.states[state].value
+            kept |= {value[key] for key in ("on_timeout", "on_exhausted") if isinstance(value.get(key), str)}
+            graph[state] = tuple(target for target in graph[state] if target not in targets or target in kept)
+        return graph
+
+    def takeable(self, arc: Arc) -> bool:
+        """False only when it is proven that an arc is never taken."""
+        return self.may_hold(arc) and arc not in self.shadowed.get(arc.source, ())
+
+    # -- decisions
+
+    def decided(self, state: str) -> tuple[Arc, ...]:
+        """The arcs of a state that conditions alone decide, in the order in which they are tried."""
+        if state not in self._decided:
+            self._decided[state] = self._decided_in(state)
+        return self._decided[state]
+
+    @cached_property
+    def _decided(self) -> dict[str, tuple[Arc, ...]]:
+        return {}
+
+    def _decided_in(self, state: str) -> tuple[Arc, ...]:
+        kind = self.subject.kind_of(state)
+        if kind == "converse" and not self._pushes:
+            return tuple([arc for arc in self.subject.own_from[state] if arc.auto and arc.target != state])
+        arcs = self.subject.arcs_from[state]
+        if kind == "decide":
+            return arcs
+        if kind == "wait" and not any(arc.placed.value.get("on") is not None for arc in arcs):
+            return arcs
+        if kind == "converse":
+            return tuple([arc for arc in arcs if arc.auto and arc.target != state])
+        return ()
+
+    @cached_property
+    def _pushes(self) -> bool:
+        """True where global transitions are taken without asking."""
+        return any(arc.auto for arc in self.subject.shared)
+
+    @cached_property
+    def deciding(self) -> tuple[str, ...]:
+        """The states in which conditions alone decide something."""
+        return tuple(state for state in self.subject.states if self.decided(state))
+
+    @cached_property
+    def shadowed(self) -> Mapping[str, tuple[Arc, ...]]:
+        """State to the arcs in it that earlier ones cover, where conditions alone decide."""
+        found: dict[str, tuple[Arc, ...]] = {}
+        for state in self.deciding:
+            arcs = tuple(arc for arc in self._covered(state) if self.may_hold(arc))
+            if arcs:
+                found[state] = arcs
+        return found
+
+    def _covered(self, state: str) -> Iterator[Arc]:
+        left: Cases | None = (ANY,)
+        arcs = self.decided(state)
+        for arc in arcs:
+            guard = self.guard(arc.placed)
+            if guard is None:
+                return
+            if self.both(left, guard.holds) == ():
+                yield arc
+            left = self.both(left, guard.fails)
+            if left is None:
+                return
+        for arc in self.subject.arcs_from[state]:
+            guard = self.guard(arc.placed)
+            if arc not in arcs and arc.target != state and guard and self.both(left, guard.holds) == ():
+                yield arc
+
+    def entries(self, state: str) -> Cases | None:
+        """Cases of the contexts in which a state decides; None when they are too many."""
+        if state not in self._entries:
+            waits = self.subject.kind_of(state) == "wait"  # the answer changes what it was entered with
+            self._entries[state] = self._answered(state) if waits else self._entered(state, frozenset())
+        return self._entries[state]
+
+    def _answered(self, state: str) -> Cases:
+        case: Case | None = ANY
+        for key, values in answers(self.subject.states[state]).items():
+            case = None if case is None else case.having(key, values, self.domain)
+        return () if case is None else (case,)
+
+    @cached_property
+    def _entries(self) -> dict[str, Cases | None]:
+        return {}
+
+    def _entered(self, state: str, seen: frozenset[str]) -> Cases | None:
+        found: Cases | None = (ANY,) if state == self.subject.initial else ()
+        for arc in arriving(self.subject, state):
+            found = either(found, self._arrival(arc, seen | {state}))
+            if found is None or ANY in found:
+                break
+        return found
+
+    def _arrival(self, arc: Arc, seen: frozenset[str]) -> Cases | None:
+        guard = self.guard(arc.placed)
+        if guard is None:
+            return (ANY,)
+        if self.subject.kind_of(arc.source) != "decide" or arc.source in seen or len(seen) > 4:
+            return guard.holds
+        found = self.both(self._entered(arc.source, seen), guard.holds)
+        for earlier in self.decided(arc.source):
+            if earlier == arc:
+                break
+            before = self.guard(earlier.placed)
+            found = None if before is None else self.both(found, before.fails)
+        return found
+
+    # -- witnesses
+
+    def witness(
+        self, cases: Cases, keep: Iterable[Guard] = (), refuse: Iterable[Guard] = ()
+    ) -> Context | None:
+        """A context of one of these cases, found by evaluation to open `keep` and to close `refuse`.
+
+        None when none is found, or when it would depend on system names.
+        """
+        kept, refused = tuple(keep), tuple(refuse)
+        drawn = (
+            context
+            for case in cases
+            if not any(name in SYSTEM_NAMES for name in case.sets)
+            for context in contexts(case, self._drawn)
+        )
+        for context in islice(drawn, _TRIED_CONTEXTS):
+            if all(guard.test(context) for guard in kept) and not any(guard.test(context) for guard in refused):
+                return context
+        return None
+
+    def with_set(self, cases: Cases | None, names: Iterable[str]) -> Cases | None:
+        """The contexts of these cases in which the names are set as well."""
+        if cases is None:
+            return None
+        for name in sorted(names):  # the order shows in messages
+            cases = tuple(
+                found for case in cases if (found := case.having(name, SET, self.domain)) is not None
+            )
+        return cases
+
+
+def _type_of(value: object) -> str:
+    number = is_number(value)
+    return "number" if number else type(value).__name__
+
+
+def described(context: Context, names: Iterable[str]) -> str:
+    """A context in words, `"tier" is "gold" and "age" is not set`; `names` are worth mentioning if unset."""
+    parts = [
+        f"{quoted(name)} is {json.dumps(value, ensure_ascii=False)[:60]}" for name, value in context.items()
+    ]
+    roots = {name.split(".", 1)[0] for name in context}
+    parts += [
+        f"{quoted(name)} is not set"
+        for name in dict.fromkeys(names)
+        if name.split(".", 1)[0] not in roots and name not in SYSTEM_NAMES
+    ]
+    return " and ".join(parts[:5])
+
+
+def read_names(guards: Iterable[Guard]) -> list[str]:
+    """The names that these guards read, in order."""
+    found: dict[str, None] = {}
+    for guard in guards:
+        found.update(
+            dict.fromkeys((*guard.keys, *(name for rule in guard.rules for name in sorted(rule.reads))))
+        )
+    return list(found)
+
+
+def reasoning(subject: Subject) -> Reasoning:
+    """The reasoning about a document, made once."""
+    return subject.once(Reasoning)

@@ -1,0 +1,149 @@
+"""What a file says about its own checking, under `x-lint`: findings that its author has looked at.
+
+    "x-lint": {"ignore": ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}],
+               "token_budget": 6000}
+
+A rule is given by its name, its code or the beginning of a code; `at` is a JSON pointer, and everything
+below it counts. Errors cannot be left out: what cannot work has to be mended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Set
+from typing import Any, NamedTuple
+
+from llm_fsm._likeness import nearest
+from llm_fsm._pointers import places_of, step
+from llm_fsm.definition.codes import finding
+from llm_fsm.findings import Finding, Level
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.naming import matches, names_a_rule, near_rule
+
+_PLACE = "/x-lint"
+_SETTINGS = ("ignore", "token_budget")
+_FORM = 'write ["rule-name", {"rule": "rule-name", "at": "/states/x", "reason": "…"}]'
+_GUESSED = 100
+_TOLD = frozenset({"unknown-rule", "ignore-without-reason", "unused-ignore"})
+
+
+class Ignore(NamedTuple):
+    """One entry: which rule's findings, below which pointer, are left out, and why."""
+
+    pointer: str
+    rule: str
+    at: str
+    reason: str
+
+
+class Ignores(NamedTuple):
+    """The entries of a file, and what is wrong with how they are written."""
+
+    entries: tuple[Ignore, ...]
+    faults: tuple[Finding, ...]
+
+    def kept(self, findings: Iterable[Finding]) -> list[Finding]:
+        """The findings that no entry leaves out; errors are always kept."""
+        closed: dict[tuple[str, str], set[str]] = {}
+        kept = []
+        for found in findings:
+            kind = (found.name, found.code)
+            if kind not in closed:
+                closed[kind] = {entry.at for entry in self.entries if _covers(entry.rule, *kind)}
+            if found.level == "error" or closed[kind].isdisjoint(places_of(found.pointer)):
+                kept.append(found)
+        return kept
+
+    def remarks(self, findings: Iterable[Finding]) -> Iterator[Finding]:
+        """What there is to say about the entries themselves; `findings` are all that were made."""
+        yield from self.faults
+        if not self.entries:
+            return
+        levels: dict[tuple[str, str], dict[str, set[Level]]] = {}
+        for found in findings:
+            below = levels.setdefault((found.name, found.code), {})
+            for place in places_of(found.pointer):
+                below.setdefault(place, set()).add(found.level)
+        kinds: dict[str, list[tuple[str, str]]] = {}
+        for entry in self.entries:
+            if entry.rule not in kinds:
+                kinds[entry.rule] = [kind for kind in levels if _covers(entry.rule, *kind)]
+            covered = {level for kind in kinds[entry.rule] for level in levels[kind].get(entry.at, ())}
+            remark = _remark(entry, covered)
+            if remark is not None:
+                yield remark
+
+
+def _covers(word: str, name: str, code: str) -> bool:
+    return name not in _TOLD and matches(word, name, code)
+
+
+def _remark(entry: Ignore, covered: Set[Level]) -> Finding | None:
+    """What there is to say about an entry that covers findings of these levels."""
+    rule = quoted(entry.rule)
+    if not covered:
+        where = f" at {quoted(entry.at)}" if entry.at else ""
+        message = f"{rule} finds nothing{where}: this entry is not needed"
+        return finding("unused-ignore", message, pointer=entry.pointer, hint="remove it")
+    if covered == {"error"}:
+        message = f"{rule} is an error here, and errors cannot be left out"
+        return finding("unused-ignore", message, pointer=entry.pointer, hint="mend it instead")
+    if not entry.reason:
+        hint = f'write {{"rule": {rule}, "reason": "…"}}'
+        message = f"{rule} is left out without a reason"
+        return finding("ignore-without-reason", message, pointer=entry.pointer, hint=hint)
+    return None
+
+
+def read_ignores(document: Mapping[str, Any]) -> Ignores:
+    """The entries of a document; everything is read tolerantly."""
+    settings = document.get("x-lint")
+    if not isinstance(settings, dict):
+        return Ignores((), ())
+    entries: list[Ignore] = []
+    faults = [_unknown_setting(name) for name in settings if name not in _SETTINGS]
+    listed = settings.get("ignore")
+    if listed is not None and not isinstance(listed, list):
+        fault = finding("unknown-rule", '"ignore" is a list of rules', pointer=f"{_PLACE}/ignore", hint=_FORM)
+        return Ignores((), (*faults, fault))
+    guessed: dict[str, str | None] = {}
+    for index, item in enumerate(listed or ()):
+        pointer = f"{_PLACE}/ignore/{index}"
+        entry = _entry(item, pointer)
+        if entry is None:
+            message = "this entry names no rule"
+            faults.append(finding("unknown-rule", message, pointer=pointer, hint=_FORM))
+        elif not names_a_rule(entry.rule):
+            if entry.rule not in guessed:
+                guessed[entry.rule] = near_rule(entry.rule) if len(guessed) < _GUESSED else None
+            meant = guessed[entry.rule]
+            hint = "docs/rules.md lists the rules" if meant is None else f"did you mean {quoted(meant)}?"
+            message = f"there is no rule {quoted(entry.rule)}"
+            faults.append(finding("unknown-rule", message, pointer=pointer, hint=hint))
+        else:
+            entries.append(entry)
+    budget = settings.get("token_budget")
+    if budget is not None and (not isinstance(budget, int) or isinstance(budget, bool) or budget < 1):
+        message = '"token_budget" is a whole number of tokens, at least 1'
+        faults.append(finding("unknown-rule", message, pointer=f"{_PLACE}/token_budget"))
+    return Ignores(tuple(entries), tuple(faults))
+
+
+def _entry(item: object, pointer: str) -> Ignore | None:
+    if isinstance(item, str):
+        return Ignore(pointer, item, "", "")
+    if not isinstance(item, dict) or not isinstance(item.get("rule"), str):
+        return None
+    at, reason = item.get("at"), item.get("reason")
+    return Ignore(
+        pointer,
+        item["rule"],
+        at.rstrip("/") if isinstance(at, str) else "",
+        reason.strip() if isinstance(reason, str) else "",
+    )
+
+
+def _unknown_setting(name: str) -> Finding:
+    meant = nearest(name, _SETTINGS)
+    hint = f"the settings are {', '.join(_SETTINGS)}" if meant is None else f"did you mean {quoted(meant)}?"
+    message = f'"x-lint" has no setting {quoted(name)}'
+    return finding("unknown-rule", message, pointer=_PLACE + step(name), hint=hint)
