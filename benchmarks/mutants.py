@@ -26,8 +26,8 @@ from llm_fsm.cases.faults import SuiteError
 from llm_fsm.cases.generation import generated
 from llm_fsm.cases.player import Player
 from llm_fsm.cases.reading import suite_of
+from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
-from llm_fsm.loader import load
 
 FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"
 BAR = 0.9

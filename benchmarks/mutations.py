@@ -21,7 +21,7 @@ from typing import Any
 
 from benchmarks import faults, slips
 from benchmarks.faults import Document, Fault
-from llm_fsm.checking import check, check_data
+from llm_fsm.documents.check import check, check_data
 from llm_fsm.findings import Finding
 
 FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"

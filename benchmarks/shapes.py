@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.figures import Figure, table
 from benchmarks.machines import SHAPES
-from llm_fsm.checking import Court, judge_text
+from llm_fsm.documents.check import Court, judge_text
 
 BAR = 1000.0
 """Milliseconds of processor time."""

@@ -1,6 +1,6 @@
 """What is said of documents that are read as something else than they were written as."""
 
-from llm_fsm import checking
+from llm_fsm.documents import check as checking
 
 SHOWN = ("F101", "F102", "F111", "C201")
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.flows import Flow, Flows, gather
+from llm_fsm.documents.subflows import Flow, Flows, gather
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
 from llm_fsm.session.session import Session

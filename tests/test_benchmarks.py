@@ -16,7 +16,7 @@ from benchmarks.figures import Figure, table
 from benchmarks.form import MESSAGES, definition, long_definition, replies
 from benchmarks.prompts import counter, figures, requests, sent, shared
 from benchmarks.words import wrong
-from llm_fsm.checking import check
+from llm_fsm.documents.check import check
 from llm_fsm.testing import play
 
 ROOT = Path(__file__).resolve().parent.parent

@@ -21,7 +21,7 @@ from llm_fsm.cases.player import Player
 from llm_fsm.cases.reading import suite_of
 from llm_fsm.cases.samples import matching, samples
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.loader import load, load_dict
+from llm_fsm.documents.loader import load, load_dict
 
 __all__ = ["desk"]
 

@@ -14,7 +14,7 @@ from llm_fsm import AsyncMachine
 from llm_fsm.cases.running import FileResult, Job, run_job
 from llm_fsm.cases.saving import document_of
 from llm_fsm.cli import exits
-from llm_fsm.folder import definition_paths
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session.turn_record import parse
 

@@ -10,7 +10,7 @@ import pytest
 
 from llm_fsm.cli import choice
 from llm_fsm.cli.exits import Failure
-from llm_fsm.folder import definition_paths
+from llm_fsm.documents.discovery import definition_paths
 
 NAMES = ["order", "orders_old", "quiz"]
 

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.convert.chart import ConversionError
-from llm_fsm.convert.forms import convert
+from llm_fsm.documents.convert.chart import ConversionError
+from llm_fsm.documents.convert.registry import convert
 
 
 def document(text: str) -> dict[str, Any]:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.checking import check
-from llm_fsm.convert.chart import ConversionError
-from llm_fsm.convert.flatten import state_ids
-from llm_fsm.convert.forms import CHARTS, FORMS, WRITERS, convert, detect, left_out, unfenced
 from llm_fsm.definition.names import STATE_ID_PATTERN
+from llm_fsm.documents.check import check
+from llm_fsm.documents.convert.chart import ConversionError
+from llm_fsm.documents.convert.flatten import state_ids
+from llm_fsm.documents.convert.registry import CHARTS, FORMS, WRITERS, convert, detect, left_out, unfenced
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.errors import DefinitionError
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load, load_dict
 
 SAMPLES = {
     "mermaid": """stateDiagram-v2

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.convert.chart import ConversionError
-from llm_fsm.convert.forms import convert, detect, unfenced
+from llm_fsm.documents.convert.chart import ConversionError
+from llm_fsm.documents.convert.registry import convert, detect, unfenced
 
 
 def document(text: str) -> dict[str, Any]:

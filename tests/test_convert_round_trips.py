@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from drawn import IDS, TEXTS
 from llm_fsm.conditions import infix
-from llm_fsm.convert.chart import conditions_of
-from llm_fsm.convert.forms import WRITERS, convert, detect
 from llm_fsm.definition.models import Definition, Transition
-from llm_fsm.draw.extract import one_line
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load, load_dict
+from llm_fsm.documents.convert.chart import conditions_of
+from llm_fsm.documents.convert.registry import WRITERS, convert, detect
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.draw.extract import one_line
+from llm_fsm.documents.loader import load, load_dict
 
 LINES = TEXTS.map(one_line).filter(lambda text: "\ufffe" not in text and "\uffff" not in text)
 KEYS = st.sampled_from(["name", "age", "order.number"])

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.convert.chart import ConversionError
-from llm_fsm.convert.forms import convert, detect
+from llm_fsm.documents.convert.chart import ConversionError
+from llm_fsm.documents.convert.registry import convert, detect
 
 OVEN = """<?xml version="1.0" encoding="ISO-8859-1"?>
 <!-- the W3C's microwave -->

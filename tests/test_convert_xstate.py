@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.convert.chart import ConversionError
-from llm_fsm.convert.forms import convert, detect
+from llm_fsm.documents.convert.chart import ConversionError
+from llm_fsm.documents.convert.registry import convert, detect
 
 
 def found_in(machine: Any) -> Any:

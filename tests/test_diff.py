@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.diff import Change, diff
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load, load_dict
+from llm_fsm.documents.diff import Change, diff
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load, load_dict
 
 SHOP: dict[str, Any] = {
     "name": "shop",

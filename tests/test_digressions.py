@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.flows import MAX_DEPTH
+from llm_fsm.documents.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session import turn_record as records

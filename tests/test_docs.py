@@ -33,7 +33,7 @@ import pytest
 
 from llm_fsm import Machine, __version__, errors
 from llm_fsm.cli.group import COMMANDS
-from llm_fsm.folder import definition_paths
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.session import serialization as event_json
 from llm_fsm.turn.effects import Effect
 

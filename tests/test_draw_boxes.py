@@ -7,8 +7,8 @@ from typing import Any
 from hypothesis import given
 
 from drawn import documents
-from llm_fsm.draw.boxes import boxes, cells, fitted
-from llm_fsm.draw.extract import extract, light
+from llm_fsm.documents.draw.extract import extract, light
+from llm_fsm.documents.draw.terminal import boxes, cells, fitted
 
 MACHINE: dict[str, Any] = {
     "name": "order",

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 
 from drawn import documents
-from llm_fsm.draw.dot import START_ID, dot
-from llm_fsm.draw.extract import EVERYWHERE, Details, extract, light
+from llm_fsm.documents.draw.dot import START_ID, dot
+from llm_fsm.documents.draw.extract import EVERYWHERE, Details, extract, light
 
 graphviz = pytest.mark.skipif(
     shutil.which("dot") is None, reason="Graphviz is not installed (apt-get install graphviz)"

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from drawn import documents
-from llm_fsm.draw.extract import EVERYWHERE, Details, extract, light
-from llm_fsm.draw.mermaid import EVERYWHERE_ID, STANDS_FOR, mermaid, unlabelled
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.draw.extract import EVERYWHERE, Details, extract, light
+from llm_fsm.documents.draw.mermaid import EVERYWHERE_ID, STANDS_FOR, mermaid, unlabelled
+from llm_fsm.documents.loader import load
 from mermaid_parser import MermaidParser, decoded, mermaid_parser
 
 

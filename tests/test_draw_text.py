@@ -6,9 +6,9 @@ from typing import Any
 from hypothesis import given
 
 from drawn import documents
-from llm_fsm.checking import check
-from llm_fsm.draw.extract import Details, extract, mark
-from llm_fsm.draw.text import listing, outline
+from llm_fsm.documents.check import check
+from llm_fsm.documents.draw.extract import Details, extract, mark
+from llm_fsm.documents.draw.outline import listing, outline
 
 MACHINE: dict[str, Any] = {
     "name": "order",

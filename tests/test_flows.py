@@ -11,7 +11,7 @@ import pytest
 
 from llm_fsm import DefinitionError, check, load
 from llm_fsm.definition.models import Definition
-from llm_fsm.flows import MAX_DEPTH, Flows, gather
+from llm_fsm.documents.subflows import MAX_DEPTH, Flows, gather
 
 Document = dict[str, Any]
 

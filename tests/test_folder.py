@@ -11,7 +11,13 @@ from typing import Any
 import pytest
 
 from llm_fsm.cases import selection
-from llm_fsm.folder import NoDefinitionError, below, definitions, looks_like_definition, settings_file
+from llm_fsm.documents.discovery import (
+    NoDefinitionError,
+    below,
+    definitions,
+    looks_like_definition,
+    settings_file,
+)
 from llm_fsm.lint.config import ConfigError
 from llm_fsm.testing import check_folder
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.flows import gather
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load
+from llm_fsm.documents.subflows import gather
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.shipped import pattern_piece
 from llm_fsm.turn.available import outlook

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from llm_fsm.definition.json_schema.inline import simplified, with_defs
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.loader import load_dict
+from llm_fsm.documents.loader import load_dict
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import compile_keys
 from machines import machine, reply, talk

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from findings_of_reading import check, said
-from llm_fsm.loader import load, load_dict
+from llm_fsm.documents.loader import load, load_dict
 
 DATA = Path(__file__).parent / "data" / "definitions"
 

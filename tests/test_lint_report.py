@@ -12,7 +12,7 @@ import jsonschema_rs
 import pytest
 
 from llm_fsm import __version__
-from llm_fsm.checking import check_data
+from llm_fsm.documents.check import check_data
 from llm_fsm.findings import Finding
 from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.report.formats import FORMATS, as_json, github, junit, statistics, text

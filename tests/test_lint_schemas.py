@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.checking import check
+from llm_fsm.documents.check import check
 from llm_fsm.lint.facts.schemas import schema_faults
 
 VALUES = st.one_of(

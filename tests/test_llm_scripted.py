@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from llm_fsm import reading
+from llm_fsm.documents import files as reading
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve

@@ -8,15 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from llm_fsm.checking import blocking, check
 from llm_fsm.definition.codes import CODES
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.check import blocking, check
+from llm_fsm.documents.files import read
+from llm_fsm.documents.loader import load, load_dict, load_text
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.registry import RULES
-from llm_fsm.loader import load, load_dict, load_text
-from llm_fsm.reading import read
 
 DATA = Path(__file__).parent / "data" / "definitions"
 MINIMAL = {"name": "n", "initial_state": "a", "states": {"a": {}}}
@@ -361,7 +361,7 @@ def test_a_damaged_file_is_findings_with_positions_inside_it(tmp_path_factory, d
 
 def test_loading_brings_in_no_heavy_library():
     heavy = "{'jinja2', 'aiohttp', 'asyncio', 'litellm', 'rich'}"
-    code = f"import sys, llm_fsm.loader; print(*{heavy} & set(sys.modules))"
+    code = f"import sys, llm_fsm.documents.loader; print(*{heavy} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == ""
 

@@ -21,9 +21,9 @@ READ_SHIPPED = """
 import json
 from pathlib import Path
 import llm_fsm
-from llm_fsm.checking import check
-from llm_fsm.loader import load
-from llm_fsm.folder import definition_paths
+from llm_fsm.documents.check import check
+from llm_fsm.documents.loader import load
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.shipped import prompt_sources
 
 print(json.dumps({

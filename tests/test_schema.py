@@ -4,10 +4,10 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 
-from llm_fsm.checking import check
 from llm_fsm.definition.models import Transition
 from llm_fsm.definition.published import published_schema, shape_of
 from llm_fsm.definition.schema import definition_schema, docstrings
+from llm_fsm.documents.check import check
 
 ROOT = Path(__file__).parent.parent
 DATA = Path(__file__).parent / "data" / "definitions"

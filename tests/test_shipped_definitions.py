@@ -10,7 +10,7 @@ import pytest
 from llm_fsm import AsyncMachine, Handler, Occasion, check, create_handler, load
 from llm_fsm.cases.coverage import Kind
 from llm_fsm.cases.running import FileResult, Job, run_job
-from llm_fsm.folder import definition_paths
+from llm_fsm.documents.discovery import definition_paths
 
 pytestmark = pytest.mark.anyio
 

@@ -12,9 +12,10 @@ TYPE_CHECKING = False  # of `typing`, which takes five times as long to import a
 if TYPE_CHECKING:
     from typing import Any
 
-    from llm_fsm.checking import check
     from llm_fsm.conversation import AsyncConversation, Turn
     from llm_fsm.definition.models import Definition
+    from llm_fsm.documents.check import check
+    from llm_fsm.documents.loader import load
     from llm_fsm.errors import (
         ConfigurationError,
         ConversationConflict,
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     )
     from llm_fsm.findings import Finding
     from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
-    from llm_fsm.loader import load
     from llm_fsm.machine import AsyncMachine
     from llm_fsm.observers import observe
     from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _PLACES = {
-    "checking": ("check",),
+    "documents.check": ("check",),
     "conversation": ("AsyncConversation", "Turn"),
     "definition.models": ("Definition",),
     "errors": (
@@ -60,7 +60,7 @@ _PLACES = {
     ),
     "findings": ("Finding",),
     "handlers": ("Handler", "Occasion", "Veto", "create_handler"),
-    "loader": ("load",),
+    "documents.loader": ("load",),
     "machine": ("AsyncMachine",),
     "session.messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
     "observers": ("observe",),

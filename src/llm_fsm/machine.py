@@ -16,16 +16,16 @@ from llm_fsm.admission import checked_id, checked_list
 from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
 from llm_fsm.courier import Courier
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.loader import load, load_dict
+from llm_fsm.documents.subflows import Registered, gather
 from llm_fsm.edition import Services
 from llm_fsm.editions import read_policy
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
-from llm_fsm.flows import Registered, gather
 from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve_all as resolve_models
-from llm_fsm.loader import load, load_dict
 from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, heard
 from llm_fsm.recent import Seen

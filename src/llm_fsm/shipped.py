@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from functools import cache
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.folder import travelling
-from llm_fsm.loader import load
+from llm_fsm.documents.discovery import travelling
+from llm_fsm.documents.loader import load
 from llm_fsm.turn.prompt.render import Prompts, compile_prompts
 
 

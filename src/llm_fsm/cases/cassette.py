@@ -24,7 +24,7 @@ from llm_fsm.cases.faults import Fault, SuiteError
 from llm_fsm.cases.reading import ENDING
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.models import Definition
-from llm_fsm.reading import read_replies
+from llm_fsm.documents.files import read_replies
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 
 FORMAT = 1

@@ -20,11 +20,11 @@ from llm_fsm.cases.table import expanded, lacking, named_apart
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.validation import describe
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.files import FilePath, beside, name_of, read, stem_of
+from llm_fsm.documents.loader import load_dict, load_text
+from llm_fsm.documents.subflows import Flows, gather
 from llm_fsm.errors import DefinitionError
-from llm_fsm.flows import Flows, gather
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load_dict, load_text
-from llm_fsm.reading import FilePath, beside, name_of, read, stem_of
 
 ENDING = ".test.json"
 """How the names of files of tests end."""

@@ -13,7 +13,7 @@ from llm_fsm.cases.expected import Expect
 from llm_fsm.cases.faults import meant, quoted
 from llm_fsm.cases.suite import Case, Setup, Step, Suite
 from llm_fsm.definition.models import Definition
-from llm_fsm.flows import Flows
+from llm_fsm.documents.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 

@@ -24,8 +24,8 @@ from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.conversation import AsyncConversation
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
-from llm_fsm.folder import definition_paths
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine

@@ -15,10 +15,10 @@ from llm_fsm.cli import printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.files import read
+from llm_fsm.documents.loader import load_text
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
-from llm_fsm.loader import load_text
-from llm_fsm.reading import read
 
 _DESCRIPTION_CHARS = 70
 _LEAST_CHARS = 16

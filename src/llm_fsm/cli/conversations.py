@@ -23,7 +23,7 @@ from llm_fsm.cli.options import (
 )
 from llm_fsm.cli.transfers import doctor, export_, fork_, import_
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.flows import read_document
+from llm_fsm.documents.subflows import read_document
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, Store, kept_definition
 

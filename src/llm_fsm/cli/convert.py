@@ -9,8 +9,8 @@ import click
 from llm_fsm.cli import destination, documents, exits, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.convert.chart import ConversionError, Note
-from llm_fsm.convert.forms import (
+from llm_fsm.documents.convert.chart import ConversionError, Note
+from llm_fsm.documents.convert.registry import (
     DEFINITION,
     FORMS,
     WRITERS,
@@ -20,7 +20,7 @@ from llm_fsm.convert.forms import (
     left_out,
     unfenced,
 )
-from llm_fsm.convert.forms import convert as converted
+from llm_fsm.documents.convert.registry import convert as converted
 
 
 @click.command()

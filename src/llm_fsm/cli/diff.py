@@ -12,11 +12,11 @@ from llm_fsm.cli import documents, exits, printing
 from llm_fsm.cli.options import open_existing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.models import Definition
-from llm_fsm.diff import Change
-from llm_fsm.diff import diff as differences
+from llm_fsm.documents.diff import Change
+from llm_fsm.documents.diff import diff as differences
+from llm_fsm.documents.loader import load_text
+from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
-from llm_fsm.flows import gather
-from llm_fsm.loader import load_text
 from llm_fsm.session.turn_record import parse_session
 from llm_fsm.stores.base import Store
 

@@ -14,11 +14,11 @@ from llm_fsm.cli.exits import Failure
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.files import MAX_BYTES, read
+from llm_fsm.documents.loader import load_text
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load_text
-from llm_fsm.reading import MAX_BYTES, read
 
 STDIN = "<stdin>"
 GENERATED = "x-generated"

@@ -14,8 +14,8 @@ from llm_fsm.cli import choice, exits, host, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
-from llm_fsm.folder import definition_paths
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.events import Migrated
 from llm_fsm.stores.base import Store

@@ -17,9 +17,9 @@ from llm_fsm.cli import choice, exits, printing
 from llm_fsm.cli.chat import context_of
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition import json_source as source
-from llm_fsm.flows import gather
-from llm_fsm.folder import definition_paths
-from llm_fsm.loader import load
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load
+from llm_fsm.documents.subflows import gather
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.session.session import Session

@@ -17,8 +17,8 @@ from llm_fsm.cli import choice, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, known_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.errors import ModelError
-from llm_fsm.folder import definition_paths
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.resolve import resolve
 from llm_fsm.machine import AsyncMachine

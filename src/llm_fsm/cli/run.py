@@ -22,7 +22,7 @@ from llm_fsm.cli.options import db_option, open_holding
 from llm_fsm.cli.output import own_output
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition.models import Definition
-from llm_fsm.folder import definition_paths
+from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.observers import observe
 from llm_fsm.stores.base import Store

@@ -9,7 +9,7 @@ from llm_fsm.cli import printing
 from llm_fsm.cli.destination import write_new
 from llm_fsm.cli.exits import OUTPUT, Failure
 from llm_fsm.cli.talk import Talk
-from llm_fsm.folder import definition_paths
+from llm_fsm.documents.discovery import definition_paths
 
 ENDING = ".test.json"
 

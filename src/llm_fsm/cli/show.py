@@ -18,14 +18,14 @@ from llm_fsm.cli import destination, documents, exits, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition import json_source as source
-from llm_fsm.draw.boxes import boxes
-from llm_fsm.draw.dot import dot
-from llm_fsm.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
-from llm_fsm.draw.mermaid import mermaid
-from llm_fsm.draw.text import listing, outline
+from llm_fsm.documents.draw.dot import dot
+from llm_fsm.documents.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
+from llm_fsm.documents.draw.mermaid import mermaid
+from llm_fsm.documents.draw.outline import listing, outline
+from llm_fsm.documents.draw.terminal import boxes
+from llm_fsm.documents.files import read
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
-from llm_fsm.reading import read
 
 TEXTS: Mapping[str, Callable[[Picture], str]] = {
     "text": listing,

@@ -6,9 +6,9 @@ import json
 from collections.abc import Iterator
 
 from llm_fsm.cli import documents
-from llm_fsm.draw.extract import Details, Picture, extract
-from llm_fsm.flows import gather
-from llm_fsm.loader import load_dict
+from llm_fsm.documents.draw.extract import Details, Picture, extract
+from llm_fsm.documents.loader import load_dict
+from llm_fsm.documents.subflows import gather
 
 
 def pictures(document: documents.Document, file: str, details: Details) -> Iterator[Picture]:

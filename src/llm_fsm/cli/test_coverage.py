@@ -14,9 +14,9 @@ from llm_fsm.cases.touched import FORMAT
 from llm_fsm.cli import printing
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.positions import Scan
+from llm_fsm.documents.files import read
+from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
-from llm_fsm.loader import load
-from llm_fsm.reading import read
 
 _NAMES: Mapping[Kind, str] = {
     "states": "states",

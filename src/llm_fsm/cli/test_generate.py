@@ -14,9 +14,9 @@ from llm_fsm.cases.reading import read_suite
 from llm_fsm.cases.running import Job, run_job
 from llm_fsm.cli import destination, documents, printing, test_coverage
 from llm_fsm.cli.exits import AT_FAULT, USAGE, Failure
+from llm_fsm.documents.discovery import NoDefinitionError, definitions
+from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
-from llm_fsm.folder import NoDefinitionError, definitions
-from llm_fsm.loader import load
 
 SUITE = ".test.json"
 ENDING = ".generated.test.json"

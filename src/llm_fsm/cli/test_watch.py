@@ -9,8 +9,8 @@ from typing import NoReturn
 
 from llm_fsm.cases import selection
 from llm_fsm.definition import json_source as source
+from llm_fsm.documents.files import beside, read
 from llm_fsm.errors import DefinitionError
-from llm_fsm.reading import beside, read
 
 _EVERY = 0.3
 """Seconds between two looks."""

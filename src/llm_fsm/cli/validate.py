@@ -12,16 +12,16 @@ from importlib import import_module
 
 import click
 
-from llm_fsm.checking import check, check_data
 from llm_fsm.cli import destination, exits, printing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.codes import finding
+from llm_fsm.documents.check import check, check_data
+from llm_fsm.documents.discovery import NoDefinitionError, definitions, settings_file
+from llm_fsm.documents.files import MAX_BYTES
 from llm_fsm.findings import Finding
-from llm_fsm.folder import NoDefinitionError, definitions, settings_file
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
 from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.report.formats import FORMATS, statistics
-from llm_fsm.reading import MAX_BYTES
 
 STDIN = "<stdin>"
 

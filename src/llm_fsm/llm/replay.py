@@ -26,9 +26,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM, in_pieces, let_go, streamed
-from llm_fsm.reading import read_replies
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 
 Match: TypeAlias = Literal["exact", "words"]

@@ -7,9 +7,9 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from llm_fsm.documents.files import read_replies
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import in_pieces
-from llm_fsm.reading import read_replies
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 
 Words: TypeAlias = str | dict[str, Any]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from llm_fsm.checking import check
+from llm_fsm.documents.check import check
+from llm_fsm.documents.discovery import NoDefinitionError, definitions
 from llm_fsm.findings import Finding
-from llm_fsm.folder import NoDefinitionError, definitions
 from llm_fsm.lint.config import Config, FailOn
 from llm_fsm.lint.report.formats import text
 

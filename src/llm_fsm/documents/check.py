@@ -25,12 +25,12 @@ from llm_fsm.definition.codes import finding
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import Upgraded, upgrade
 from llm_fsm.definition.plain import NotPlainError, plain
+from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, read_called, stem_of
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding, Place
 from llm_fsm.lint.document import Called, FlowReader, Placed, Subject
 from llm_fsm.lint.registry import BY_NAME, RULES
 from llm_fsm.lint.suppressions import read_ignores
-from llm_fsm.reading import FilePath, beside, decoded, name_of, read, read_called, stem_of
 
 
 class Court(NamedTuple):

@@ -6,7 +6,7 @@ import html
 from collections.abc import Callable, Iterator, Mapping
 from textwrap import wrap
 
-from llm_fsm.draw.extract import EVERYWHERE, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, Edge, Node, Picture
 
 START_ID = "[*]"
 """The point from which an arrow leads to the initial state."""

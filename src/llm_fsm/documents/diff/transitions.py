@@ -11,9 +11,9 @@ from typing import NamedTuple
 from llm_fsm._excerpt import listed
 from llm_fsm._pointers import step
 from llm_fsm.definition.models import Definition, Transition
-from llm_fsm.diff.change import Change, from_to
-from llm_fsm.diff.renames import asked, head_of
-from llm_fsm.diff.ways import Ways, stranded
+from llm_fsm.documents.diff.change import Change, from_to
+from llm_fsm.documents.diff.reachability import Ways, stranded
+from llm_fsm.documents.diff.renames import asked, head_of
 
 _EVERYWHERE = "every state that waits"
 

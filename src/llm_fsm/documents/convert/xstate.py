@@ -14,9 +14,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from llm_fsm._pointers import step
-from llm_fsm.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition, Transition
+from llm_fsm.documents.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError
 
 GUARD = "llm_fsm.conditions.compiler"
 """The type of the guards that our own writer makes; `params.conditions` are those of the definition."""

@@ -37,11 +37,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.diff.change import Change, Subject, from_to
-from llm_fsm.diff.keys import key_changes
-from llm_fsm.diff.renames import renamed, renamed_keys, renamed_states
-from llm_fsm.diff.states import state_changes
-from llm_fsm.diff.transitions import transition_changes
+from llm_fsm.documents.diff.change import Change, Subject, from_to
+from llm_fsm.documents.diff.keys import key_changes
+from llm_fsm.documents.diff.renames import renamed, renamed_keys, renamed_states
+from llm_fsm.documents.diff.states import state_changes
+from llm_fsm.documents.diff.transitions import transition_changes
 
 __all__ = ["Change", "diff"]
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from llm_fsm._pointers import step
 from llm_fsm.definition.models import Definition
-from llm_fsm.diff.change import Change, from_to
-from llm_fsm.diff.renames import bare, collected, head_of
+from llm_fsm.documents.diff.change import Change, from_to
+from llm_fsm.documents.diff.renames import bare, collected, head_of
 
 _OTHERS_BOUND = {
     "properties": "additionalProperties",

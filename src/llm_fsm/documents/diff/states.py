@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm._pointers import step
 from llm_fsm.definition.models import Definition, State
-from llm_fsm.diff.change import Change, from_to
-from llm_fsm.diff.renames import WORDS
+from llm_fsm.documents.diff.change import Change, from_to
+from llm_fsm.documents.diff.renames import WORDS
 
 _PARKED = ("wait_for", "answer_schema", "flow")
 _OWN = frozenset({"id", "kind", "transitions", *WORDS, *_PARKED})

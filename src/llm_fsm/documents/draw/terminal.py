@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
-from llm_fsm.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
 
 _MIN_WIDTH = 24
 _MAX_WIDTH = 64

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from llm_fsm.reading import MAX_BYTES
+from llm_fsm.documents.files import MAX_BYTES
 
 _STATES = re.compile(rb'"states"\s*:')
 _PATTERN = re.compile(r"[*?]|\[[^\]]+\]")

@@ -17,6 +17,8 @@ from llm_fsm._likeness import nearest
 from llm_fsm._pointers import step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
+from llm_fsm.documents.files import FilePath, beside, name_of, read_called
+from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, misfit
@@ -24,8 +26,6 @@ from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.catalogue_pages import flow_nesting
 from llm_fsm.lint.rules.graph import missing_flow, subflow_recursion
 from llm_fsm.lint.rules.subflows import flow_mapping
-from llm_fsm.loader import load_dict, load_text
-from llm_fsm.reading import FilePath, beside, name_of, read_called
 
 MAX_DEPTH = 8
 """Definitions that may be at work at once, each called by the one before."""

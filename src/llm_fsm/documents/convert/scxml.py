@@ -14,9 +14,17 @@ from xml.parsers import expat
 from xml.sax.saxutils import quoteattr
 
 from llm_fsm.conditions import infix
-from llm_fsm.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError, Vertex, conditions_of
-from llm_fsm.convert.xstate import event_name
 from llm_fsm.definition.models import Definition, Transition
+from llm_fsm.documents.convert.chart import (
+    MAX_DEPTH,
+    UNSEEN,
+    Arrow,
+    Chart,
+    ConversionError,
+    Vertex,
+    conditions_of,
+)
+from llm_fsm.documents.convert.xstate import event_name
 
 _SCXML = "http://www.w3.org/2005/07/scxml"
 _OWN = "urn:llm-fsm"

@@ -18,18 +18,18 @@ from functools import partial
 from typing import Any
 
 from llm_fsm.conditions import infix
-from llm_fsm.convert import dot, mermaid, scxml, xstate
-from llm_fsm.convert.chart import Chart, ConversionError, Note
-from llm_fsm.convert.flatten import flatten
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.definition.models import Definition, State, Transition
-from llm_fsm.draw.dot import dot as draw_dot
-from llm_fsm.draw.extract import Details, Picture, extract, one_line
-from llm_fsm.draw.mermaid import mermaid as draw_mermaid
+from llm_fsm.documents.convert import dot, mermaid, scxml, xstate
+from llm_fsm.documents.convert.chart import Chart, ConversionError, Note
+from llm_fsm.documents.convert.flatten import flatten
+from llm_fsm.documents.draw.dot import dot as draw_dot
+from llm_fsm.documents.draw.extract import Details, Picture, extract, one_line
+from llm_fsm.documents.draw.mermaid import mermaid as draw_mermaid
+from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError
-from llm_fsm.loader import load_dict, load_text
 
 DEFINITION = "definition"
 CHARTS: Mapping[str, Callable[[str], Chart]] = {

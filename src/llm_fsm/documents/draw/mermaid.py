@@ -10,7 +10,7 @@ import html
 import re
 from collections.abc import Iterable, Iterator, Mapping
 
-from llm_fsm.draw.extract import EVERYWHERE, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, Edge, Node, Picture
 
 STANDS_FOR = re.compile(r"%% (\w+) stands for (.+)")
 """The comment that gives a stand-in's state id."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llm_fsm.definition.graph import reachable
-from llm_fsm.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
+from llm_fsm.documents.draw.extract import EVERYWHERE, UNKNOWN, Edge, Node, Picture
 
 _MARKS: Mapping[str | None, str] = {None: "", "info": " (info)", "warning": " (warning)", "error": " (error)",
     "covered": " (covered)", "missed": " (missed)",

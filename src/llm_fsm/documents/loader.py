@@ -18,11 +18,11 @@ from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.plain import NotPlainError, plain
+from llm_fsm.documents.files import FilePath, name_of, read, stem_of
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.reading import FilePath, name_of, read, stem_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ def _sound(value: object, file: str | None) -> Mapping[str, Any] | None:
 
 def _judged(what: object, file: str | None) -> Loaded:
     """What the whole judge lets pass. Raises DefinitionError."""
-    from llm_fsm.checking import Court, blocking, judge_text, judge_value  # noqa: PLC0415 - seldom needed, slow
+    from llm_fsm.documents.check import Court, blocking, judge_text, judge_value  # noqa: PLC0415 - seldom needed, slow
 
     court = Court(file=file, loading=True)
     document, findings = judge_text(what, court) if isinstance(what, str) else judge_value(what, court)

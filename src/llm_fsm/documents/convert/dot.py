@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llm_fsm.convert.chart import (
+from llm_fsm.definition.positions import Lines, lines_of
+from llm_fsm.documents.convert.chart import (
     MAX_DEPTH,
     Arrow,
     Chart,
@@ -20,9 +21,8 @@ from llm_fsm.convert.chart import (
     read_choices,
     split_label,
 )
-from llm_fsm.definition.positions import Lines, lines_of
-from llm_fsm.draw.dot import START_ID
-from llm_fsm.draw.extract import EVERYWHERE
+from llm_fsm.documents.draw.dot import START_ID
+from llm_fsm.documents.draw.extract import EVERYWHERE
 
 _TOKEN = re.compile(
     r"(?P<skip>\s+|//[^\n]*|/\*.*?\*/|(?:(?<=\n)|\A)#[^\n]*)"

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 
-from llm_fsm.convert.chart import (
+from llm_fsm.documents.convert.chart import (
     MAX_DEPTH,
     Arrow,
     Chart,
@@ -21,7 +21,7 @@ from llm_fsm.convert.chart import (
     read_choices,
     split_label,
 )
-from llm_fsm.draw.mermaid import EVERYWHERE_ID, MACHINE, STANDS_FOR, unlabelled
+from llm_fsm.documents.draw.mermaid import EVERYWHERE_ID, MACHINE, STANDS_FOR, unlabelled
 
 _HEAD = re.compile(r"\s*stateDiagram(-v2)?\b", re.IGNORECASE)
 _NAME = r"(?P<{0}>\[\*\]|(?:(?!-->)[^\s:{{}}\"])+?)(?::::(?P<{0}_class>\w+))?"

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, Vertex, judged
 from llm_fsm.definition.names import STATE_ID_PATTERN
+from llm_fsm.documents.convert.chart import MAX_DEPTH, Arrow, Chart, ConversionError, Vertex, judged
 
 _ID = re.compile(STATE_ID_PATTERN)
 _MAX_STATES = 20_000
