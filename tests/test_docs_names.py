@@ -13,7 +13,7 @@ import click
 import pytest
 
 import llm_fsm
-from llm_fsm import errors, workbench
+from llm_fsm import errors
 from llm_fsm.cases import expected, scripted, suite
 from llm_fsm.cases.written import Written
 from llm_fsm.cli.group import COMMANDS
@@ -29,7 +29,8 @@ from llm_fsm.session import serialization as event_json
 from llm_fsm.sinks import Delivery, SinkFailed
 from llm_fsm.stores.base import Listed
 from llm_fsm.sync import Conversation, Machine
-from llm_fsm.tools import ToolRegistry
+from llm_fsm.tools import task_context as workbench
+from llm_fsm.tools.registry import ToolRegistry
 from tests.test_docs import ROOT, rows
 
 SOURCE = ROOT / "src" / "llm_fsm"

@@ -531,7 +531,7 @@ async def test_handler_that_hangs_runs_out_of_time() -> None:
 
 
 async def test_handler_that_will_not_be_cancelled_is_left_to_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_fsm.tool_batch.GRACE", 0.02)
+    monkeypatch.setattr("llm_fsm.tools.executor.GRACE", 0.02)
     release = asyncio.Event()
 
     async def stubborn(event: Any) -> None:

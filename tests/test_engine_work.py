@@ -22,7 +22,7 @@ from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite import SQLiteStore
 from llm_fsm.sync import Machine
-from llm_fsm.tool_schema import CallInfo
+from llm_fsm.tools.schema import CallInfo
 from machines import calls, reply
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.sync import Machine
 from llm_fsm.testing import ScriptedLLM, calls
-from llm_fsm.tool_schema import CallInfo
+from llm_fsm.tools.schema import CallInfo
 
 pytestmark = pytest.mark.anyio
 

@@ -18,10 +18,10 @@ import pytest
 
 from llm_fsm.definition.models import Definition
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.mcp import McpServers, read_server
-from llm_fsm.tool_batch import CallFault
-from llm_fsm.toolbox import Toolbox
-from llm_fsm.tools import ToolRegistry
+from llm_fsm.tools.executor import CallFault
+from llm_fsm.tools.mcp.servers import McpServers, read_server
+from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.effects import PlannedCall
 
 pytestmark = pytest.mark.anyio
@@ -150,7 +150,7 @@ async def test_callers_who_wait_for_less_than_a_server_takes_to_start_do_not_kee
 
 
 async def test_a_server_that_never_answers_is_given_up_whoever_waits(monkeypatch):
-    monkeypatch.setattr("llm_fsm.mcp_session.CONNECT", 0.1)
+    monkeypatch.setattr("llm_fsm.tools.mcp.client.CONNECT", 0.1)
     async with servers({"things": {"command": [sys.executable, "-c", "import time; time.sleep(60)"]}}) as made:
         with pytest.raises(CallFault, match=r"did not answer within 0\.1 seconds"):
             await made.call("things", "add", {"a": 1}, PLENTY)
@@ -302,7 +302,7 @@ async def test_without_the_sdk_the_error_names_the_package(monkeypatch):
 
 def test_the_sdk_is_imported_with_the_first_connection_only():
     code = (
-        "import sys; from llm_fsm.toolbox import Toolbox; from llm_fsm.mcp import McpServers; "
+        "import sys; from llm_fsm.tools.toolbox import Toolbox; from llm_fsm.tools.mcp.servers import McpServers; "
         "Toolbox(servers=McpServers({'a': {'url': 'http://x'}})); print('mcp' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

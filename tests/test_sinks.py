@@ -136,7 +136,7 @@ async def test_slow_sink_is_given_up_and_tried_again(monkeypatch: pytest.MonkeyP
 
 async def test_slow_sink_that_will_not_be_cancelled_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
-    monkeypatch.setattr("llm_fsm.tool_batch.GRACE", 0.01)
+    monkeypatch.setattr("llm_fsm.tools.executor.GRACE", 0.01)
     release = asyncio.Event()
     calls: list[str] = []
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.tool_batch import CallFault, run_batch
+from llm_fsm.tools.executor import CallFault, run_batch
 from llm_fsm.turn.effects import PlannedCall, ToolResult
 
 pytestmark = pytest.mark.anyio

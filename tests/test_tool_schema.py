@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.definition.json_schema.validator import compile_shape
-from llm_fsm.tool_schema import CallInfo, read_parameters
+from llm_fsm.tools.schema import CallInfo, read_parameters
 from llm_fsm.turn.tool_arguments import ArgumentsFault
 
 INFO = CallInfo()

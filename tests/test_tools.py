@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from llm_fsm.tool_schema import CallInfo
-from llm_fsm.toolbox import Toolbox
-from llm_fsm.tools import ToolRegistry, make_tool
+from llm_fsm.tools.registry import ToolRegistry, make_tool
+from llm_fsm.tools.schema import CallInfo
+from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.effects import PlannedCall, ToolResult
 
 pytestmark = pytest.mark.anyio
@@ -275,7 +275,7 @@ async def test_a_tool_that_hangs_is_given_up():
 
 
 async def test_a_coroutine_that_will_not_be_cancelled_is_left_to_itself(monkeypatch):
-    monkeypatch.setattr("llm_fsm.tool_batch.GRACE", 0.02)
+    monkeypatch.setattr("llm_fsm.tools.executor.GRACE", 0.02)
     release = asyncio.Event()
 
     async def stubborn() -> str:

@@ -21,8 +21,8 @@ from llm_fsm.observers import observe
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.server import HttpReply, serve_scripted
-from llm_fsm.tools import ToolRegistry
-from llm_fsm.workbench import Workbench
+from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.task_context import Workbench
 from machines import reply
 
 pytestmark = pytest.mark.anyio

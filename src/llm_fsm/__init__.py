@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from llm_fsm.sinks import Delivery, sink
     from llm_fsm.sync import Conversation, Machine
     from llm_fsm.telemetry import enable_logging
-    from llm_fsm.tools import ToolRegistry
+    from llm_fsm.tools.registry import ToolRegistry
 
 __version__ = "0.1.0"
 
@@ -67,7 +67,7 @@ _PLACES = {
     "sinks": ("Delivery", "sink"),
     "sync": ("Conversation", "Machine"),
     "telemetry": ("enable_logging",),
-    "tools": ("ToolRegistry",),
+    "tools.registry": ("ToolRegistry",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 

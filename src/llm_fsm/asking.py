@@ -16,10 +16,10 @@ from llm_fsm._patience import OutOfPatience, in_time, in_words
 from llm_fsm._threads import is_cancelled
 from llm_fsm.definition.models import Limits
 from llm_fsm.errors import LLMFSMError, ModelError, told
-from llm_fsm.functions import thread_of
 from llm_fsm.llm.base import LLM, Listener, listened
 from llm_fsm.session.messages import ModelReply, ToolCall
-from llm_fsm.tool_batch import called
+from llm_fsm.tools.executor import called
+from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn.effects import AskModel
 from llm_fsm.turn.tool_results import result_value
 

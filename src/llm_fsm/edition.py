@@ -11,7 +11,6 @@ from typing import Any
 from llm_fsm.asking import ask, is_counted, summarised, unmeasured
 from llm_fsm.courier import Courier, outgoing
 from llm_fsm.execution import execute
-from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Handler, check_states
 from llm_fsm.journal import Journal
 from llm_fsm.llm.base import LLM, Listener
@@ -23,7 +22,8 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.sinks import CLOSING
 from llm_fsm.stores.base import Outgoing, Store, storable
-from llm_fsm.toolbox import Toolbox
+from llm_fsm.tools.task_functions import Functions
+from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compiled import Program
 from llm_fsm.turn.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
 from llm_fsm.turn.steps import Means

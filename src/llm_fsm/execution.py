@@ -16,14 +16,15 @@ from typing import Any
 from llm_fsm._compact import copied, in_unicode
 from llm_fsm._threads import is_async, is_cancelled
 from llm_fsm.errors import LLMFSMError, told
-from llm_fsm.functions import thread_of
 from llm_fsm.journal import entry_reply, reply_entry
 from llm_fsm.once import Once
 from llm_fsm.running import Host, Running
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.session.reducer import fold
-from llm_fsm.tool_batch import GRACE, called, readable
+from llm_fsm.tools.executor import GRACE, called, readable
+from llm_fsm.tools.task_context import BoundModel, Break, RunLimit, SyncModel, Workbench, merged
+from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn.compiled import Program
 from llm_fsm.turn.effects import (
     AskModel,
@@ -39,7 +40,6 @@ from llm_fsm.turn.effects import (
 from llm_fsm.turn.tool_loop import Loop, Rounds
 from llm_fsm.turn.tool_results import result_value
 from llm_fsm.turn.turn_state import TICK
-from llm_fsm.workbench import BoundModel, Break, RunLimit, SyncModel, Workbench, merged
 
 _BEGUN = "begun"
 """Where a log has the first question of each task, as a hash."""

@@ -23,7 +23,7 @@ from llm_fsm._threads import is_async, is_cancelled
 from llm_fsm.conditions.coercion import is_number, mended
 from llm_fsm.errors import ConfigurationError, HandlerError, told
 from llm_fsm.session.context import has
-from llm_fsm.tool_batch import CallFault, called
+from llm_fsm.tools.executor import CallFault, called
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 
 ErrorMode = Literal["continue", "raise"]

@@ -22,11 +22,9 @@ from llm_fsm.edition import Services
 from llm_fsm.editions import read_policy
 from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
-from llm_fsm.functions import Functions
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.resolve import resolve_all as resolve_models
-from llm_fsm.mcp import McpServers
 from llm_fsm.observers import Observer, heard
 from llm_fsm.recent import Seen
 from llm_fsm.session.events import Migrated, Started
@@ -36,8 +34,10 @@ from llm_fsm.shipped import pattern_piece, shipped_prompts
 from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
 from llm_fsm.stores.resolve import resolve as resolve_store
-from llm_fsm.toolbox import Toolbox
-from llm_fsm.tools import ToolRegistry
+from llm_fsm.tools.mcp.servers import McpServers
+from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.task_functions import Functions
+from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.pipeline import Opening
@@ -390,7 +390,7 @@ class AsyncMachine:
         )
 
     def function(self, function: Callable[..., Any] | None = None, /, *, name: str | None = None) -> Any:
-        """Register a function for `execute` or for a key result's check; see `llm_fsm.functions`.
+        """Register a function for `execute` or for a key result's check; see `llm_fsm.tools.task_functions`.
 
         Raises ValueError for a name that is taken.
         """

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, Protocol
 
 from llm_fsm._copies import made, row
 from llm_fsm.errors import HandlerError, ModelError, StoreError
-from llm_fsm.functions import Functions
 from llm_fsm.journal import (
     Entry,
     Journal,
@@ -31,8 +30,9 @@ from llm_fsm.session.messages import ModelReply, Usage
 from llm_fsm.session.session import Session, loose_parts
 from llm_fsm.session.turn_record import Kind, TurnRecord, dump, dump_session
 from llm_fsm.stores.base import Commit, Outgoing, Store
-from llm_fsm.tool_batch import Perform
-from llm_fsm.toolbox import Toolbox
+from llm_fsm.tools.executor import Perform
+from llm_fsm.tools.task_functions import Functions
+from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.effects import (
     AskModel,
     CallTools,

@@ -19,7 +19,7 @@ from llm_fsm._likeness import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.events import Event
 from llm_fsm.session.serialization import NAMES
-from llm_fsm.tool_batch import CallFault, called
+from llm_fsm.tools.executor import CallFault, called
 
 MAX_NAME = 100
 _USER = re.compile(r"(?<=//)[^/]*@")

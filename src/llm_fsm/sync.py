@@ -287,7 +287,7 @@ class Machine:
         return self._machine.tool(**options) if function is None else self._machine.tool(function, **options)
 
     def function(self, function: Any = None, /, **options: Any) -> Any:
-        """Register a function for `execute` or for a key result's check; see `llm_fsm.functions`."""
+        """Register a function for `execute` or for a key result's check; see `llm_fsm.tools.task_functions`."""
         return (
             self._machine.function(**options)
             if function is None

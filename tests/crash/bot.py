@@ -17,7 +17,7 @@ from probes import Probe
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.sinks import Delivery, sink
-from llm_fsm.tool_schema import CallInfo
+from llm_fsm.tools.schema import CallInfo
 
 TURNS = 12
 """Messages of a conversation; with the last one it ends."""

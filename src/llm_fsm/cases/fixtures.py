@@ -16,12 +16,12 @@ from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
 from llm_fsm.session.messages import ToolSpec
-from llm_fsm.tool_batch import CallFault
-from llm_fsm.tool_schema import any_parameters
-from llm_fsm.tools import Tool, ToolRegistry
+from llm_fsm.tools.executor import CallFault
+from llm_fsm.tools.registry import Tool, ToolRegistry
+from llm_fsm.tools.schema import any_parameters
+from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.tool_policy import Terms
-from llm_fsm.workbench import Workbench
 
 
 class FixtureError(Exception):

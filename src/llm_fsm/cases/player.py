@@ -19,7 +19,7 @@ from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.redaction import BLOT
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.tools import ToolRegistry
+from llm_fsm.tools.registry import ToolRegistry
 
 BEGINNING = 1893456000.0
 """The time at which a case begins that names none: 2030-01-01T00:00:00Z."""

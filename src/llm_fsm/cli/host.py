@@ -16,7 +16,7 @@ from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.validation import describe
 from llm_fsm.documents.subflows import gather
-from llm_fsm.tools import ToolRegistry
+from llm_fsm.tools.registry import ToolRegistry
 
 MAX_INPUT_BYTES = 4_000_000
 MAX_CONFIG_CHARS = 1_000_000

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from llm_fsm.cli import host
-from llm_fsm.mcp import McpServers
-from llm_fsm.toolbox import Toolbox
+from llm_fsm.tools.mcp.servers import McpServers
+from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.available_tools import Kit
 from llm_fsm.turn.compiled import Program
 

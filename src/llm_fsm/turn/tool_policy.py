@@ -1,7 +1,7 @@
 """On what terms a definition uses a tool: what it says itself, laid over what the host said.
 
 `Terms` are all that the core knows of a tool. The host makes them once for each tool of a definition
-(`llm_fsm.toolbox`); the core plans calls by them.
+(`llm_fsm.tools.toolbox`); the core plans calls by them.
 """
 
 from __future__ import annotations

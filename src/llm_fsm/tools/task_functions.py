@@ -19,7 +19,7 @@ from typing import Any
 from llm_fsm._likeness import nearest
 from llm_fsm._threads import is_cancelled
 from llm_fsm.errors import ConfigurationError, told
-from llm_fsm.tool_batch import called, readable
+from llm_fsm.tools.executor import called, readable
 from llm_fsm.turn.compiled import Program, StatePlan
 from llm_fsm.turn.key_results import Verdict
 

@@ -18,8 +18,8 @@ from weakref import WeakKeyDictionary
 from llm_fsm._addresses import is_address
 from llm_fsm._likeness import nearest
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.mcp_session import CONNECT, Link, Server, load_sdk
 from llm_fsm.session.messages import ToolSpec
+from llm_fsm.tools.mcp.client import CONNECT, Link, Server, load_sdk
 
 _KEYS = {"command": ("command", "args", "env", "cwd"), "url": ("url", "headers")}
 

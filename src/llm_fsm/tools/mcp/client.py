@@ -19,7 +19,7 @@ from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.json_values import to_json_value
 from llm_fsm.session.messages import ToolSpec
-from llm_fsm.tool_batch import GRACE, CallFault
+from llm_fsm.tools.executor import GRACE, CallFault
 
 CONNECT = 30.0
 """Seconds in which a server must answer when it is connected to."""

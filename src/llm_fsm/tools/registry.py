@@ -15,8 +15,8 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 from llm_fsm._threads import is_async
 from llm_fsm.session.messages import ToolSpec
-from llm_fsm.tool_batch import CallFault, called, out_of_scope, unknown_tool
-from llm_fsm.tool_schema import CallInfo, Parameters, name_of, read_parameters
+from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
+from llm_fsm.tools.schema import CallInfo, Parameters, name_of, read_parameters
 from llm_fsm.turn.effects import PlannedCall
 from llm_fsm.turn.prompt.tool_formats import Format, formatted
 from llm_fsm.turn.tool_policy import Terms

@@ -8,10 +8,10 @@ from typing import Any
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Definition, ToolRef
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.mcp import McpServers, known_tool
-from llm_fsm.tool_batch import Around, CallFault, run_batch, unknown_tool
-from llm_fsm.tool_schema import CallInfo
-from llm_fsm.tools import ToolRegistry
+from llm_fsm.tools.executor import Around, CallFault, run_batch, unknown_tool
+from llm_fsm.tools.mcp.servers import McpServers, known_tool
+from llm_fsm.tools.registry import ToolRegistry
+from llm_fsm.tools.schema import CallInfo
 from llm_fsm.turn.available_tools import Kit
 from llm_fsm.turn.compiled import Program
 from llm_fsm.turn.effects import PlannedCall, ToolResults
@@ -83,7 +83,7 @@ class Toolbox:
         timeout: float | None = None,
         around: Around | None = None,
     ) -> ToolResults:
-        """Perform a batch for a state; see `llm_fsm.tool_batch.run_batch`."""
+        """Perform a batch for a state; see `llm_fsm.tools.executor.run_batch`."""
 
         async def perform(call: PlannedCall, limit: float) -> Any:
             if call.mcp is not None:
