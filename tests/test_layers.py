@@ -378,7 +378,7 @@ SELDOM = {"llm_fsm.why", "llm_fsm.lint.facts.data_flow", "llm_fsm.lint.facts.mem
         ("import llm_fsm.cli.validate", HEAVY - {"click"}),
         ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"} | SELDOM),
         ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
-        ("import llm_fsm.llm.litellm", {"litellm", "openai"}),
+        ("import llm_fsm.llm.litellm.adapter", {"litellm", "openai"}),
         ("import llm_fsm.cli", {"litellm", "aiohttp", "loguru", "prompt_toolkit", "rich"}),
     ],
 )

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm import arrival
-from llm_fsm.llm.compat import CompatLLM
+from llm_fsm.llm.openai import response as arrival
+from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.testing.server import HttpReply, serve_scripted

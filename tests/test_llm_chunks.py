@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.chunks import BEGINNING, Chunks, EventLines, gathered, is_events
-from llm_fsm.llm.completion import read_completion
+from llm_fsm.llm.openai.completion import read_completion
+from llm_fsm.llm.openai.stream import BEGINNING, Chunks, EventLines, gathered, is_events
 
 
 def text_of(*deltas: dict[str, Any]) -> str:

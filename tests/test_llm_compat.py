@@ -8,9 +8,9 @@ import socket
 import pytest
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.arrival import MAX_ANSWER
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.compat import CompatLLM
+from llm_fsm.llm.openai.client import CompatLLM
+from llm_fsm.llm.openai.response import MAX_ANSWER
 from llm_fsm.llm.retry import Pacing, RetryPolicy
 from llm_fsm.session.messages import LLMMessage, ToolCall
 from llm_fsm.testing import calls

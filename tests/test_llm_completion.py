@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.completion import error_line, parse_payload, read_completion, rejected_words
+from llm_fsm.llm.openai.completion import error_line, parse_payload, read_completion, rejected_words
 from llm_fsm.session.messages import ModelReply
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from llm_fsm import Machine, ModelError
 from llm_fsm.llm.base import listened
-from llm_fsm.llm.compat import CompatLLM
 from llm_fsm.llm.fallbacks import Fallbacks
+from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.testing import FaultyStream, HttpReply, reply, serve_scripted

@@ -14,10 +14,10 @@ import sys
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm import litellm as adapter
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.litellm import LiteLLM
-from llm_fsm.llm.providers import marked, takes_marks
+from llm_fsm.llm.litellm import adapter
+from llm_fsm.llm.litellm.adapter import LiteLLM
+from llm_fsm.llm.litellm.providers import marked, takes_marks
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.session.messages import LLMMessage, ModelReply, ToolCall
 from llm_fsm.testing import calls
@@ -38,7 +38,7 @@ async def ask(replies, asked=None, *, refuse=(), **options):
 
 def test_it_is_an_llm_and_is_made_without_litellm():
     code = (
-        "import sys; from llm_fsm.llm.litellm import LiteLLM; LiteLLM('openai/x'); "
+        "import sys; from llm_fsm.llm.litellm.adapter import LiteLLM; LiteLLM('openai/x'); "
         "print([name for name in ('litellm', 'aiohttp', 'openai') if name in sys.modules])"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
@@ -48,8 +48,8 @@ def test_it_is_an_llm_and_is_made_without_litellm():
 
 FRESH = """
 import asyncio, logging, os, sys, warnings
-from llm_fsm.llm.litellm import LiteLLM
-from llm_fsm.llm.litellm_import import import_litellm
+from llm_fsm.llm.litellm.adapter import LiteLLM
+from llm_fsm.llm.litellm.lazy_import import import_litellm
 from llm_fsm.errors import ModelError
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 
@@ -164,8 +164,8 @@ async def test_calls_of_tools_go_to_and_fro():
 WITHOUT_MCP = """
 import asyncio, sys
 sys.modules["mcp"] = None
-from llm_fsm.llm.litellm import LiteLLM
-from llm_fsm.llm.providers import marked, takes_marks
+from llm_fsm.llm.litellm.adapter import LiteLLM
+from llm_fsm.llm.litellm.providers import marked, takes_marks
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolSpec
 from llm_fsm.testing import calls, serve_scripted
 

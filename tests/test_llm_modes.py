@@ -5,7 +5,7 @@ import json
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.modes import (
+from llm_fsm.llm.structured_output import (
     MODES,
     ReplyModes,
     form_fields,

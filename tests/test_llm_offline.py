@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.offline import OfflineLLM, answer
-from llm_fsm.llm.offline_update import read_update
-from llm_fsm.llm.offline_wording import NOTICE
+from llm_fsm.llm.offline.extract import read_update
+from llm_fsm.llm.offline.model import OfflineLLM, answer
+from llm_fsm.llm.offline.wording import NOTICE
 from llm_requests import LOOK, choice, request, view
 
 FRIDAY = 1_795_176_000.0  # 2026-11-20, a Friday

@@ -11,7 +11,7 @@ from aiohttp.client_proto import ResponseHandler
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.llm.post import Closed, Post, checked_headers
+from llm_fsm.llm.openai.connection import Closed, Post, checked_headers
 
 pytestmark = pytest.mark.anyio
 OK = b"HTTP/1.1 200 OK\r\nContent-Type: Application/JSON; charset=utf-8\r\nContent-Length: 2\r\n\r\n{}"

@@ -8,8 +8,8 @@ import pytest
 from llm_fsm import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.replay import RecordingLLM, ReplayLLM, read_cassette
-from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.cassette import RecordingLLM, ReplayLLM, read_cassette
+from llm_fsm.llm.registry import resolve
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.messages import LLMMessage, ModelReply
 from llm_fsm.testing import calls, reply

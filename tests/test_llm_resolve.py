@@ -10,7 +10,7 @@ import pytest
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm import installed
-from llm_fsm.llm.resolve import resolve, resolve_all
+from llm_fsm.llm.registry import resolve, resolve_all
 from llm_fsm.llm.scripted import ScriptedLLM
 
 
@@ -133,7 +133,7 @@ def test_an_installed_adapter_is_suggested():
 )
 def test_only_the_chosen_adapter_is_imported(model, options, absent):
     code = (
-        "import sys; from llm_fsm.llm.resolve import resolve; before = dict(sys.modules); "
+        "import sys; from llm_fsm.llm.registry import resolve; before = dict(sys.modules); "
         f"resolve({model!r}, environ={options}); print([m for m in {absent!r} if m in sys.modules])"
     )
     ran = subprocess.run(

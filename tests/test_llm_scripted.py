@@ -7,7 +7,7 @@ import pytest
 from llm_fsm.documents import files as reading
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.registry import resolve
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session.messages import ToolCall
 from llm_requests import request

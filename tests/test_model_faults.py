@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.compat import CompatLLM
+from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.retry import RETRYABLE_STATUS, Pacing, RetryPolicy
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.machine import AsyncMachine

@@ -12,9 +12,9 @@ from aiohttp import ClientHttpProxyError
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.compat import CompatLLM
+from llm_fsm.llm.openai.client import CompatLLM
+from llm_fsm.llm.openai.proxies import proxy_for
 from llm_fsm.llm.retry import RetryPolicy
-from llm_fsm.proxies import proxy_for
 from llm_fsm.sinks import Delivery
 from llm_fsm.testing.server import serve_scripted
 from llm_fsm.webhook import RefusedError, Webhook

@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from llm_fsm import AsyncMachine, HandlerError, Machine, ModelError, Veto, create_handler
 from llm_fsm.conversation import AsyncConversation, Turn
-from llm_fsm.llm.chunks import Chunks, EventLines
 from llm_fsm.llm.fallbacks import Fallbacks
+from llm_fsm.llm.openai.stream import Chunks, EventLines
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.observers import observe
 from llm_fsm.session import events as ev

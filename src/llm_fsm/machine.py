@@ -24,7 +24,7 @@ from llm_fsm.engine import Engine
 from llm_fsm.errors import ConversationConflict, LLMFSMError
 from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.resolve import resolve_all as resolve_models
+from llm_fsm.llm.registry import resolve_all as resolve_models
 from llm_fsm.observers import Observer, heard
 from llm_fsm.recent import Seen
 from llm_fsm.session.events import Migrated, Started

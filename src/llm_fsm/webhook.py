@@ -1,7 +1,7 @@
 """A sink that is an address: each event is one `POST` of JSON, with its key as the header `Idempotency-Key`.
 
 Any status of 200 to 299 says that it was taken; everything else, redirects included, is tried again later.
-Proxies are those of `llm_fsm.proxies`.
+Proxies are those of `llm_fsm.llm.openai.proxies`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from yarl import URL
 
 from llm_fsm._addresses import is_address
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.proxies import proxy_for
+from llm_fsm.llm.openai.proxies import proxy_for
 from llm_fsm.sinks import Delivery
 
 

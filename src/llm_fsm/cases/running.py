@@ -25,7 +25,7 @@ from llm_fsm.documents.files import FilePath
 from llm_fsm.documents.subflows import document_of
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
-from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.registry import resolve
 from llm_fsm.machine import TIMEOUT
 
 _LEAST = 20

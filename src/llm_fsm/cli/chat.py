@@ -27,7 +27,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
-from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.registry import resolve
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.observers import Observer
 from llm_fsm.stores.base import Listed, Store

@@ -20,7 +20,7 @@ from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, let_go
-from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.registry import resolve
 from llm_fsm.machine import AsyncMachine
 from llm_fsm.retake import Divergence, Retaken, kit_of, retake
 from llm_fsm.session.messages import ModelReply

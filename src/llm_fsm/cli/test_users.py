@@ -15,8 +15,8 @@ from llm_fsm.cases.simulation import Rate, simulate
 from llm_fsm.cli import printing
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import let_go
-from llm_fsm.llm.offline import OfflineLLM
-from llm_fsm.llm.resolve import resolve
+from llm_fsm.llm.offline.model import OfflineLLM
+from llm_fsm.llm.registry import resolve
 
 _SHOWN = 100
 

@@ -13,10 +13,10 @@ from typing import Any
 
 from llm_fsm.conditions.compiler import ConditionError, evaluate, truthy
 from llm_fsm.errors import ModelError
-from llm_fsm.llm import offline_wording as wording
-from llm_fsm.llm.offline_patterns import pattern_of
-from llm_fsm.llm.offline_update import MAX_CHARS, read_update
-from llm_fsm.llm.offline_vocabulary import is_question, meanings, polarity, words_of
+from llm_fsm.llm.offline import wording
+from llm_fsm.llm.offline.extract import MAX_CHARS, read_update
+from llm_fsm.llm.offline.patterns import pattern_of
+from llm_fsm.llm.offline.vocabulary import is_question, meanings, polarity, words_of
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Choice, LLMRequest, ModelReply, TurnView
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from llm_fsm.llm.offline_values import (
+from llm_fsm.llm.offline.values import (
     Schema,
     accepts,
     is_free_text,
@@ -19,7 +19,7 @@ from llm_fsm.llm.offline_values import (
     read_values,
     type_of,
 )
-from llm_fsm.llm.offline_vocabulary import CORRECTING, WORD, is_question, is_small_talk, stem, words_of
+from llm_fsm.llm.offline.vocabulary import CORRECTING, WORD, is_question, is_small_talk, stem, words_of
 from llm_fsm.session.messages import TurnView
 
 MAX_CHARS = 2000

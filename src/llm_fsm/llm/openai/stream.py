@@ -1,7 +1,7 @@
 """A chat completion that arrives in chunks, as server-sent events.
 
 Server-sent events: https://html.spec.whatwg.org/multipage/server-sent-events.html; chunks in OpenAI's shape. Put
-together they make the JSON of a completion, which `llm_fsm.llm.completion` reads as any other.
+together they make the JSON of a completion, which `llm_fsm.llm.openai.completion` reads as any other.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from llm_fsm._compact import in_unicode, value_of
 from llm_fsm.conditions.coercion import joined
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.completion import (
+from llm_fsm.llm.openai.completion import (
     THOUGHTS,
     choice_fault,
     content_text,
@@ -26,7 +26,7 @@ from llm_fsm.llm.completion import (
     parse_payload,
     provider_fault,
 )
-from llm_fsm.llm.modes import Mode
+from llm_fsm.llm.structured_output import Mode
 
 _DONE = "[DONE]"
 _JSON = ("{", "[{")

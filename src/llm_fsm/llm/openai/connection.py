@@ -20,7 +20,7 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.proxies import Proxy
+from llm_fsm.llm.openai.proxies import Proxy
 
 _NO_TIMEOUT = aiohttp.ClientTimeout(total=None)
 _IDLE = 15.0

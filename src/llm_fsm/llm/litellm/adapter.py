@@ -19,19 +19,8 @@ from typing import Any
 
 from llm_fsm._patience import in_words
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.chunks import LAST, Chunks
-from llm_fsm.llm.completion import error_line, read_completion
-from llm_fsm.llm.litellm_import import import_litellm
-from llm_fsm.llm.modes import (
-    NO_TOOLS,
-    Mode,
-    ReplyModes,
-    form_fields,
-    rejects_form,
-    rejects_stream,
-    rejects_tools,
-)
-from llm_fsm.llm.providers import (
+from llm_fsm.llm.litellm.lazy_import import import_litellm
+from llm_fsm.llm.litellm.providers import (
     FIRST_MODES,
     KEY_VARIABLES,
     SCHEMA_BESIDE_TOOLS,
@@ -42,8 +31,19 @@ from llm_fsm.llm.providers import (
     provider_of,
     takes_marks,
 )
+from llm_fsm.llm.openai.completion import error_line, read_completion
+from llm_fsm.llm.openai.stream import LAST, Chunks
+from llm_fsm.llm.openai.tool_messages import message_json, tool_fields
 from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
-from llm_fsm.llm.tool_messages import message_json, tool_fields
+from llm_fsm.llm.structured_output import (
+    NO_TOOLS,
+    Mode,
+    ReplyModes,
+    form_fields,
+    rejects_form,
+    rejects_stream,
+    rejects_tools,
+)
 from llm_fsm.session.messages import LLMRequest, ModelReply
 
 _NO_KEY = re.compile(r"missing credentials|api_key client option|(?:missing|no) api[ _-]?key", re.IGNORECASE)

@@ -11,10 +11,19 @@ from typing import Any, NamedTuple
 import aiohttp
 
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.chunks import BEGINNING, DOCUMENTS, LAST, Chunks, EventLines, gathered, is_events, is_told
-from llm_fsm.llm.completion import no_completion, read_completion
-from llm_fsm.llm.modes import Mode
-from llm_fsm.llm.post import Answer
+from llm_fsm.llm.openai.completion import no_completion, read_completion
+from llm_fsm.llm.openai.connection import Answer
+from llm_fsm.llm.openai.stream import (
+    BEGINNING,
+    DOCUMENTS,
+    LAST,
+    Chunks,
+    EventLines,
+    gathered,
+    is_events,
+    is_told,
+)
+from llm_fsm.llm.structured_output import Mode
 from llm_fsm.session.messages import ModelReply
 
 MAX_ANSWER = 2 * 2**20

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from llm_fsm.llm.offline_values import Schema, key_words, options_of, type_of
-from llm_fsm.llm.offline_vocabulary import stems
+from llm_fsm.llm.offline.values import Schema, key_words, options_of, type_of
+from llm_fsm.llm.offline.vocabulary import stems
 from llm_fsm.session.messages import Choice
 from llm_fsm.turn.fixed_replies import is_ended
 from llm_fsm.turn.repair.questions import puts

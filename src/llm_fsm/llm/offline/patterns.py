@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from llm_fsm.llm.offline_vocabulary import words_of
+from llm_fsm.llm.offline.vocabulary import words_of
 
 _MOST_WORDS = 8
 _PHRASES: Mapping[str, tuple[str, ...]] = {

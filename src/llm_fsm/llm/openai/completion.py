@@ -15,9 +15,9 @@ from typing import Any
 from llm_fsm._compact import value_of
 from llm_fsm._copies import made
 from llm_fsm.errors import ModelError
-from llm_fsm.llm.modes import TOOL_NAME, Mode
+from llm_fsm.llm.openai.tool_messages import read_calls
 from llm_fsm.llm.retry import is_retryable
-from llm_fsm.llm.tool_messages import read_calls
+from llm_fsm.llm.structured_output import TOOL_NAME, Mode
 from llm_fsm.session.messages import ModelReply
 
 _LARGEST = 10**12

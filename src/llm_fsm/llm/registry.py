@@ -21,15 +21,23 @@ from typing import Any
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.fallbacks import Fallbacks
-from llm_fsm.llm.providers import KEY_VARIABLES, OTHERS, has_key, is_known, missing_key, owner_of, provider_of
+from llm_fsm.llm.litellm.providers import (
+    KEY_VARIABLES,
+    OTHERS,
+    has_key,
+    is_known,
+    missing_key,
+    owner_of,
+    provider_of,
+)
 
 WITH_FILE = {
     "scripted": "llm_fsm.llm.scripted:ScriptedLLM.from_file",
-    "replay": "llm_fsm.llm.replay:ReplayLLM.from_file",
+    "replay": "llm_fsm.llm.cassette:ReplayLLM.from_file",
 }
-OFFLINE = "llm_fsm.llm.offline:OfflineLLM"
-COMPAT = "llm_fsm.llm.compat:CompatLLM"
-LITELLM = "llm_fsm.llm.litellm:LiteLLM"
+OFFLINE = "llm_fsm.llm.offline.model:OfflineLLM"
+COMPAT = "llm_fsm.llm.openai.client:CompatLLM"
+LITELLM = "llm_fsm.llm.litellm.adapter:LiteLLM"
 INSTALLED = "llm_fsm.llm.installed"
 
 

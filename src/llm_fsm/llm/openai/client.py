@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's chat completions, directly over HTTP.
 
 One request is `POST {base_url}/chat/completions`. The key goes to this address only, redirects are not
-followed, and nothing about the conversation but its messages is sent. Proxies are those of `llm_fsm.proxies`.
+followed, and nothing about the conversation but its messages is sent. Proxies are those of `llm_fsm.llm.openai.proxies`.
 """
 
 from __future__ import annotations
@@ -21,10 +21,15 @@ from yarl import URL
 from llm_fsm._compact import in_unicode
 from llm_fsm._patience import in_words
 from llm_fsm.errors import ConfigurationError, ModelError
-from llm_fsm.llm.arrival import MAX_ANSWER, Arrival, Asked
-from llm_fsm.llm.chunks import gathered
-from llm_fsm.llm.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
-from llm_fsm.llm.modes import (
+from llm_fsm.llm.litellm.providers import marked
+from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
+from llm_fsm.llm.openai.connection import Answer, Closed, Post, checked_headers
+from llm_fsm.llm.openai.proxies import proxy_for
+from llm_fsm.llm.openai.response import MAX_ANSWER, Arrival, Asked
+from llm_fsm.llm.openai.stream import gathered
+from llm_fsm.llm.openai.tool_messages import message_json, tool_fields
+from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
+from llm_fsm.llm.structured_output import (
     FORM_STATUS,
     NO_TOOLS,
     Mode,
@@ -34,11 +39,6 @@ from llm_fsm.llm.modes import (
     rejects_stream,
     rejects_tools,
 )
-from llm_fsm.llm.post import Answer, Closed, Post, checked_headers
-from llm_fsm.llm.providers import marked
-from llm_fsm.llm.retry import Pacing, Retries, RetryPolicy, is_retryable, parse_retry_after
-from llm_fsm.llm.tool_messages import message_json, tool_fields
-from llm_fsm.proxies import proxy_for
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply
 
 MAX_ERROR = 2**16

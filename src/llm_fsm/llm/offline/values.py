@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from llm_fsm.definition.json_schema.validator import Shape, ShapeError, compile_shape
-from llm_fsm.llm.offline_moments import COUNTS, ISO_DATE, clock_times, dates
-from llm_fsm.llm.offline_vocabulary import GREETINGS, NO, YES, polarity, stem, stems, words, words_of
+from llm_fsm.llm.offline.moments import COUNTS, ISO_DATE, clock_times, dates
+from llm_fsm.llm.offline.vocabulary import GREETINGS, NO, YES, polarity, stem, stems, words, words_of
 
 Schema: TypeAlias = Mapping[str, Any]
 Candidate: TypeAlias = tuple[Any, int, int]
