@@ -7,7 +7,7 @@ import os
 import sys
 
 from llm_fsm.stores.base import Commit
-from llm_fsm.stores.resolve import resolve
+from llm_fsm.stores.registry import resolve
 
 
 def say(text: object) -> None:

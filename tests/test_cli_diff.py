@@ -11,7 +11,7 @@ import pytest
 from cli_command import Desk
 from llm_fsm.session.session import Session, to_dict
 from llm_fsm.stores.base import Commit
-from llm_fsm.stores.resolve import resolve
+from llm_fsm.stores.registry import resolve
 from test_diff import SHOP, drop_count, keys
 
 

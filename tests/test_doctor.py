@@ -15,7 +15,7 @@ from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.sinks import sink
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.resolve import resolve
+from llm_fsm.stores.registry import resolve
 from llm_fsm.transfer import export, fork
 from orders import ORDER, REPLIES, machine, talked
 

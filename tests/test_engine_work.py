@@ -20,7 +20,7 @@ from llm_fsm.observers import observe
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.sqlite.store import SQLiteStore
 from llm_fsm.sync import Machine
 from llm_fsm.tools.schema import CallInfo
 from machines import calls, reply

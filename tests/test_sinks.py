@@ -18,7 +18,7 @@ from llm_fsm.observers import observe
 from llm_fsm.session.serialization import to_dict
 from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive, sink
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.sqlite.store import SQLiteStore
 from llm_fsm.turn.effects import Point
 from machines import GREETER, reply
 

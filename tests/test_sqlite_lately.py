@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.stores import sqlite_batches as batches
-from llm_fsm.stores import sqlite_lately
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.sqlite import batches
+from llm_fsm.stores.sqlite import lately as sqlite_lately
+from llm_fsm.stores.sqlite.store import SQLiteStore
 from sqlite_processes import turn
 
 pytestmark = pytest.mark.anyio

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from llm_fsm.stores import sqlite_worker
-from llm_fsm.stores.sqlite import SQLiteStore
-from llm_fsm.stores.sqlite_file import MEMORY, open_database
-from llm_fsm.stores.sqlite_log import ROOM, make_room
+from llm_fsm.stores.sqlite import connection as sqlite_worker
+from llm_fsm.stores.sqlite.log import ROOM, make_room
+from llm_fsm.stores.sqlite.schema import MEMORY, open_database
+from llm_fsm.stores.sqlite.store import SQLiteStore
 from sqlite_processes import turn
 
 pytestmark = pytest.mark.anyio
@@ -102,7 +102,7 @@ async def test_a_store_tries_again_where_another_program_was_writing(path, monke
                 make_room(db)
         make_room(db)
 
-    monkeypatch.setattr("llm_fsm.stores.sqlite_worker.make_room", busy)
+    monkeypatch.setattr("llm_fsm.stores.sqlite.connection.make_room", busy)
     store = SQLiteStore(path)
     await with_room(store)
     assert len(refused) == 2
@@ -116,7 +116,7 @@ async def test_a_store_on_a_full_disk_goes_on_without_room(path, monkeypatch):
         asked.append(db)
         raise OSError(errno.ENOSPC, "no space left")
 
-    monkeypatch.setattr("llm_fsm.stores.sqlite_worker.make_room", full)
+    monkeypatch.setattr("llm_fsm.stores.sqlite.connection.make_room", full)
     store = SQLiteStore(path)
     for number in range(1, 21):
         await store.save(turn(number))
@@ -234,7 +234,7 @@ def test_where_another_file_took_the_place_nothing_in_its_log_is_written_over(pa
                 note(other, 2)
             return bytes(number)
 
-        monkeypatch.setattr("llm_fsm.stores.sqlite_log.bytes", zeros, raising=False)
+        monkeypatch.setattr("llm_fsm.stores.sqlite.log.bytes", zeros, raising=False)
         make_room(db)
         copy = tmp_path / "copy.db"
         shutil.copy(path, copy)

@@ -14,10 +14,10 @@ import pytest
 from llm_fsm import Machine
 from llm_fsm.errors import ConfigurationError, ConversationConflict, StoreError
 from llm_fsm.stores.base import Commit, Loaded, storable
-from llm_fsm.stores.file import FileStore
+from llm_fsm.stores.file.store import FileStore
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.resolve import default_path, resolve
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.registry import default_path, resolve
+from llm_fsm.stores.sqlite.store import SQLiteStore
 from llm_fsm.testing.stores import store_suite
 
 NAUGHTY = json.loads((Path(__file__).parent / "data" / "blns" / "blns.json").read_text("utf-8"))
@@ -235,7 +235,7 @@ def test_installed_packages_bring_stores(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("module", ["sqlite3", "psycopg", "redis", "pymongo"])
 def test_the_choice_imports_only_what_was_chosen(module):
-    code = f"import sys; from llm_fsm.stores.resolve import resolve; resolve(None); sys.exit({module!r} in sys.modules)"
+    code = f"import sys; from llm_fsm.stores.registry import resolve; resolve(None); sys.exit({module!r} in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -15,7 +15,7 @@ import pytest
 from llm_fsm import AsyncMachine
 from llm_fsm.errors import StoreError
 from llm_fsm.session.turn_record import parse
-from llm_fsm.stores.resolve import resolve
+from llm_fsm.stores.registry import resolve
 from store_talkers import ECHO, NAMES
 
 pytestmark = pytest.mark.anyio

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.stores.children import leave_in_children
-from llm_fsm.stores.filelock import FolderLocks, RangeLocks
+from llm_fsm.stores.locks.file_locks import FolderLocks, RangeLocks
+from llm_fsm.stores.locks.forks import leave_in_children
 
 pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="no processes fork here")
 

@@ -12,8 +12,8 @@ import pytest
 from llm_fsm.doctor import examine
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.base import Commit, Outgoing
-from llm_fsm.stores.file import FileStore
-from llm_fsm.stores.file_files import Files
+from llm_fsm.stores.file.disk import Files
+from llm_fsm.stores.file.store import FileStore
 from llm_fsm.testing.stores import store_suite
 
 pytestmark = pytest.mark.anyio

@@ -13,9 +13,9 @@ import pytest
 
 import services
 from llm_fsm.errors import ConfigurationError, StoreError
-from llm_fsm.stores import redis_scripts as scripts
 from llm_fsm.stores.base import Commit, Outgoing
-from llm_fsm.stores.redis import RedisStore
+from llm_fsm.stores.redis import scripts
+from llm_fsm.stores.redis.store import RedisStore
 from llm_fsm.testing.stores import store_suite
 
 pytestmark = pytest.mark.anyio

@@ -21,10 +21,10 @@ import pytest
 
 from llm_fsm.errors import ConversationConflict, StoreError
 from llm_fsm.session.turn_record import parse, parse_session, replay
-from llm_fsm.stores import filelock
 from llm_fsm.stores.base import Commit, Outgoing
-from llm_fsm.stores.filelock import FolderLocks, NoLocks, RangeLocks, locks_beside
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.locks import file_locks as filelock
+from llm_fsm.stores.locks.file_locks import FolderLocks, NoLocks, RangeLocks, locks_beside
+from llm_fsm.stores.sqlite.store import SQLiteStore
 from sqlite_processes import turn
 
 pytestmark = pytest.mark.anyio

@@ -13,7 +13,7 @@ from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreErro
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.turn_record import parse_session
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.stores.resolve import resolve
+from llm_fsm.stores.registry import resolve
 from llm_fsm.transfer import export, fork, take_in
 from orders import machine, talked
 

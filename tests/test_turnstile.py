@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.turnstile import Turnstile
+from llm_fsm.stores.locks.queue import Turnstile
 
 
 async def settle():

@@ -23,7 +23,7 @@ from types import FrameType
 from typing import Any, Generic, TypeVar, TypeVarTuple
 
 from llm_fsm import _forks as forks
-from llm_fsm.stores.children import leave_in_children
+from llm_fsm.stores.locks.forks import leave_in_children
 
 T = TypeVar("T")
 _Arguments = TypeVarTuple("_Arguments")

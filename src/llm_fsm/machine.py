@@ -33,7 +33,7 @@ from llm_fsm.session.turn_record import parse
 from llm_fsm.shipped import pattern_piece, shipped_prompts
 from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
-from llm_fsm.stores.resolve import resolve as resolve_store
+from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_functions import Functions
@@ -50,7 +50,7 @@ class AsyncMachine:
 
     `model`: provider/model, `offline`, `scripted:FILE`, `replay:FILE`, or an object with `complete`; None takes
     LLM_FSM_MODEL or the definition's own. `base_url`: an OpenAI-compatible server, spoken to directly. `api_key`: the
-    key of that server, or of the model's provider, and of no other. `store`: a URL (see `llm_fsm.stores.resolve`) or
+    key of that server, or of the model's provider, and of no other. `store`: a URL (see `llm_fsm.stores.registry`) or
     a store; None is `memory`. `fallbacks`: models asked in turn when one fails for good. `timeout`: seconds for a
     whole turn, of a run without a user for each model call; None for no limit. `error_mode`: whether a failing
     handler stops the turn. `tools`: functions or a ToolRegistry; `functions`: for `execute` and checks; `mcp`:

@@ -17,7 +17,7 @@ sys.path.append(str(Path(__file__).parent.parent))
 from harness import Killing
 from probes import POINTS, SQLITE_POINTS, Probe, Probed, ProbedSQLite
 
-from llm_fsm.stores.resolve import resolve
+from llm_fsm.stores.registry import resolve
 from services import own_server
 
 

@@ -19,7 +19,7 @@ from ledger import Ledger
 from probes import Probe
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.sqlite.store import SQLiteStore
 
 FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 LIMIT = 50_000

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.sqlite.store import SQLiteStore
 
 
 class Probe:

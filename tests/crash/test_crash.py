@@ -19,7 +19,7 @@ from naive import IllegalError, Replayed
 from probes import Probe
 from worker import work
 
-from llm_fsm.stores.sqlite import SQLiteStore
+from llm_fsm.stores.sqlite.store import SQLiteStore
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent

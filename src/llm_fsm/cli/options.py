@@ -15,7 +15,7 @@ from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
 from llm_fsm.errors import ConfigurationError, UnreadableError
 from llm_fsm.stores.base import Store
-from llm_fsm.stores.resolve import default_path, resolve
+from llm_fsm.stores.registry import default_path, resolve
 
 F = TypeVar("F", bound=Callable[..., Any])
 

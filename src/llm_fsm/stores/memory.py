@@ -17,14 +17,14 @@ from operator import itemgetter
 from llm_fsm._copies import row
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import (
+from llm_fsm.stores.errors import (
     answered_already,
     check_appended,
     step_exists,
     unknown_definition,
     wrong_version,
 )
-from llm_fsm.stores.turnstile import Turnstile
+from llm_fsm.stores.locks.queue import Turnstile
 
 Packed = str | bytes
 """A text, in UTF-8 where a `str` of it has two bytes or four for each character."""

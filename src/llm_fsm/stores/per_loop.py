@@ -10,8 +10,8 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, Generic, Protocol, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.remote_writer import Door, RemoteWriter
-from llm_fsm.stores.turnstile import Turnstile
+from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.locks.remote import Door, RemoteWriter
 
 
 class Parts(Door[Any], Protocol):

@@ -23,11 +23,11 @@ from pymongo import errors as faults
 
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import check_appended
-from llm_fsm.stores.mongodb_documents import Documents
-from llm_fsm.stores.mongodb_faults import fault, place_of
-from llm_fsm.stores.remote_writer import RemoteWriter, finished
-from llm_fsm.stores.turnstile import Turnstile
+from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.locks.remote import RemoteWriter, finished
+from llm_fsm.stores.mongodb.documents import Documents
+from llm_fsm.stores.mongodb.errors import fault, place_of
 
 T = TypeVar("T")
 _THREADS = 16

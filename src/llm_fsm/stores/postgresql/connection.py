@@ -17,8 +17,8 @@ import psycopg
 from psycopg import AsyncConnection
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.children import leave_in_children
-from llm_fsm.stores.postgresql_faults import fault, silent, unreachable
+from llm_fsm.stores.locks.forks import leave_in_children
+from llm_fsm.stores.postgresql.errors import fault, silent, unreachable
 
 Connection = AsyncConnection[Any]
 T = TypeVar("T")

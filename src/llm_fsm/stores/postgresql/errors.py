@@ -5,7 +5,7 @@ from __future__ import annotations
 from psycopg import Error, conninfo, errors
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.lanes import Unreachable
+from llm_fsm.stores.batching import Unreachable
 
 _RETRY = "; nothing is lost that was acknowledged: try again"
 _BY_STATE = {

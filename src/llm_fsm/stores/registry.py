@@ -40,12 +40,12 @@ _FORMS = {
     "file": '"file:///folder"',
 }
 _SERVERS = {
-    "postgresql": ("llm_fsm.stores.postgresql", "PostgreSQLStore", "postgres"),
-    "postgres": ("llm_fsm.stores.postgresql", "PostgreSQLStore", "postgres"),
-    "redis": ("llm_fsm.stores.redis", "RedisStore", "redis"),
-    "rediss": ("llm_fsm.stores.redis", "RedisStore", "redis"),
-    "mongodb": ("llm_fsm.stores.mongodb", "MongoDBStore", "mongo"),
-    "mongodb+srv": ("llm_fsm.stores.mongodb", "MongoDBStore", "mongo"),
+    "postgresql": ("llm_fsm.stores.postgresql.store", "PostgreSQLStore", "postgres"),
+    "postgres": ("llm_fsm.stores.postgresql.store", "PostgreSQLStore", "postgres"),
+    "redis": ("llm_fsm.stores.redis.store", "RedisStore", "redis"),
+    "rediss": ("llm_fsm.stores.redis.store", "RedisStore", "redis"),
+    "mongodb": ("llm_fsm.stores.mongodb.store", "MongoDBStore", "mongo"),
+    "mongodb+srv": ("llm_fsm.stores.mongodb.store", "MongoDBStore", "mongo"),
 }
 """Scheme to module, class and the extra that brings what it needs."""
 _PORT = (
@@ -125,7 +125,7 @@ def _slashes(text: str, path: str) -> ConfigurationError:
 
 
 def _sqlite(path: str) -> Store:
-    module: Any = import_module("llm_fsm.stores.sqlite")
+    module: Any = import_module("llm_fsm.stores.sqlite.store")
     return cast(Store, module.SQLiteStore(os.path.expanduser(path)))
 
 
@@ -145,7 +145,7 @@ def _folder(path: str) -> Store:
         raise ConfigurationError(
             f'store "file://{path}": name a folder, as "file:///var/lib/bots", "file://./bots" or "file://~/bots"'
         )
-    module: Any = import_module("llm_fsm.stores.file")
+    module: Any = import_module("llm_fsm.stores.file.store")
     return cast(Store, module.FileStore(os.path.expanduser(path)))
 
 

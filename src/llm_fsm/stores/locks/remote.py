@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
-from llm_fsm.stores.onewriter import over
-from llm_fsm.stores.turnstile import Turnstile, busy
+from llm_fsm.stores.locks.local import over
+from llm_fsm.stores.locks.queue import Turnstile, busy
 
 H = TypeVar("H")
 T = TypeVar("T")

@@ -24,7 +24,7 @@ from pymongo import ASCENDING, DESCENDING
 from pymongo import errors as faults
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import (
+from llm_fsm.stores.errors import (
     answered_already,
     lock_lost,
     step_exists,

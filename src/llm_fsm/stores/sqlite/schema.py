@@ -15,7 +15,7 @@ from pathlib import Path
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.place import cannot_open, denied, full, make_folder, make_private, read_only
-from llm_fsm.stores.sqlite_lately import Connection
+from llm_fsm.stores.sqlite.lately import Connection
 
 MEMORY = ":memory:"
 SCHEMA_VERSION = 3

@@ -18,11 +18,11 @@ from typing import TypeVar
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import check_appended
-from llm_fsm.stores.file_folder import Folder
-from llm_fsm.stores.filelock import locks_beside
-from llm_fsm.stores.onewriter import OneWriter, over
-from llm_fsm.stores.turnstile import Turnstile
+from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.file.layout import Folder
+from llm_fsm.stores.locks.file_locks import locks_beside
+from llm_fsm.stores.locks.local import OneWriter, over
+from llm_fsm.stores.locks.queue import Turnstile
 
 T = TypeVar("T")
 

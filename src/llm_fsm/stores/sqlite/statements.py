@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Mapping, Sequence
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import answered_already, step_exists, unknown_definition, wrong_version
-from llm_fsm.stores.sqlite_lately import Connection
+from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.sqlite.lately import Connection
 
 _LOAD = "SELECT session, version, NULL, definition_sha FROM conversations WHERE id = ?"
 _LOAD_WITH_REQUEST = """SELECT session, version,

@@ -22,17 +22,17 @@ from typing import Any, TypeVar
 from psycopg import ProgrammingError, conninfo
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores import postgresql_rows as rows
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import check_appended
-from llm_fsm.stores.lanes import Lane, Unreachable
+from llm_fsm.stores.batching import Lane, Unreachable
+from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.locks.remote import finished
 from llm_fsm.stores.per_loop import PerLoop
-from llm_fsm.stores.postgresql_arrays import Texts, TextsDumper
-from llm_fsm.stores.postgresql_faults import place_of
-from llm_fsm.stores.postgresql_line import Connection, Line
-from llm_fsm.stores.postgresql_rows import Held, Step
-from llm_fsm.stores.postgresql_schema import holder_of, prepare
-from llm_fsm.stores.remote_writer import finished
+from llm_fsm.stores.postgresql import statements as rows
+from llm_fsm.stores.postgresql.arrays import Texts, TextsDumper
+from llm_fsm.stores.postgresql.connection import Connection, Line
+from llm_fsm.stores.postgresql.errors import place_of
+from llm_fsm.stores.postgresql.schema import holder_of, prepare
+from llm_fsm.stores.postgresql.statements import Held, Step
 from llm_fsm.stores.settings import seconds, taken, with_defaults
 
 T = TypeVar("T")

@@ -17,9 +17,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.stores import redis_scripts as scripts
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import (
+from llm_fsm.stores.errors import (
     answered_already,
     check_appended,
     lock_lost,
@@ -27,10 +26,11 @@ from llm_fsm.stores.conflict import (
     unknown_definition,
     wrong_version,
 )
+from llm_fsm.stores.locks.remote import finished
 from llm_fsm.stores.per_loop import PerLoop
-from llm_fsm.stores.redis_faults import sound
-from llm_fsm.stores.redis_link import Answer, Link, pool_of
-from llm_fsm.stores.remote_writer import finished
+from llm_fsm.stores.redis import scripts
+from llm_fsm.stores.redis.connection import Answer, Link, pool_of
+from llm_fsm.stores.redis.errors import sound
 from llm_fsm.stores.settings import seconds, taken
 
 _PAGE = 500

@@ -8,8 +8,8 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any
 
-from llm_fsm.stores.filelock import FileLocks
-from llm_fsm.stores.turnstile import Turnstile, busy
+from llm_fsm.stores.locks.file_locks import FileLocks
+from llm_fsm.stores.locks.queue import Turnstile, busy
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 from psycopg import AsyncConnection, errors
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import (
+from llm_fsm.stores.errors import (
     answered_already,
     lock_lost,
     step_exists,
     unknown_definition,
     wrong_version,
 )
-from llm_fsm.stores.postgresql_arrays import Texts, numbers, texts
+from llm_fsm.stores.postgresql.arrays import Texts, numbers, texts
 
 Connection = AsyncConnection[Any]
 

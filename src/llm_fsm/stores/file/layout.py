@@ -12,9 +12,9 @@ from typing import Any
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import answered_already, step_exists, unknown_definition, wrong_version
-from llm_fsm.stores.file_files import Files
-from llm_fsm.stores.filelock import locks_beside
+from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
+from llm_fsm.stores.file.disk import Files
+from llm_fsm.stores.locks.file_locks import locks_beside
 
 _PATIENCE = 5.0
 _DEFINITIONS = ""

@@ -12,10 +12,10 @@ import sqlite3
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from llm_fsm.stores import sqlite_rows as rows
 from llm_fsm.stores.base import Commit, Loaded
-from llm_fsm.stores.conflict import answered_already, unknown_definition, wrong_version
-from llm_fsm.stores.sqlite_lately import Connection
+from llm_fsm.stores.errors import answered_already, unknown_definition, wrong_version
+from llm_fsm.stores.sqlite import statements as rows
+from llm_fsm.stores.sqlite.lately import Connection
 
 _MOST = 512 if sqlite3.sqlite_version_info >= (3, 32) else 64
 """Rows in one statement: SQLite takes 32,766 values, older ones 999."""

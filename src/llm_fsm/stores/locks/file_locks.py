@@ -21,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
-from llm_fsm.stores.children import leave_in_children
+from llm_fsm.stores.locks.forks import leave_in_children
 from llm_fsm.stores.place import make_folder, os_fault
 
 try:

@@ -23,16 +23,16 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores import sqlite_batches as batches
-from llm_fsm.stores import sqlite_rows as rows
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.conflict import check_appended
-from llm_fsm.stores.filelock import FileLocks, NoLocks, locks_beside
-from llm_fsm.stores.onewriter import OneWriter, over
-from llm_fsm.stores.sqlite_file import MEMORY
-from llm_fsm.stores.sqlite_lately import Connection
-from llm_fsm.stores.sqlite_worker import Job, Together, Waits, Worker
-from llm_fsm.stores.turnstile import Turnstile
+from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.locks.file_locks import FileLocks, NoLocks, locks_beside
+from llm_fsm.stores.locks.local import OneWriter, over
+from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.sqlite import batches
+from llm_fsm.stores.sqlite import statements as rows
+from llm_fsm.stores.sqlite.connection import Job, Together, Waits, Worker
+from llm_fsm.stores.sqlite.lately import Connection
+from llm_fsm.stores.sqlite.schema import MEMORY
 
 T = TypeVar("T")
 
