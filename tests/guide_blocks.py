@@ -26,8 +26,8 @@ from typing import Any
 import anyio
 
 from llm_fsm import AsyncMachine, LLMRequest, Turn
+from llm_fsm.engine.machine import AsyncConversation
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncConversation
 
 GUIDE = Path(__file__).parent.parent / "docs" / "LLM_GUIDE.md"
 _BLOCK = re.compile(r"^(`{3,})(\w+) ?(.*?)\n(.*?)^\1$", re.DOTALL | re.MULTILINE)

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.asking import ask
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.model_call import ask
 from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.events import HistoryTrimmed, LimitReached, ReplyRejected, Summarised
 from llm_fsm.session.messages import ModelReply, ToolCall
 from llm_fsm.testing.conversations import reply

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from jinja2 import Environment, StrictUndefined
 from jinja2.meta import find_undeclared_variables
 
-from llm_fsm.shipped import prompt_sources
+from llm_fsm.engine.bundled import prompt_sources
 from llm_fsm.turn.prompt.blanks import Blanks
 
 _ENVIRONMENT = Environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)

@@ -26,7 +26,7 @@ HEAVY = (
     "rich",
     "prompt_toolkit",
     "loguru",
-    "llm_fsm.engine",
+    "llm_fsm.engine.engine",
 )
 
 

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from cli_command import ASKS, BYE, GREETER, HELLO, Desk, desk
+from llm_fsm.engine.sync import Machine
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.sync import Machine
 
 __all__ = ["desk"]
 DB = ("--db", "sqlite:///bots.db")

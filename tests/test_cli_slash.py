@@ -14,9 +14,9 @@ from llm_fsm.cli import explained, slash
 from llm_fsm.cli.console import Screen
 from llm_fsm.cli.talk import Talk
 from llm_fsm.definition.models import Definition
-from llm_fsm.machine import AsyncMachine
+from llm_fsm.engine.explain import Explanation
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.testing import ScriptedLLM
-from llm_fsm.why import Explanation
 
 
 @pytest.fixture

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.conversation import AsyncConversation
+from llm_fsm.engine.conversation import AsyncConversation
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session import turn_record as records
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Frame, Session, Work, loose_parts, with_parts
@@ -69,7 +69,7 @@ async def test_a_failed_turn_leaves_nothing_of_what_a_handler_changed_in_place()
 async def test_a_conversation_with_lists_is_not_read_again_in_each_turn(monkeypatch: pytest.MonkeyPatch) -> None:
     chat, _ = await begun(reply("hello", "one", city=["Rome"]), reply("hello", "two"))
     await chat.send("first")
-    monkeypatch.delattr("llm_fsm.engine.parse_session")
+    monkeypatch.delattr("llm_fsm.engine.engine.parse_session")
     assert (await chat.send("second")).context == {"city": ["Rome"]}
 
 
@@ -80,7 +80,7 @@ async def test_a_resumed_conversation_is_read_once_and_changes_of_its_lists_are_
         chat = await machine.start(context={"tags": ["a"]}, greet=False)
         resumed = await machine.resume(chat.id)
         resumed.context["tags"].append("b")
-        monkeypatch.delattr("llm_fsm.engine.parse_session")
+        monkeypatch.delattr("llm_fsm.engine.engine.parse_session")
         assert (await resumed.send("m")).context == {"tags": ["a"]}
 
 
@@ -111,7 +111,7 @@ async def test_a_conversation_in_a_digression_is_not_read_again_and_what_it_left
     machine = AsyncMachine.from_dict(document, model=model, store=MemoryStore())
     chat = await machine.start(greet=False, background={"goals": ["a trip"]})
     known = copy.deepcopy(chat.memory)
-    monkeypatch.delattr("llm_fsm.engine.parse_session")
+    monkeypatch.delattr("llm_fsm.engine.engine.parse_session")
     for message, state in (("Rome", "ask"), ("why?", "why"), ("hm", "why"), ("yes", "ask")):
         turn = await chat.send(message)
         assert (turn.state, turn.context, chat.memory) == (state, {"cities": ["Rome"]}, known)

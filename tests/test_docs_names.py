@@ -18,17 +18,17 @@ from llm_fsm.cases import expected, scripted, suite
 from llm_fsm.cases.written import Written
 from llm_fsm.cli.group import COMMANDS
 from llm_fsm.cli.slash import COMMANDS as SLASHES
-from llm_fsm.conversation import AsyncConversation, Turn
 from llm_fsm.definition import models as definition
 from llm_fsm.definition.names import PATTERNS
+from llm_fsm.engine.conversation import AsyncConversation, Turn
+from llm_fsm.engine.handlers.registry import Handler, HandlerBuilder, Occasion, Veto
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.outbox.sinks import Delivery, SinkFailed
+from llm_fsm.engine.sync import Conversation, Machine
 from llm_fsm.findings import Finding
-from llm_fsm.handlers import Handler, HandlerBuilder, Occasion, Veto
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session import events, flow_events, messages
 from llm_fsm.session import serialization as event_json
-from llm_fsm.sinks import Delivery, SinkFailed
 from llm_fsm.stores.base import Listed
-from llm_fsm.sync import Conversation, Machine
 from llm_fsm.tools import task_context as workbench
 from llm_fsm.tools.registry import ToolRegistry
 from tests.test_docs import ROOT, rows

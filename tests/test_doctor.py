@@ -9,14 +9,14 @@ from contextlib import closing
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.doctor import Complaint, examine
+from llm_fsm.engine.doctor import Complaint, examine
+from llm_fsm.engine.outbox.sinks import sink
+from llm_fsm.engine.transfer import export, fork
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.sinks import sink
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import resolve
-from llm_fsm.transfer import export, fork
 from orders import ORDER, REPLIES, machine, talked
 
 pytestmark = pytest.mark.anyio

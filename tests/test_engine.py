@@ -12,6 +12,9 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.engine.handlers.registry import Occasion, Veto, create_handler
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import observe
 from llm_fsm.errors import (
     ConfigurationError,
     ConversationConflict,
@@ -21,10 +24,7 @@ from llm_fsm.errors import (
     ModelError,
     StoreError,
 )
-from llm_fsm.handlers import Occasion, Veto, create_handler
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.observers import observe
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.stores.memory import MemoryStore

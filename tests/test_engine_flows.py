@@ -11,13 +11,13 @@ import pytest
 
 from llm_fsm import AsyncMachine, ConversationEnded, DefinitionError, Machine, create_handler
 from llm_fsm.cli.explained import lines
+from llm_fsm.engine.explain import Went, explain_last
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import ToolReturned
 from llm_fsm.session.flow_events import FlowPushed, FlowReturned
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import serve_scripted
 from llm_fsm.testing.conversations import reply
-from llm_fsm.why import Went, explain_last
 
 pytestmark = pytest.mark.anyio
 

@@ -13,12 +13,12 @@ from typing import Any
 import pytest
 
 from example_modules import EXAMPLES, example
-from llm_fsm.conversation import Turn
 from llm_fsm.documents.check import check
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
+from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session import events as ev
 from llm_fsm.testing.server import serve_scripted
 

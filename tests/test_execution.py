@@ -11,13 +11,13 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.conversation import Turn
-from llm_fsm.machine import AsyncMachine
+from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.sync import Machine
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.stores.base import Commit
 from llm_fsm.stores.memory import MemoryStore
-from llm_fsm.sync import Machine
 from llm_fsm.testing import ScriptedLLM, calls
 from llm_fsm.tools.schema import CallInfo
 

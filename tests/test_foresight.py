@@ -11,8 +11,8 @@ import pytest
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.loader import load
 from llm_fsm.documents.subflows import gather
+from llm_fsm.engine.bundled import pattern_piece
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.shipped import pattern_piece
 from llm_fsm.turn.available import outlook
 from llm_fsm.turn.compile import compile_flows
 from llm_fsm.turn.compiled import Program

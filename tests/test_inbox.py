@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.stores.memory import MemoryStore
 from machines import GREETER, reply
 

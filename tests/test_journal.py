@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.errors import StoreError
-from llm_fsm.journal import (
+from llm_fsm.engine.journal import (
     entry_executed,
     entry_reply,
     entry_result,
@@ -19,6 +18,7 @@ from llm_fsm.journal import (
     reply_entry,
     result_entry,
 )
+from llm_fsm.errors import StoreError
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session.events import BotSaid
 from llm_fsm.session.messages import ModelReply, ToolCall, Usage

@@ -366,7 +366,7 @@ HEAVY = {
     *{"pydantic", "pydantic_core", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click", "rich"},
     "prompt_toolkit",
 }
-SELDOM = {"llm_fsm.why", "llm_fsm.lint.facts.data_flow", "llm_fsm.lint.facts.members", "llm_fsm.documents.check", "jsonschema_rs", "re2"}
+SELDOM = {"llm_fsm.engine.explain", "llm_fsm.lint.facts.data_flow", "llm_fsm.lint.facts.members", "llm_fsm.documents.check", "jsonschema_rs", "re2"}
 """What only some machines need, or the command line alone."""
 
 

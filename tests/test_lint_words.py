@@ -9,10 +9,10 @@ import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
 from llm_fsm._tokens import estimate
+from llm_fsm.engine.bundled import prompt_sources
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.prompt_budget import shared_tokens, state_tokens
 from llm_fsm.lint.facts.suggestions import Slips, slip
-from llm_fsm.shipped import prompt_sources
 
 P = {"purpose": "x"}
 KEYS = {"email_address": {"type": "string"}, "plan": {"enum": ["basic_plan", "full"]}}

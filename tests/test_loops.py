@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from llm_fsm._threads import at_home
-from llm_fsm.loops import Loop, _Letting
+from llm_fsm.engine.portal import Loop, _Letting
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="nobody")
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, Machine
+from llm_fsm.engine.outbox.sinks import sink
 from llm_fsm.session.events import ModelReplied
-from llm_fsm.sinks import sink
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, serve_scripted
 from llm_fsm.testing.server import HttpReply

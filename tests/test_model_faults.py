@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.retry import RETRYABLE_STATUS, Pacing, RetryPolicy
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.events import BotSaid, MessageDelta
 from llm_fsm.testing import FAULTS, FaultyStream, HttpReply, serve_scripted
 from machines import GREETER, reply

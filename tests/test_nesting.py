@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.admission import admit
+from llm_fsm.engine.validation import admit
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from llm_fsm.once import Once, likeness
+from llm_fsm.engine.exactly_once import Once, likeness
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 
 

@@ -24,7 +24,7 @@ import llm_fsm
 from llm_fsm.documents.check import check
 from llm_fsm.documents.loader import load
 from llm_fsm.documents.discovery import definition_paths
-from llm_fsm.shipped import prompt_sources
+from llm_fsm.engine.bundled import prompt_sources
 
 print(json.dumps({
     "package": str(Path(llm_fsm.__file__).resolve()),

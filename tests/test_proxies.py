@@ -11,13 +11,13 @@ import pytest
 from aiohttp import ClientHttpProxyError
 from yarl import URL
 
+from llm_fsm.engine.outbox.sinks import Delivery
+from llm_fsm.engine.outbox.webhook import RefusedError, Webhook
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.openai.proxies import proxy_for
 from llm_fsm.llm.retry import RetryPolicy
-from llm_fsm.sinks import Delivery
 from llm_fsm.testing.server import serve_scripted
-from llm_fsm.webhook import RefusedError, Webhook
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio

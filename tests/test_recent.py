@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from llm_fsm._copies import changed
-from llm_fsm.recent import MOST, Recent, Seen
+from llm_fsm.engine.session_cache import MOST, Recent, Seen
 from llm_fsm.session.session import Session
 from llm_fsm.session.window import Window, longer
 

@@ -7,9 +7,9 @@ import json
 import pytest
 
 from llm_fsm import AsyncMachine
+from llm_fsm.engine.recovery import UnderWay, under_way
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.recovery import UnderWay, under_way
 from llm_fsm.stores.memory import MemoryStore
 from orders import ORDER, REPLIES
 

@@ -8,8 +8,8 @@ import pytest
 
 from llm_fsm._tokens import estimate
 from llm_fsm.definition.names import PATTERNS
+from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.llm.offline.patterns import pattern_of
-from llm_fsm.running import due_rows
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session import turn_record as records

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.engine.handlers.registry import Occasion, Veto
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.replay import Divergence, kit_of, retake
 from llm_fsm.errors import ModelError
-from llm_fsm.handlers import Occasion, Veto
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.retake import Divergence, kit_of, retake
 from llm_fsm.session.events import TaskPassed
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.testing import calls

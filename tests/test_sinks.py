@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import observe
+from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive, sink
 from llm_fsm.errors import ConfigurationError, HandlerError, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.observers import observe
 from llm_fsm.session.serialization import to_dict
-from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive, sink
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.sqlite.store import SQLiteStore
 from llm_fsm.turn.effects import Point
@@ -83,7 +83,7 @@ async def test_sink_is_told_every_event_of_every_turn_in_order() -> None:
 async def test_sink_that_fails_is_told_again_before_anything_later_and_holds_no_turn_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("llm_fsm.engine.outbox.dispatcher.FIRST_WAIT", 0.01)
     told, other = Told(fails=3), Told()
     other.__name__ = "other"
     bot = machine(*(reply("hello", str(n)) for n in range(3)), sinks=[told, other])
@@ -101,7 +101,7 @@ async def test_sink_that_fails_is_told_again_before_anything_later_and_holds_no_
 async def test_sink_out_of_which_a_cancellation_comes_that_nobody_asked_for_has_failed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("llm_fsm.engine.outbox.dispatcher.FIRST_WAIT", 0.01)
     told: list[str] = []
 
     async def odd(delivery: Delivery) -> None:
@@ -119,7 +119,7 @@ async def test_sink_out_of_which_a_cancellation_comes_that_nobody_asked_for_has_
 
 
 async def test_slow_sink_is_given_up_and_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("llm_fsm.engine.outbox.dispatcher.FIRST_WAIT", 0.01)
     calls: list[str] = []
 
     async def slow(delivery: Delivery) -> None:
@@ -135,7 +135,7 @@ async def test_slow_sink_is_given_up_and_tried_again(monkeypatch: pytest.MonkeyP
 
 
 async def test_slow_sink_that_will_not_be_cancelled_is_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("llm_fsm.engine.outbox.dispatcher.FIRST_WAIT", 0.01)
     monkeypatch.setattr("llm_fsm.tools.executor.GRACE", 0.01)
     release = asyncio.Event()
     calls: list[str] = []
@@ -176,7 +176,7 @@ async def test_observers_are_told_why_a_sink_fails_at_once_and_then_at_growing_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     for name, seconds in {"FIRST_WAIT": 0.001, "LONGEST_WAIT": 0.001, "FIRST_SILENCE": 0.02}.items():
-        monkeypatch.setattr(f"llm_fsm.courier.{name}", seconds)
+        monkeypatch.setattr(f"llm_fsm.engine.outbox.dispatcher.{name}", seconds)
     told, seen = Told(fails=100), list[tuple[str, SinkFailed]]()
 
     def observer(conversation_id: str, event: Any) -> None:
@@ -207,7 +207,7 @@ async def test_observers_are_told_why_a_sink_fails_at_once_and_then_at_growing_i
 
 
 async def test_store_that_is_busy_is_no_fault_of_the_sink(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.001)
+    monkeypatch.setattr("llm_fsm.engine.outbox.dispatcher.FIRST_WAIT", 0.001)
     store, told, seen = MemoryStore(), Told(), list[Any]()
     stop = observe(lambda _, event: seen.append(event) if isinstance(event, SinkFailed) else None)
     bot = machine(store=store, sinks=[sink(told, name="told", events=["Started"])])
@@ -323,7 +323,7 @@ async def test_only_the_events_that_a_sink_wants_are_kept_for_it() -> None:
 async def test_webhook_is_posted_json_with_the_key_until_it_answers_2xx(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("llm_fsm.courier.FIRST_WAIT", 0.01)
+    monkeypatch.setattr("llm_fsm.engine.outbox.dispatcher.FIRST_WAIT", 0.01)
     seen: list[tuple[str, Any]] = []
     answers = iter([500, 302, 204, 200])
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import pytest
 
-from llm_fsm.doctor import examine
+from llm_fsm.engine.doctor import examine
 from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.file.disk import Files

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from llm_fsm import enable_logging
-from llm_fsm.observers import is_observed, observe, publish
+from llm_fsm.engine.observers import is_observed, observe, publish
+from llm_fsm.engine.outbox.sinks import SinkFailed
 from llm_fsm.session.events import Event
-from llm_fsm.sinks import SinkFailed
 from llm_fsm.testing import play
 from machines import GREETER, reply
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.doctor import examine
+from llm_fsm.engine.doctor import examine
+from llm_fsm.engine.transfer import export, fork, take_in
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, StoreError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.turn_record import parse_session
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import resolve
-from llm_fsm.transfer import export, fork, take_in
 from orders import machine, talked
 
 pytestmark = pytest.mark.anyio

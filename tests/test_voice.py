@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm import AsyncMachine, HandlerError, Machine, ModelError, Veto, create_handler
-from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.engine.conversation import AsyncConversation, Turn
+from llm_fsm.engine.observers import observe
 from llm_fsm.llm.fallbacks import Fallbacks
 from llm_fsm.llm.openai.stream import Chunks, EventLines
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.observers import observe
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.server import HttpReply, serve_scripted

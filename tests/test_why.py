@@ -7,14 +7,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.session import events as ev
-from llm_fsm.session.redaction import BLOT
-from llm_fsm.session.session import Session
-from llm_fsm.session.turn_record import parse, replay
-from llm_fsm.testing import ScriptedLLM
-from llm_fsm.turn.compiled import Program
-from llm_fsm.why import (
+from llm_fsm.engine.explain import (
     Candidate,
     Changed,
     Check,
@@ -25,6 +18,13 @@ from llm_fsm.why import (
     explain,
     explain_last,
 )
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.session import events as ev
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import parse, replay
+from llm_fsm.testing import ScriptedLLM
+from llm_fsm.turn.compiled import Program
 from machines import machine
 
 pytestmark = pytest.mark.anyio

@@ -12,10 +12,16 @@ TYPE_CHECKING = False  # of `typing`, which takes five times as long to import a
 if TYPE_CHECKING:
     from typing import Any
 
-    from llm_fsm.conversation import AsyncConversation, Turn
     from llm_fsm.definition.models import Definition
     from llm_fsm.documents.check import check
     from llm_fsm.documents.loader import load
+    from llm_fsm.engine.conversation import AsyncConversation, Turn
+    from llm_fsm.engine.handlers.registry import Handler, Occasion, Veto, create_handler
+    from llm_fsm.engine.logging import enable_logging
+    from llm_fsm.engine.machine import AsyncMachine
+    from llm_fsm.engine.observers import observe
+    from llm_fsm.engine.outbox.sinks import Delivery, sink
+    from llm_fsm.engine.sync import Conversation, Machine
     from llm_fsm.errors import (
         ConfigurationError,
         ConversationConflict,
@@ -30,20 +36,14 @@ if TYPE_CHECKING:
         StoreError,
     )
     from llm_fsm.findings import Finding
-    from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
-    from llm_fsm.machine import AsyncMachine
-    from llm_fsm.observers import observe
     from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
-    from llm_fsm.sinks import Delivery, sink
-    from llm_fsm.sync import Conversation, Machine
-    from llm_fsm.telemetry import enable_logging
     from llm_fsm.tools.registry import ToolRegistry
 
 __version__ = "0.1.0"
 
 _PLACES = {
     "documents.check": ("check",),
-    "conversation": ("AsyncConversation", "Turn"),
+    "engine.conversation": ("AsyncConversation", "Turn"),
     "definition.models": ("Definition",),
     "errors": (
         "ConfigurationError",
@@ -59,14 +59,14 @@ _PLACES = {
         "StoreError",
     ),
     "findings": ("Finding",),
-    "handlers": ("Handler", "Occasion", "Veto", "create_handler"),
+    "engine.handlers.registry": ("Handler", "Occasion", "Veto", "create_handler"),
     "documents.loader": ("load",),
-    "machine": ("AsyncMachine",),
+    "engine.machine": ("AsyncMachine",),
     "session.messages": ("LLMMessage", "LLMRequest", "Message", "ModelReply", "Paused", "Usage"),
-    "observers": ("observe",),
-    "sinks": ("Delivery", "sink"),
-    "sync": ("Conversation", "Machine"),
-    "telemetry": ("enable_logging",),
+    "engine.observers": ("observe",),
+    "engine.outbox.sinks": ("Delivery", "sink"),
+    "engine.sync": ("Conversation", "Machine"),
+    "engine.logging": ("enable_logging",),
     "tools.registry": ("ToolRegistry",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}

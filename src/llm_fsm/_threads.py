@@ -68,7 +68,7 @@ def is_cancelled() -> bool:
 
 
 async def at_home() -> None:
-    """Go on in the thread of the running loop, if another borrows it: see `llm_fsm.loops`.
+    """Go on in the thread of the running loop, if another borrows it: see `llm_fsm.engine.portal`.
 
     For what hosts write: a connection or a lock that it holds while it waits may belong to one thread.
     """

@@ -14,9 +14,9 @@ from typing import Any
 from ledger import Ledger
 from probes import Probe
 
-from llm_fsm.machine import AsyncMachine
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.outbox.sinks import Delivery, sink
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
-from llm_fsm.sinks import Delivery, sink
 from llm_fsm.tools.schema import CallInfo
 
 TURNS = 12

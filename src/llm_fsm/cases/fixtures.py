@@ -14,7 +14,7 @@ from llm_fsm.cases.scripted import FunctionResultFixture, HandlerFixture, ToolFi
 from llm_fsm.conditions.compiler import compile_rule
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.definition.models import Definition
-from llm_fsm.handlers import Handler, Occasion, Veto, create_handler
+from llm_fsm.engine.handlers.registry import Handler, Occasion, Veto, create_handler
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault
 from llm_fsm.tools.registry import Tool, ToolRegistry

@@ -25,9 +25,9 @@ from llm_fsm.cases.samples import samples
 from llm_fsm.cases.scripted import Reply
 from llm_fsm.cases.sense import function_names, tasks_of
 from llm_fsm.cases.solutions import BEGINNING, SAID
-from llm_fsm.conversation import Turn
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import gather
+from llm_fsm.engine.conversation import Turn
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.llm.base import LLM
 from llm_fsm.session import events as ev

@@ -15,8 +15,8 @@ from llm_fsm.cases.replies import Model, Scripted
 from llm_fsm.cases.results import Failure, Result, Said
 from llm_fsm.cases.sense import definitions_of, function_names, tasks_of
 from llm_fsm.cases.suite import Case, merged
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.redaction import BLOT
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.tools.registry import ToolRegistry

@@ -14,9 +14,9 @@ from llm_fsm.cases.reading import Play
 from llm_fsm.cases.replies import Model
 from llm_fsm.cases.results import Said
 from llm_fsm.cases.suite import Step
-from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.engine.conversation import AsyncConversation, Turn
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import LLMFSMError
-from llm_fsm.machine import AsyncMachine
 
 
 class _At(NamedTuple):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from llm_fsm.conversation import Turn
+from llm_fsm.engine.conversation import Turn
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -23,10 +23,10 @@ from llm_fsm.cases.sense import tasks_of
 from llm_fsm.cases.tape import Match, Recorder, Replayed
 from llm_fsm.documents.files import FilePath
 from llm_fsm.documents.subflows import document_of
+from llm_fsm.engine.machine import TIMEOUT
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
-from llm_fsm.machine import TIMEOUT
 
 _LEAST = 20
 """Cases that a process of its own is worth."""

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from llm_fsm.cases.confided import confided, disguised
-from llm_fsm.retake import not_taken
+from llm_fsm.engine.replay import not_taken
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled

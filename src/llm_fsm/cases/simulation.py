@@ -17,10 +17,10 @@ from llm_fsm.cases.reading import Loaded
 from llm_fsm.cases.suite import Case, User, merged
 from llm_fsm.conditions.coercion import truthy
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
-from llm_fsm.conversation import AsyncConversation
+from llm_fsm.engine.conversation import AsyncConversation
+from llm_fsm.engine.machine import TIMEOUT, AsyncMachine
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.llm.base import LLM
-from llm_fsm.machine import TIMEOUT, AsyncMachine
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 
 OVER = "[END]"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm.admission import fitting
 from llm_fsm.cli import printing, report
 from llm_fsm.definition import json_source as source
+from llm_fsm.engine.validation import fitting
 from llm_fsm.session.messages import Paused
 
 MAX_CHARS = 1_000_000

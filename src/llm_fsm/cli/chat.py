@@ -21,15 +21,15 @@ from llm_fsm.cli.output import own_output
 from llm_fsm.cli.prompt_printer import PromptPrinter
 from llm_fsm.cli.talk import Talk
 from llm_fsm.cli.verbosity import Settings, verbose_option
-from llm_fsm.conversation import AsyncConversation
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.conversation import AsyncConversation
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import Observer
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.observers import Observer
 from llm_fsm.stores.base import Listed, Store
 from llm_fsm.stores.memory import MemoryStore
 
@@ -124,7 +124,7 @@ def chat(
     )
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
-        import_module("llm_fsm.telemetry").enable_logging("DEBUG" if verbose > 1 else "INFO")
+        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if verbose > 1 else "INFO")
     ctx.exit(_run(wanted, ctx))
 
 

@@ -24,9 +24,9 @@ from rich.text import Text
 from llm_fsm.cli import answers, exits, printing, slash
 from llm_fsm.cli.talk import Talk
 from llm_fsm.cli.words import Words
-from llm_fsm.conversation import AsyncConversation, Turn
+from llm_fsm.engine.conversation import AsyncConversation, Turn
+from llm_fsm.engine.observers import Observer
 from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
-from llm_fsm.observers import Observer
 from llm_fsm.session.events import Event, MessageDelta
 
 try:

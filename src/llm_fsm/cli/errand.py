@@ -12,7 +12,8 @@ from typing import Any
 
 from llm_fsm.cli import choice, exits, printing, report
 from llm_fsm.cli.options import unknown
-from llm_fsm.conversation import Turn
+from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import (
     ConversationConflict,
     ConversationNotFound,
@@ -21,7 +22,6 @@ from llm_fsm.errors import (
     ModelError,
     StoreError,
 )
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.messages import Paused
 
 NOTHING = object()

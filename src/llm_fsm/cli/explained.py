@@ -7,8 +7,7 @@ from collections.abc import Iterator
 
 from llm_fsm.cli import printing
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.session.redaction import BLOT
-from llm_fsm.why import (
+from llm_fsm.engine.explain import (
     Candidate,
     Changed,
     Check,
@@ -21,6 +20,7 @@ from llm_fsm.why import (
     Stopped,
     Went,
 )
+from llm_fsm.session.redaction import BLOT
 
 _REPLY_CHARS = 400
 _VALUE_CHARS = 80

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO, TextIO
 
-from llm_fsm.admission import checked_message
 from llm_fsm.cli import answers, exits, printing
 from llm_fsm.cli.talk import Talk
-from llm_fsm.conversation import Turn
+from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.validation import checked_message
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 _CHUNK = 65_536

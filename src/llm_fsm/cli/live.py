@@ -13,8 +13,8 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from llm_fsm.cli import answers, printing, report
-from llm_fsm.conversation import Turn
 from llm_fsm.definition.models import Definition
+from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Paused
 

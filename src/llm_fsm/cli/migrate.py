@@ -15,8 +15,8 @@ from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, listed_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.events import Migrated
 from llm_fsm.stores.base import Store
 

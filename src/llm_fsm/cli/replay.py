@@ -12,17 +12,17 @@ from typing import Any
 
 import click
 
-from llm_fsm.asking import ask
 from llm_fsm.cli import choice, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.options import db_option, known_id, open_existing, tell_unlisted, unlisted
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.model_call import ask
+from llm_fsm.engine.replay import Divergence, Retaken, kit_of, retake
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.retake import Divergence, Retaken, kit_of, retake
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Store

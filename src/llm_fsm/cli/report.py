@@ -10,7 +10,7 @@ from typing import Any, Protocol, TextIO
 
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.transcript import masked
-from llm_fsm.conversation import Turn
+from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session import serialization as event_json

@@ -23,8 +23,8 @@ from llm_fsm.cli.output import own_output
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.observers import observe
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import observe
 from llm_fsm.stores.base import Store
 
 
@@ -88,7 +88,7 @@ def run(
     _check_options(ctx, resume, new, answer)
     verbose = ctx.ensure_object(Settings).verbose
     if verbose:
-        import_module("llm_fsm.telemetry").enable_logging("DEBUG" if verbose > 1 else "INFO")
+        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if verbose > 1 else "INFO")
     wanted = Wanted(
         file=str(fsm if file is None else file),
         input=host.input_of(given),

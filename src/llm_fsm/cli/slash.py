@@ -18,12 +18,12 @@ from llm_fsm.cli import answers, explained, printing, saved_test, transcript
 from llm_fsm.cli.destination import write_new
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.talk import Talk
+from llm_fsm.engine.explain import explain_last
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import has
 from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides, outlook
-from llm_fsm.why import explain_last
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from contextlib import aclosing
 from pathlib import Path
 from typing import Any, Literal
 
-from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition.models import Definition
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.recovery import under_way
+from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.recovery import under_way
 from llm_fsm.session.events import MessageDelta
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session

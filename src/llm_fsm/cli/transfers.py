@@ -14,10 +14,10 @@ from llm_fsm.cli import printing
 from llm_fsm.cli.exits import STORE, Failure
 from llm_fsm.cli.options import db_option, known_id, listed_id, open_existing, open_store
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.doctor import Complaint, examine
+from llm_fsm.engine.doctor import Complaint, examine
+from llm_fsm.engine.transfer import export, fork, take_in
 from llm_fsm.errors import ConversationNotFound, UnreadableError
 from llm_fsm.stores.base import Store
-from llm_fsm.transfer import export, fork, take_in
 
 MAX_LINE = 100_000_000
 """Characters of one conversation; devices and pipes may never end."""

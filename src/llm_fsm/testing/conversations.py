@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_fsm.conversation import Turn
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import name_of
 from llm_fsm.documents.loader import load, load_dict
+from llm_fsm.engine.conversation import Turn
+from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import ScriptedLLM, ScriptedReply
-from llm_fsm.machine import AsyncMachine
 from llm_fsm.session.messages import LLMRequest
 
 

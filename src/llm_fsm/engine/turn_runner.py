@@ -10,8 +10,8 @@ from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 from llm_fsm._copies import made, row
-from llm_fsm.errors import HandlerError, ModelError, StoreError
-from llm_fsm.journal import (
+from llm_fsm.engine.exactly_once import likeness
+from llm_fsm.engine.journal import (
     Entry,
     Journal,
     entry_executed,
@@ -23,8 +23,9 @@ from llm_fsm.journal import (
     result_entry,
     without_kind,
 )
-from llm_fsm.observers import Observer, is_observed, publish
-from llm_fsm.once import likeness
+from llm_fsm.engine.observers import Observer, is_observed, publish
+from llm_fsm.engine.streaming import Listening, Voice
+from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply, Usage
 from llm_fsm.session.session import Session, loose_parts
@@ -53,7 +54,6 @@ from llm_fsm.turn.effects import (
 )
 from llm_fsm.turn.steps import Means, Step, advance, rehearse
 from llm_fsm.turn.turn_state import TICK
-from llm_fsm.voice import Listening, Voice
 
 _TALK = ("turn", "greeting", "words")
 

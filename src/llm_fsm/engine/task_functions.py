@@ -15,10 +15,10 @@ from typing import Any
 
 from llm_fsm._compact import copied, in_unicode
 from llm_fsm._threads import is_async, is_cancelled
+from llm_fsm.engine.exactly_once import Once
+from llm_fsm.engine.journal import entry_reply, reply_entry
+from llm_fsm.engine.turn_runner import Host, Running
 from llm_fsm.errors import LLMFSMError, told
-from llm_fsm.journal import entry_reply, reply_entry
-from llm_fsm.once import Once
-from llm_fsm.running import Host, Running
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, ModelReply, Usage
 from llm_fsm.session.reducer import fold

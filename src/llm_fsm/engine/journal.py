@@ -17,8 +17,8 @@ from typing import Any
 
 from llm_fsm._compact import in_unicode
 from llm_fsm._copies import fields, stored
+from llm_fsm.engine.exactly_once import likeness
 from llm_fsm.errors import HandlerError, StoreError
-from llm_fsm.once import likeness
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import ModelReply, ToolCall, Usage
 from llm_fsm.stores.base import Store

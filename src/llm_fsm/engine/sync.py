@@ -1,7 +1,7 @@
 """The front door without asyncio: the same words, waiting instead of awaiting.
 
 A facade and nothing more. Each machine keeps one event loop in a thread of its own, so that turns of
-several threads run side by side and connections are reused; see `llm_fsm.loops`.
+several threads run side by side and connections are reused; see `llm_fsm.engine.portal`.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from llm_fsm.conversation import AsyncConversation, Turn, TurnStream
 from llm_fsm.definition.models import Definition
-from llm_fsm.handlers import Function, Handler
-from llm_fsm.loops import Loop
-from llm_fsm.machine import AsyncMachine
-from llm_fsm.observers import Observer
+from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream
+from llm_fsm.engine.handlers.registry import Function, Handler
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import Observer
+from llm_fsm.engine.portal import Loop
 from llm_fsm.session.events import Event, Migrated
 from llm_fsm.session.messages import Message, Paused
 from llm_fsm.stores.base import Listed

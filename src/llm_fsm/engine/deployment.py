@@ -8,19 +8,19 @@ from collections.abc import Awaitable, Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_fsm.asking import ask, is_counted, summarised, unmeasured
-from llm_fsm.courier import Courier, outgoing
-from llm_fsm.execution import execute
-from llm_fsm.handlers import ErrorMode, Handler, check_states
-from llm_fsm.journal import Journal
+from llm_fsm.engine.handlers.registry import ErrorMode, Handler, check_states
+from llm_fsm.engine.handlers.runner import run_point
+from llm_fsm.engine.journal import Journal
+from llm_fsm.engine.model_call import ask, is_counted, summarised, unmeasured
+from llm_fsm.engine.outbox.dispatcher import Courier, outgoing
+from llm_fsm.engine.outbox.sinks import CLOSING
+from llm_fsm.engine.task_functions import execute
+from llm_fsm.engine.turn_runner import Running
 from llm_fsm.llm.base import LLM, Listener
-from llm_fsm.points import run_point
-from llm_fsm.running import Running
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
-from llm_fsm.sinks import CLOSING
 from llm_fsm.stores.base import Outgoing, Store, storable
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox

@@ -15,9 +15,9 @@ from typing import Any
 from pydantic import ValidationError
 
 from llm_fsm.documents.subflows import read_document
-from llm_fsm.edition import Edition, Services
+from llm_fsm.engine.deployment import Edition, Services
+from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError
-from llm_fsm.handlers import Handler
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import kept_definition

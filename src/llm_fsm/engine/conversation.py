@@ -11,10 +11,10 @@ from typing import Any
 
 from llm_fsm._copies import made
 from llm_fsm.definition.names import Kind
-from llm_fsm.engine import Engine
+from llm_fsm.engine.engine import Engine
+from llm_fsm.engine.session_cache import Seen
+from llm_fsm.engine.turn_runner import Outcome, due_rows
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.recent import Seen
-from llm_fsm.running import Outcome, due_rows
 from llm_fsm.session.events import Answered, Event, StateEntered, UserSaid
 from llm_fsm.session.flow_events import FlowPushed, FlowReturned
 from llm_fsm.session.messages import Message, Paused, Usage

@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import warnings
 
-from llm_fsm.edition import Edition
+from llm_fsm.engine.deployment import Edition
+from llm_fsm.engine.outbox.sinks import CLOSING, exclusive
+from llm_fsm.engine.turn_runner import Outcome
 from llm_fsm.errors import StoreError
-from llm_fsm.running import Outcome
 from llm_fsm.session.turn_record import parse_session
-from llm_fsm.sinks import CLOSING, exclusive
 from llm_fsm.stores.base import Posted
 from llm_fsm.turn.effects import Point, RunHandlers
 

@@ -13,17 +13,17 @@ from dataclasses import replace
 from typing import Any
 
 from llm_fsm._copies import made, row
-from llm_fsm.admission import admit, checked_answer, checked_id, checked_message, expected, fitting
-from llm_fsm.closing import after_end, close_forgotten
-from llm_fsm.edition import Edition, Services
-from llm_fsm.editions import Editions, Policy
+from llm_fsm.engine.deployment import Edition, Services
+from llm_fsm.engine.handlers.end import after_end, close_forgotten
+from llm_fsm.engine.handlers.registry import Handler
+from llm_fsm.engine.idempotency import answer_again, message_again
+from llm_fsm.engine.observers import Observer
+from llm_fsm.engine.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
+from llm_fsm.engine.session_cache import Recent, Seen
+from llm_fsm.engine.turn_runner import Held, Outcome, Running, is_due
+from llm_fsm.engine.validation import admit, checked_answer, checked_id, checked_message, expected, fitting
+from llm_fsm.engine.versions import Editions, Policy
 from llm_fsm.errors import ConversationConflict, ConversationNotFound, HandlerError, LLMFSMError, ModelError
-from llm_fsm.handlers import Handler
-from llm_fsm.inbox import answer_again, message_again
-from llm_fsm.observers import Observer
-from llm_fsm.recent import Recent, Seen
-from llm_fsm.recovery import UnderWay, begin_again, identity, is_same, opened, said, under_way
-from llm_fsm.running import Held, Outcome, Running, is_due
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import Usage
 from llm_fsm.session.reducer import fold

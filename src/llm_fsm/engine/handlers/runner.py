@@ -9,9 +9,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from llm_fsm.engine.handlers.registry import (
+    ErrorMode,
+    Handler,
+    Occasion,
+    failure,
+    occasion_key,
+    occasion_of,
+    run,
+)
+from llm_fsm.engine.journal import Journal, entry_result, result_entry
 from llm_fsm.errors import told
-from llm_fsm.handlers import ErrorMode, Handler, Occasion, failure, occasion_key, occasion_of, run
-from llm_fsm.journal import Journal, entry_result, result_entry
 from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.turn.effects import HandlerResult, HandlerResults, RunHandlers
 

@@ -13,14 +13,14 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 
 from llm_fsm._threads import is_cancelled
+from llm_fsm.engine.observers import publish
+from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.errors import StoreError, told
-from llm_fsm.observers import publish
 from llm_fsm.session.events import ContextSet
 from llm_fsm.session.redaction import blotted, texts_in
 from llm_fsm.session.serialization import shown
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
-from llm_fsm.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.stores.base import Outgoing, Posted, Store
 from llm_fsm.turn.compiled import Program
 

@@ -12,26 +12,26 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from llm_fsm.admission import checked_id, checked_list
-from llm_fsm.conversation import AsyncConversation, Turn, TurnStream, turn_of
-from llm_fsm.courier import Courier
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.loader import load, load_dict
 from llm_fsm.documents.subflows import Registered, gather
-from llm_fsm.edition import Services
-from llm_fsm.editions import read_policy
-from llm_fsm.engine import Engine
+from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
+from llm_fsm.engine.conversation import AsyncConversation, Turn, TurnStream, turn_of
+from llm_fsm.engine.deployment import Services
+from llm_fsm.engine.engine import Engine
+from llm_fsm.engine.handlers.registry import ErrorMode, Function, Handler, create_handler
+from llm_fsm.engine.observers import Observer, heard
+from llm_fsm.engine.outbox.dispatcher import Courier
+from llm_fsm.engine.outbox.sinks import Deliver, Sink, sinks_of
+from llm_fsm.engine.session_cache import Seen
+from llm_fsm.engine.validation import checked_id, checked_list
+from llm_fsm.engine.versions import read_policy
 from llm_fsm.errors import ConversationConflict, LLMFSMError
-from llm_fsm.handlers import ErrorMode, Function, Handler, create_handler
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.registry import resolve_all as resolve_models
-from llm_fsm.observers import Observer, heard
-from llm_fsm.recent import Seen
 from llm_fsm.session.events import Migrated, Started
 from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.turn_record import parse
-from llm_fsm.shipped import pattern_piece, shipped_prompts
-from llm_fsm.sinks import Deliver, Sink, sinks_of
 from llm_fsm.stores.base import Listed, Store, storable
 from llm_fsm.stores.registry import resolve as resolve_store
 from llm_fsm.tools.mcp.servers import McpServers
@@ -57,7 +57,7 @@ class AsyncMachine:
     servers by alias. `summaries` False: no state and no history is summarised. `summarizer`: a function that makes
     summaries instead of the model, from {"of", "happened", "summary", "background"} a text or {"summary",
     "todo_list"}. `clock`: seconds since the epoch.
-    `sinks`: functions and addresses that are told of events, at least once and in order; see `llm_fsm.sinks`.
+    `sinks`: functions and addresses that are told of events, at least once and in order; see `llm_fsm.engine.outbox.sinks`.
     `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
     `flows`: definitions by the names that subflows call; `file`: what paths in subflows lead from (see `from_file`).

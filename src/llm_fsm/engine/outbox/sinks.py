@@ -1,6 +1,6 @@
 """Sinks: who else is told of a machine's events, at least once and in order, even when a process dies in between.
 
-A sink is a function of one `Delivery`, or an address (see `llm_fsm.webhook`). The events of a turn are written with
+A sink is a function of one `Delivery`, or an address (see `llm_fsm.engine.outbox.webhook`). The events of a turn are written with
 the turn, and handed to the sink after it; one that raises, or takes too long, is given the same event again, later.
 """
 
@@ -102,7 +102,7 @@ def sink(
     """
     deliver: Deliver
     if isinstance(target, str):
-        module: Any = import_module("llm_fsm.webhook")
+        module: Any = import_module("llm_fsm.engine.outbox.webhook")
         deliver = module.Webhook(target, headers=headers or {})
         called = name or _USER.sub("", target.partition("?")[0])
     else:

@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from loguru import logger
 
-from llm_fsm.observers import observe
+from llm_fsm.engine.observers import observe
+from llm_fsm.engine.outbox.sinks import SinkFailed
 from llm_fsm.session import events as ev
-from llm_fsm.sinks import SinkFailed
 
 _LEVELS: Mapping[type[ev.Event], str] = {
     ev.ReplyRejected: "WARNING",

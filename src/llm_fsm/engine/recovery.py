@@ -12,7 +12,7 @@ import json
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm.journal import BEGUN, FAILED, acts
+from llm_fsm.engine.journal import BEGUN, FAILED, acts
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import Store

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from llm_fsm.admission import checked_id
 from llm_fsm.definition.validation import describe
+from llm_fsm.engine.turn_runner import due_rows
+from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConversationNotFound, StoreError, UnreadableError
-from llm_fsm.running import due_rows
 from llm_fsm.session import events as ev
 from llm_fsm.session.integrity import unsound
 from llm_fsm.session.session import Session

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from llm_fsm.engine.turn_runner import Outcome
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.running import Outcome
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay

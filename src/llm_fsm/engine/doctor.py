@@ -8,13 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from llm_fsm.engine.outbox.sinks import CLOSING
+from llm_fsm.engine.transfer import line_of, request_of
+from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.running import due_rows
 from llm_fsm.session.integrity import unsound
 from llm_fsm.session.turn_record import TurnRecord, parse, parse_session
-from llm_fsm.sinks import CLOSING
 from llm_fsm.stores.base import Listed, Posted, Store, kept_definition
-from llm_fsm.transfer import line_of, request_of
 
 _WAIT = 30.0
 _PAGE = 500
