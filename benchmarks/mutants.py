@@ -22,12 +22,12 @@ from typing import NamedTuple
 
 from benchmarks.additions import ADDITIONS
 from benchmarks.changes import KINDS, Document
-from llm_fsm.cases.faults import SuiteError
-from llm_fsm.cases.generation import generated
-from llm_fsm.cases.player import Player
-from llm_fsm.cases.reading import suite_of
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
+from llm_fsm.testing.generate.generator import generated
+from llm_fsm.testing.scenarios.loader import suite_of
+from llm_fsm.testing.scenarios.player import Player
+from llm_fsm.testing.scenarios.problems import SuiteError
 
 FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"
 BAR = 0.9

@@ -23,7 +23,7 @@ from benchmarks.figures import Figure
 from benchmarks.form import MESSAGES, definition, replies
 from llm_fsm import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.testing.server import serve_scripted
+from llm_fsm.testing.server.server import serve_scripted
 
 PROMPT_CHARS = 6000
 

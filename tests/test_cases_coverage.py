@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from cli_command import Desk, desk
-from llm_fsm.cases.completing import Completing
-from llm_fsm.cases.coverage import Coverage
-from llm_fsm.cases.running import Covered, Job, joined, run_job
+from llm_fsm.testing.coverage.collect import Coverage
+from llm_fsm.testing.generate.fill_gaps import Completing
+from llm_fsm.testing.scenarios.session import Covered, Job, joined, run_job
 
 __all__ = ["desk"]
 

@@ -16,12 +16,12 @@ import pytest
 from benchmarks.mutants import EVERY
 from cli_command import Desk, desk
 from large_machines import calling, deciding, guarded
-from llm_fsm.cases.generation import generated
-from llm_fsm.cases.player import Player
-from llm_fsm.cases.reading import suite_of
-from llm_fsm.cases.samples import matching, samples
 from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.documents.loader import load, load_dict
+from llm_fsm.testing.generate.generator import generated
+from llm_fsm.testing.generate.values import matching, samples
+from llm_fsm.testing.scenarios.loader import suite_of
+from llm_fsm.testing.scenarios.player import Player
 
 __all__ = ["desk"]
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.cases.expectation import same
-from llm_fsm.cases.player import Player
-from llm_fsm.cases.reading import suite_of
-from llm_fsm.cases.results import Result
+from llm_fsm.testing.scenarios.assertions import same
+from llm_fsm.testing.scenarios.loader import suite_of
+from llm_fsm.testing.scenarios.player import Player
+from llm_fsm.testing.scenarios.results import Result
 
 WORDS = 'the words are "So long.\\n\\nGoodbye, Ada!"'
 GREETER: dict[str, Any] = {

@@ -11,12 +11,12 @@ import pytest
 
 from cli_command import Desk, desk
 from llm_fsm import AsyncMachine
-from llm_fsm.cases.running import FileResult, Job, run_job
-from llm_fsm.cases.saving import document_of
 from llm_fsm.cli import exits
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session.turn_record import parse
+from llm_fsm.testing.scenarios.save import document_of
+from llm_fsm.testing.scenarios.session import FileResult, Job, run_job
 
 __all__ = ["desk"]
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.cases.cassette import place_of
-from llm_fsm.cases.running import FileResult, Job, run_job
 from llm_fsm.testing import HttpReply, serve_scripted
+from llm_fsm.testing.scenarios.cassette import place_of
+from llm_fsm.testing.scenarios.session import FileResult, Job, run_job
 
 PIN = "4711-secret"
 DEFINITION: dict[str, Any] = {

@@ -18,7 +18,7 @@ import pytest
 
 from cli_command import Desk, Done, command, desk
 from llm_fsm.llm.scripted import calls
-from llm_fsm.testing.server import serve_scripted
+from llm_fsm.testing.server.server import serve_scripted
 
 __all__ = ["desk"]
 

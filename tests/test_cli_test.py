@@ -14,8 +14,8 @@ from typing import Any
 import pytest
 
 from cli_command import Desk, command, desk
-from llm_fsm.cases.selection import ExpressionError, wanted
 from llm_fsm.testing import HttpReply, serve_scripted
+from llm_fsm.testing.scenarios.selection import ExpressionError, wanted
 
 __all__ = ["desk"]
 

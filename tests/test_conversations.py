@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from llm_fsm.cases.reading import read_suite
 from llm_fsm.cli import main
 from llm_fsm.definition.names import PATTERNS
+from llm_fsm.testing.scenarios.loader import read_suite
 
 FOLDER = Path(__file__).parent / "conversations"
 FILES = sorted(FOLDER.glob("*.test.json"))

@@ -14,8 +14,6 @@ import pytest
 
 import llm_fsm
 from llm_fsm import errors
-from llm_fsm.cases import expected, scripted, suite
-from llm_fsm.cases.written import Written
 from llm_fsm.cli.group import COMMANDS
 from llm_fsm.cli.slash import COMMANDS as SLASHES
 from llm_fsm.definition import models as definition
@@ -29,6 +27,8 @@ from llm_fsm.findings import Finding
 from llm_fsm.session import events, flow_events, messages
 from llm_fsm.session import serialization as event_json
 from llm_fsm.stores.base import Listed
+from llm_fsm.testing.scenarios import expected, scripted, suite
+from llm_fsm.testing.scenarios.written import Written
 from llm_fsm.tools import task_context as workbench
 from llm_fsm.tools.registry import ToolRegistry
 from tests.test_docs import ROOT, rows

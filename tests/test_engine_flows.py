@@ -17,7 +17,7 @@ from llm_fsm.session.events import ToolReturned
 from llm_fsm.session.flow_events import FlowPushed, FlowReturned
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import serve_scripted
-from llm_fsm.testing.conversations import reply
+from llm_fsm.testing.play import reply
 
 pytestmark = pytest.mark.anyio
 

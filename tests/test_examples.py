@@ -23,7 +23,7 @@ from llm_fsm import AsyncMachine, Machine, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import MoveRefused
 from llm_fsm.testing import reply
-from llm_fsm.testing.server import serve_scripted
+from llm_fsm.testing.server.server import serve_scripted
 
 __all__ = ["example"]
 

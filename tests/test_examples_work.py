@@ -20,7 +20,7 @@ from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session import events as ev
-from llm_fsm.testing.server import serve_scripted
+from llm_fsm.testing.server.server import serve_scripted
 
 pytestmark = pytest.mark.anyio
 

@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.cases import selection
 from llm_fsm.documents.discovery import (
     NoDefinitionError,
     below,
@@ -20,6 +19,7 @@ from llm_fsm.documents.discovery import (
 )
 from llm_fsm.lint.config import ConfigError
 from llm_fsm.testing import check_folder
+from llm_fsm.testing.scenarios import selection
 
 GOOD: dict[str, Any] = {"name": "n", "initial_state": "a", "states": {"a": {"purpose": "Greet"}}}
 ODD: dict[str, Any] = {**GOOD, "colour": 1}

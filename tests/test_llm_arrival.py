@@ -13,7 +13,7 @@ from llm_fsm.llm.openai import response as arrival
 from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.session.messages import ModelReply
-from llm_fsm.testing.server import HttpReply, serve_scripted
+from llm_fsm.testing.server.server import HttpReply, serve_scripted
 from llm_requests import SCHEMA, request
 
 pytestmark = pytest.mark.anyio

@@ -14,7 +14,7 @@ from llm_fsm.llm.openai.response import MAX_ANSWER
 from llm_fsm.llm.retry import Pacing, RetryPolicy
 from llm_fsm.session.messages import LLMMessage, ToolCall
 from llm_fsm.testing import calls
-from llm_fsm.testing.server import HttpReply, serve_scripted
+from llm_fsm.testing.server.server import HttpReply, serve_scripted
 from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request
 
 pytestmark = pytest.mark.anyio

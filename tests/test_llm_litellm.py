@@ -21,7 +21,7 @@ from llm_fsm.llm.litellm.providers import marked, takes_marks
 from llm_fsm.llm.retry import RetryPolicy
 from llm_fsm.session.messages import LLMMessage, ModelReply, ToolCall
 from llm_fsm.testing import calls
-from llm_fsm.testing.server import HttpReply, serve_scripted
+from llm_fsm.testing.server.server import HttpReply, serve_scripted
 from llm_requests import LOOK, REPLY_SCHEMA, SCHEMA, Slept, request
 
 pytestmark = [

@@ -12,7 +12,7 @@ from llm_fsm.engine.outbox.sinks import sink
 from llm_fsm.session.events import ModelReplied
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import ScriptedLLM, serve_scripted
-from llm_fsm.testing.server import HttpReply
+from llm_fsm.testing.server.server import HttpReply
 from machines import reply
 
 NAMES: dict[str, Any] = {

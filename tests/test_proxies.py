@@ -17,7 +17,7 @@ from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.openai.client import CompatLLM
 from llm_fsm.llm.openai.proxies import proxy_for
 from llm_fsm.llm.retry import RetryPolicy
-from llm_fsm.testing.server import serve_scripted
+from llm_fsm.testing.server.server import serve_scripted
 from llm_requests import request
 
 pytestmark = pytest.mark.anyio

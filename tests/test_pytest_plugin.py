@@ -53,15 +53,15 @@ def test_a_file_that_cannot_be_used_is_an_error_of_collection(tmp_path: Path) ->
 
 
 def test_nothing_is_loaded_before_there_is_such_a_file() -> None:
-    program = "import sys; import llm_fsm.pytest_plugin; print([m for m in sys.modules if m.startswith('llm_fsm.')])"
+    program = "import sys; import llm_fsm.testing.pytest_plugin; print([m for m in sys.modules if m.startswith('llm_fsm.')])"
     done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['llm_fsm.pytest_plugin']"
+    assert done.stdout.strip() == "['llm_fsm.testing.pytest_plugin']"
 
 
 def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
     with (ROOT / "pyproject.toml").open("rb") as file:
         assert tomllib.load(file)["project"]["entry-points"]["pytest11"] == {
-            "llm_fsm": "llm_fsm.pytest_plugin"
+            "llm_fsm": "llm_fsm.testing.pytest_plugin"
         }
 
 

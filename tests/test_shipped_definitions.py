@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, Handler, Occasion, check, create_handler, load
-from llm_fsm.cases.coverage import Kind
-from llm_fsm.cases.running import FileResult, Job, run_job
 from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.testing.coverage.collect import Kind
+from llm_fsm.testing.scenarios.session import FileResult, Job, run_job
 
 pytestmark = pytest.mark.anyio
 

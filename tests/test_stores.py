@@ -18,7 +18,7 @@ from llm_fsm.stores.file.store import FileStore
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.stores.registry import default_path, resolve
 from llm_fsm.stores.sqlite.store import SQLiteStore
-from llm_fsm.testing.stores import store_suite
+from llm_fsm.testing.store_contract.suite import store_suite
 
 NAUGHTY = json.loads((Path(__file__).parent / "data" / "blns" / "blns.json").read_text("utf-8"))
 
@@ -130,7 +130,7 @@ async def test_the_kit_asks_for_a_second_store_where_one_is_needed():
 
 
 def test_the_kit_does_not_import_pytest():
-    code = "import sys, llm_fsm.testing.stores; sys.exit('pytest' in sys.modules)"
+    code = "import sys, llm_fsm.testing.store_contract.suite; sys.exit('pytest' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 

@@ -14,7 +14,7 @@ from llm_fsm.errors import StoreError, UnreadableError
 from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.file.disk import Files
 from llm_fsm.stores.file.store import FileStore
-from llm_fsm.testing.stores import store_suite
+from llm_fsm.testing.store_contract.suite import store_suite
 
 pytestmark = pytest.mark.anyio
 

@@ -14,7 +14,7 @@ from llm_fsm.stores.base import Commit
 from llm_fsm.stores.mongodb.documents import Documents
 from llm_fsm.stores.mongodb.errors import fault, place_of
 from llm_fsm.stores.mongodb.store import MongoDBStore
-from llm_fsm.testing.stores import store_suite
+from llm_fsm.testing.store_contract.suite import store_suite
 
 pytestmark = pytest.mark.anyio
 URL = "mongodb://ada:secret@db.example:27017/bots"

@@ -16,7 +16,7 @@ from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.redis import scripts
 from llm_fsm.stores.redis.store import RedisStore
-from llm_fsm.testing.stores import store_suite
+from llm_fsm.testing.store_contract.suite import store_suite
 
 pytestmark = pytest.mark.anyio
 

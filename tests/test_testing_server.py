@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from llm_fsm.testing import calls
-from llm_fsm.testing.server import HttpReply, ScriptedServer, serve_scripted
+from llm_fsm.testing.server.server import HttpReply, ScriptedServer, serve_scripted
 
 TOOL = {"type": "function", "function": {"name": "answer", "parameters": {}}}
 FORCED = {"tools": [TOOL], "tool_choice": {"type": "function", "function": {"name": "answer"}}}

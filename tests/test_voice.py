@@ -20,7 +20,7 @@ from llm_fsm.llm.openai.stream import Chunks, EventLines
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply
-from llm_fsm.testing.server import HttpReply, serve_scripted
+from llm_fsm.testing.server.server import HttpReply, serve_scripted
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.task_context import Workbench
 from machines import reply

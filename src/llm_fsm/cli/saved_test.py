@@ -31,7 +31,7 @@ def write(talk: Talk, name: str) -> str:
     fault = refusal(name)
     if fault is not None:
         raise Failure(fault, OUTPUT)
-    make = import_module("llm_fsm.cases.saving").document_of
+    make = import_module("llm_fsm.testing.scenarios.save").document_of
     try:
         document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
         write_new(name, printing.as_json(document) + "\n")

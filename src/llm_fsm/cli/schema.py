@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import click
 
-from llm_fsm.cases.schema import suite_schema
 from llm_fsm.cli import exits, printing
 from llm_fsm.cli.verbosity import verbose_option
 from llm_fsm.definition.schema import definition_schema
+from llm_fsm.testing.scenarios.schema import suite_schema
 
 
 @click.command()

@@ -13,7 +13,6 @@ from importlib import import_module
 
 import click
 
-from llm_fsm.cases.touched import counts_of
 from llm_fsm.cli import destination, documents, exits, printing
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.verbosity import verbose_option
@@ -26,6 +25,7 @@ from llm_fsm.documents.draw.terminal import boxes
 from llm_fsm.documents.files import read
 from llm_fsm.errors import DefinitionError
 from llm_fsm.findings import Finding
+from llm_fsm.testing.coverage.read import counts_of
 
 TEXTS: Mapping[str, Callable[[Picture], str]] = {
     "text": listing,

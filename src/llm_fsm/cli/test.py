@@ -13,18 +13,18 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from llm_fsm.cases import running, selection
-from llm_fsm.cases.faults import SuiteError
-from llm_fsm.cases.player import Host
-from llm_fsm.cases.reading import read_suite
-from llm_fsm.cases.running import FileResult, Job, Mode
-from llm_fsm.cases.tape import Match
 from llm_fsm.cli import documents, exits, host, printing, test_coverage, test_generate, test_users, test_watch
 from llm_fsm.cli.destination import write_output
 from llm_fsm.cli.exits import Failure
 from llm_fsm.cli.test_report import FORMATS
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.errors import ConfigurationError
+from llm_fsm.testing.scenarios import running, selection
+from llm_fsm.testing.scenarios.loader import read_suite
+from llm_fsm.testing.scenarios.player import Host
+from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.testing.scenarios.session import FileResult, Job, Mode
+from llm_fsm.testing.scenarios.tape import Match
 
 PASSED, FAILED, INTERRUPTED, INTERNAL, USAGE, NOTHING = range(6)
 """The exit codes, as pytest has them."""

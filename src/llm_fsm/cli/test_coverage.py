@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from llm_fsm.cases.completing import Completed, completed
-from llm_fsm.cases.coverage import KINDS, Kind
-from llm_fsm.cases.faults import SuiteError
-from llm_fsm.cases.reading import ENDING, read_suite
-from llm_fsm.cases.running import Covered, FileResult, together
-from llm_fsm.cases.touched import FORMAT
 from llm_fsm.cli import printing
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.positions import Scan
 from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
+from llm_fsm.testing.coverage.collect import KINDS, Kind
+from llm_fsm.testing.coverage.read import FORMAT
+from llm_fsm.testing.generate.fill_gaps import Completed, completed
+from llm_fsm.testing.scenarios.loader import ENDING, read_suite
+from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.testing.scenarios.session import Covered, FileResult, together
 
 _NAMES: Mapping[Kind, str] = {
     "states": "states",

@@ -7,16 +7,16 @@ import os
 from collections.abc import Sequence
 from typing import Any
 
-from llm_fsm.cases.completing import completed
-from llm_fsm.cases.faults import SuiteError, plural
-from llm_fsm.cases.generation import Generated, generated
-from llm_fsm.cases.reading import read_suite
-from llm_fsm.cases.running import Job, run_job
 from llm_fsm.cli import destination, documents, printing, test_coverage
 from llm_fsm.cli.exits import AT_FAULT, USAGE, Failure
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
 from llm_fsm.documents.loader import load
 from llm_fsm.errors import DefinitionError
+from llm_fsm.testing.generate.fill_gaps import completed
+from llm_fsm.testing.generate.generator import Generated, generated
+from llm_fsm.testing.scenarios.loader import read_suite
+from llm_fsm.testing.scenarios.problems import SuiteError, plural
+from llm_fsm.testing.scenarios.session import Job, run_job
 
 SUITE = ".test.json"
 ENDING = ".generated.test.json"

@@ -8,11 +8,11 @@ from dataclasses import asdict
 from html import escape
 from typing import Any
 
-from llm_fsm.cases.faults import Fault
-from llm_fsm.cases.results import Failure, Result
-from llm_fsm.cases.running import FileResult
 from llm_fsm.cli import printing
 from llm_fsm.lint.report.formats import annotation
+from llm_fsm.testing.scenarios.problems import Fault
+from llm_fsm.testing.scenarios.results import Failure, Result
+from llm_fsm.testing.scenarios.session import FileResult
 
 _NOT_IN_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SHOWN = 100

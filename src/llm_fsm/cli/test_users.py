@@ -8,15 +8,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from llm_fsm.cases.faults import SuiteError
-from llm_fsm.cases.player import Host
-from llm_fsm.cases.reading import read_suite
-from llm_fsm.cases.simulation import Rate, simulate
 from llm_fsm.cli import printing
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import let_go
 from llm_fsm.llm.offline.model import OfflineLLM
 from llm_fsm.llm.registry import resolve
+from llm_fsm.testing.scenarios.loader import read_suite
+from llm_fsm.testing.scenarios.player import Host
+from llm_fsm.testing.scenarios.problems import SuiteError
+from llm_fsm.testing.simulation import Rate, simulate
 
 _SHOWN = 100
 

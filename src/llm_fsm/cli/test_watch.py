@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NoReturn
 
-from llm_fsm.cases import selection
 from llm_fsm.definition import json_source as source
 from llm_fsm.documents.files import beside, read
 from llm_fsm.errors import DefinitionError
+from llm_fsm.testing.scenarios import selection
 
 _EVERY = 0.3
 """Seconds between two looks."""

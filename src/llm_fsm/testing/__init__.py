@@ -6,14 +6,14 @@ checks definition files; `play_suite` plays a file of conversation tests; `store
 every store must pass.
 """
 
-from llm_fsm.cases.running import play_suite
 from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.testing.conversations import Played, expect, play, reply
 from llm_fsm.testing.definitions import check_folder
-from llm_fsm.testing.faults import FAULTS, FaultyStream
-from llm_fsm.testing.http import HttpReply
-from llm_fsm.testing.server import serve_scripted
-from llm_fsm.testing.stores import StoreCheck, store_suite
+from llm_fsm.testing.play import Played, expect, play, reply
+from llm_fsm.testing.scenarios.session import play_suite
+from llm_fsm.testing.server.faults import FAULTS, FaultyStream
+from llm_fsm.testing.server.http import HttpReply
+from llm_fsm.testing.server.server import serve_scripted
+from llm_fsm.testing.store_contract.suite import StoreCheck, store_suite
 
 __all__ = [
     "FAULTS",

@@ -1,0 +1,287 @@
+"""What is expected of a step, held against what happened: every miss at once, each at its place in the file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm._pointers import step
+from llm_fsm.conditions.coercion import truthy
+from llm_fsm.conditions.compiler import ConditionError, compile_rule
+from llm_fsm.session import events as ev
+from llm_fsm.session.context import has
+from llm_fsm.session.messages import Paused
+from llm_fsm.session.serialization import to_dict
+from llm_fsm.testing.scenarios.expected import (
+    CallExpected,
+    EventExpected,
+    Expect,
+    PauseExpected,
+    WordsExpected,
+)
+from llm_fsm.testing.scenarios.problems import quoted
+from llm_fsm.turn.available import Ahead
+
+_MOST = frozenset({"state", "context"})
+
+
+@dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
+class Seen:
+    """What happened in a step, or in a whole conversation."""
+
+    text: str = ""
+    state: str = ""
+    context: Mapping[str, Any] = field(default_factory=dict)
+    data: Callable[[], Mapping[str, Any]] = dict
+    """Gives what rules read: the context and the system names."""
+    ahead: Callable[[], Ahead] = Ahead
+    """Gives what the model is going to be asked with next."""
+    events: Sequence[ev.Event] = ()
+    calls: int = 0
+    ended: bool = False
+    outcome: str = ""
+    paused: Paused | None = None
+    output: Any = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Miss:
+    """One thing that is not as expected. `pointer`: where in the file it is said."""
+
+    pointer: str
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One thing that an expectation says, and whether it is so. `found`: what is there instead."""
+
+    pointer: str
+    holds: bool
+    wanted: str
+    found: str
+
+
+def misses(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
+    """Everything that is not as expected."""
+    if _is_plainly_so(expect, seen):
+        return []
+    found = [
+        Miss(claim.pointer, f"{claim.wanted}, but {claim.found}")
+        for claim in claims(expect, seen, pointer)
+        if not claim.holds
+    ]
+    if expect.none_of is not None:
+        found += _held(expect.none_of, seen, f"{pointer}/not")
+    if expect.any_of:
+        tried = [
+            misses(choice, seen, f"{pointer}/any_of/{number}") for number, choice in enumerate(expect.any_of)
+        ]
+        if all(tried):
+            said = "; ".join(
+                f"({number}) {', '.join(miss.message for miss in missed)}"
+                for number, missed in enumerate(tried, 1)
+            )
+            found.append(Miss(f"{pointer}/any_of", f"none of the alternatives holds: {said}"))
+    return found
+
+
+def _held(expect: Expect, seen: Seen, pointer: str) -> list[Miss]:
+    """Everything of what must not be true that is so, its own negations and alternatives with the rest."""
+    found = [
+        Miss(claim.pointer, f"expected otherwise: {claim.wanted.removeprefix('expected ')}; and so it is")
+        for claim in claims(expect, seen, pointer)
+        if claim.holds
+    ]
+    if expect.none_of is not None and not _held(expect.none_of, seen, f"{pointer}/not"):
+        found.append(Miss(f"{pointer}/not", "expected something of this to be so; and nothing is"))
+    for number, choice in enumerate(expect.any_of):
+        place = f"{pointer}/any_of/{number}"
+        if not misses(choice, seen, place):
+            found.append(Miss(place, "expected this alternative not to hold; and it does"))
+    return found
+
+
+def _is_plainly_so(expect: Expect, seen: Seen) -> bool:
+    """True where nothing but a state and values are expected, as of most steps, and are so; told without words."""
+    return (
+        expect.model_fields_set <= _MOST
+        and (expect.state is None or seen.state in expect.state)
+        and all(key in seen.context and same(seen.context[key], wanted) for key, wanted in expect.context.items())
+    )
+
+
+def claims(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
+    """What an expectation says, one thing after the other; without its negations and alternatives."""
+    given = expect.model_fields_set
+
+    def claim(name: str, wanted: Any, found: Any, holds: bool | None = None) -> Claim:
+        so = same(wanted, found) if holds is None else holds
+        return Claim(f"{pointer}/{name}", so, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}")
+
+    entered = [event.state for event in seen.events if isinstance(event, ev.StateEntered)]
+    if "error" in given and expect.error is not None:
+        said = f"it is {quoted(seen.error)}" if seen.error is not None else "there was none"
+        holds = seen.error is not None and expect.error in seen.error
+        yield Claim(f"{pointer}/error", holds, f"expected the error {quoted(expect.error)}", said)
+    if expect.state is not None:
+        wanted = expect.state[0] if len(expect.state) == 1 else expect.state
+        yield claim("state", wanted, seen.state, seen.state in expect.state)
+    if expect.moved is not None:
+        yield claim("moved", expect.moved, bool(entered))
+    if expect.path is not None:
+        yield claim("path", expect.path, entered)
+    yield from _context(expect, seen, pointer)
+    yield from _ahead(expect, seen, pointer)
+    if expect.text is not None:
+        yield from _words(expect.text, seen.text, f"{pointer}/text")
+    if expect.tools is not None:
+        yield from _tools(expect.tools, seen.events, f"{pointer}/tools")
+    yield from _events(expect.events, seen.events, f"{pointer}/events")
+    if expect.calls is not None:
+        yield claim("calls", expect.calls, seen.calls)
+    if expect.ended is not None:
+        yield claim("ended", expect.ended, seen.ended)
+    if expect.outcome is not None:
+        ends = {event.outcome for event in seen.events if isinstance(event, ev.Ended)}
+        yield claim("outcome", expect.outcome, seen.outcome, expect.outcome in {seen.outcome, *ends})
+    if "paused" in given:
+        yield _pause(expect.paused, seen.paused, f"{pointer}/paused")
+    if "output" in given:
+        yield claim("output", expect.output, seen.output)
+
+
+def _context(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
+    for key, wanted in expect.context.items():
+        place, name = f"{pointer}/context{step(key)}", f"expected {key} = {quoted(wanted)}"
+        if key not in seen.context:
+            yield Claim(place, wanted is None, name, "it is not set")
+        else:
+            yield Claim(place, same(seen.context[key], wanted), name, f"it is {quoted(seen.context[key])}")
+    if expect.context_exact is not None:
+        exact = same(dict(seen.context), expect.context_exact)
+        wanted = f"expected exactly the context {quoted(expect.context_exact)}"
+        yield Claim(f"{pointer}/context_exact", exact, wanted, f"it is {quoted(dict(seen.context))}")
+    for number, key in enumerate(expect.absent):
+        there = has(seen.context, key)
+        found = f"it is {quoted(seen.context.get(key))}" if there else "it is not set"
+        yield Claim(f"{pointer}/absent/{number}", not there, f"expected {key} not to be set", found)
+    if expect.logic is not None:
+        wanted = f"expected {quoted(expect.logic)} to hold"
+        try:
+            found = compile_rule(expect.logic)(seen.data())
+        except ConditionError as error:
+            yield Claim(f"{pointer}/logic", False, wanted, f"it cannot be evaluated: {error}")
+        else:
+            yield Claim(f"{pointer}/logic", truthy(found), wanted, f"it gives {quoted(found)}")
+
+
+def _ahead(expect: Expect, seen: Seen, pointer: str) -> Iterator[Claim]:
+    for name in ("open", "missing", "shown"):
+        wanted: list[str] | None = getattr(expect, name)
+        if wanted is None:
+            continue
+        found = list(getattr(seen.ahead(), name))
+        holds = sorted(wanted) == sorted(found) if name == "shown" else wanted == found
+        yield Claim(f"{pointer}/{name}", holds, f"expected {name} {quoted(wanted)}", f"it is {quoted(found)}")
+
+
+def _words(expect: WordsExpected, text: str, pointer: str) -> Iterator[Claim]:
+    found = f"the words are {quoted(text)}"
+    for part in expect.contains:
+        yield Claim(pointer, part in text, f"expected the words to contain {quoted(part)}", found)
+    for pattern in expect.matches:
+        try:
+            holds = truthy(compile_rule({"matches": [{"var": "text"}, pattern]})({"text": text}))
+        except ConditionError as error:
+            yield Claim(
+                f"{pointer}/matches", False, f"expected the words to match {quoted(pattern)}", str(error)
+            )
+        else:
+            yield Claim(f"{pointer}/matches", holds, f"expected the words to match {quoted(pattern)}", found)
+    if expect.equals is not None:
+        yield Claim(
+            f"{pointer}/equals", expect.equals == text, f"expected the words {quoted(expect.equals)}", found
+        )
+
+
+def _tools(wanted: Sequence[CallExpected], events: Iterable[ev.Event], pointer: str) -> Iterator[Claim]:
+    made = [event for event in events if isinstance(event, ev.ToolReturned | ev.ToolRefused)]
+    names = [event.name for event in made]
+    if [call.name for call in wanted] != names:
+        yield Claim(
+            pointer,
+            False,
+            f"expected the tool calls {quoted([call.name for call in wanted])}",
+            f"they are {quoted(names)}",
+        )
+        return
+    if not wanted:
+        yield Claim(pointer, True, "expected no tool calls", "there are none")
+    for number, (call, event) in enumerate(zip(wanted, made, strict=True)):
+        place = f"{pointer}/{number}"
+        if call.arguments is not None:
+            holds = same(event.arguments, call.arguments)
+            yield Claim(
+                f"{place}/arguments",
+                holds,
+                f"expected {call.name} to be called with {quoted(call.arguments)}",
+                f"it was called with {quoted(event.arguments)}",
+            )
+        failed = isinstance(event, ev.ToolRefused) or event.error is not None
+        if call.error is not None:
+            state = "it failed" if failed else "it did not fail"
+            wanted_state = "to fail" if call.error else "not to fail"
+            yield Claim(f"{place}/error", call.error == failed, f"expected {call.name} {wanted_state}", state)
+        elif call.arguments is None:
+            yield Claim(place, True, f"expected a call of {call.name}", "there is one")
+
+
+def _events(wanted: Sequence[EventExpected], events: Sequence[ev.Event], pointer: str) -> Iterator[Claim]:
+    """Each must be found behind those before it."""
+    start = 0
+    for number, expected in enumerate(wanted):
+        place = next((at for at in range(start, len(events)) if _is(expected, events[at])), None)
+        shown = {"type": expected.type, **expected.values} if expected.values else expected.type
+        behind = "" if not start else f" after {type(events[start - 1]).__name__}"
+        same = [to_dict(event) for event in events if type(event).__name__ == expected.type]
+        types = list(dict.fromkeys(type(event).__name__ for event in events))
+        found = f"there is {quoted(same[0])}" if same else f"there are {', '.join(types) or 'none'}"
+        yield Claim(
+            f"{pointer}/{number}", place is not None, f"expected the event {quoted(shown)}{behind}", found
+        )
+        start = start if place is None else place + 1
+
+
+def _is(expected: EventExpected, event: ev.Event) -> bool:
+    return type(event).__name__ == expected.type and all(
+        same(getattr(event, name), value) for name, value in expected.values.items()
+    )
+
+
+def same(found: Any, wanted: Any) -> bool:
+    """Whether two JSON values are the same; true is not 1, and tuples count as lists."""
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        return found.keys() == wanted.keys() and all(same(found[key], wanted[key]) for key in wanted)
+    if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
+        return len(found) == len(wanted) and all(map(same, found, wanted))
+    return bool(found == wanted) and isinstance(found, bool) == isinstance(wanted, bool)
+
+
+def _pause(expect: PauseExpected | None, paused: Paused | None, pointer: str) -> Claim:
+    if expect is None:
+        said = "" if paused is None else f"it waits for {quoted(paused.what)}"
+        return Claim(pointer, paused is None, "expected it not to wait for an answer", said)
+    if paused is None:
+        return Claim(pointer, False, "expected it to wait for an answer", "it does not")
+    tool = None if paused.call is None else paused.call.get("name")
+    holds = (
+        expect.what in (None, paused.what)
+        and expect.kind in (None, paused.kind)
+        and expect.tool in (None, tool)
+    )
+    wanted = expect.model_dump(exclude_none=True) or "an answer"
+    found = {"what": paused.what, "kind": paused.kind, **({"tool": tool} if tool else {})}
+    return Claim(pointer, holds, f"expected it to wait for {quoted(wanted)}", f"it waits for {quoted(found)}")

@@ -1,0 +1,233 @@
+"""Recorded replies of the cases of one file: JSON Lines beside it, one reply a line, with a head and an end.
+
+    {"cassette": 1, "definition": "order", "sha256": "…"}
+    {"case": "pickup", "step": 1, "state": "choose", "said": "…", "prompt": {"system": "…", "user": {…}}, "reply": {…}}
+    {"end": 1}
+
+`said` and the members of `prompt` are beginnings of SHA-256 sums: of the user's message, and of the prompt's
+sections. No message, key or header is written. Where a reply repeats a secret value of the conversation, the line
+says where in the test file the user says it (`⟦say 1 10 14⟧`), or holds other digits and letters in its place.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from llm_fsm.conditions.coercion import is_number
+from llm_fsm.definition.models import Definition
+from llm_fsm.documents.files import read_replies
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.testing.scenarios.loader import ENDING
+from llm_fsm.testing.scenarios.problems import Fault, SuiteError
+from llm_fsm.testing.scenarios.redaction import disguised
+
+FORMAT = 1
+_KEPT = ("text", "model", "mode", "finish_reason", "input_tokens", "output_tokens", "seconds", "cost")
+_SECTION = re.compile(r"<([a-z_]+)>(.*?)</\1>", re.DOTALL)
+_SAID = re.compile(r"⟦say (\d+) (\d+) (\d+)⟧")
+_DIGITS = 12
+
+Prompt = Mapping[str, Mapping[str, str]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Entry:
+    """One recorded reply, and what it was the answer to. `step` 0 is the start.
+
+    `sha256`: of the definition that it was recorded with; empty: as the cassette says.
+    """
+
+    case: str
+    step: int
+    state: str
+    said: str
+    prompt: Prompt
+    reply: ModelReply
+    sha256: str = ""
+
+    def to_json(self) -> str:
+        """The entry as one line."""
+        reply: dict[str, Any] = {name: getattr(self.reply, name) for name in _KEPT}
+        if self.reply.tool_calls:
+            reply["tool_calls"] = [
+                {"id": call.id, "name": call.name, "arguments": call.arguments}
+                for call in self.reply.tool_calls
+            ]
+        document = {
+            "case": self.case,
+            "step": self.step,
+            "state": self.state,
+            "said": self.said,
+            "prompt": self.prompt,
+            "reply": reply,
+            **({"sha256": self.sha256} if self.sha256 else {}),
+        }
+        return json.dumps(document, ensure_ascii=False, separators=(",", ":"))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cassette:
+    """All recorded replies of one file. `sha256`: of the definition that it was recorded with."""
+
+    definition: str
+    sha256: str
+    entries: tuple[Entry, ...] = ()
+    file: str = ""
+
+    def of(self, case: str) -> list[Entry]:
+        """The replies of a case, in order."""
+        return [entry for entry in self.entries if entry.case == case]
+
+    def text(self) -> str:
+        """The file."""
+        head = {"cassette": FORMAT, "definition": self.definition, "sha256": self.sha256}
+        lines = [
+            json.dumps(head),
+            *(entry.to_json() for entry in self.entries),
+            json.dumps({"end": len(self.entries)}),
+        ]
+        return "\n".join(lines) + "\n"
+
+
+def place_of(file: str) -> str:
+    """Where the cassette of a file of tests lies."""
+    return f"{file.removesuffix(ENDING).removesuffix('.json')}.cassette.jsonl"
+
+
+def digest(text: str) -> str:
+    """The beginning of a text's SHA-256."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:_DIGITS]
+
+
+def prompt_of(request: LLMRequest) -> Prompt:
+    """The sums of a prompt's sections, by the role of the message; `` is what stands between them."""
+    found: dict[str, dict[str, str]] = {}
+    for number, message in enumerate(request.messages):
+        name = message.role if message.role not in found else f"{message.role} {number}"
+        sections = {part[1]: digest(part[2]) for part in _SECTION.finditer(message.content)}
+        rest = digest(_SECTION.sub("", message.content) + json.dumps(message.to_dict().get("tool_calls")))
+        found[name] = {**sections, "": rest}
+    return found
+
+
+def read_cassette(path: str, definition: Definition) -> Cassette | None:
+    """The cassette of this path; None where there is none.
+
+    Raises SuiteError, with the line, for what is no cassette, is cut off, or was recorded with another definition.
+    """
+    try:
+        lines = read_replies(path).decode().split("\n")
+    except FileNotFoundError:
+        return None
+    except UnicodeDecodeError as error:
+        raise _fault(path, 1, "this is no cassette: it is not UTF-8", "record again with --record") from error
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise SuiteError([Fault(message=f"the cassette cannot be read: {reason}", file=path)]) from error
+    documents = [_document(line, number, path) for number, line in enumerate(lines, start=1) if line.strip()]
+    again = "record again with --record"
+    head = documents[0] if documents else {}
+    if head.get("cassette") != FORMAT:
+        raise _fault(path, 1, "this is no cassette", again)
+    if head.get("definition") != definition.name:
+        said = f"this cassette was recorded with the definition {head.get('definition')!r}"
+        raise _fault(path, 1, f"{said}, and the tests are of {definition.name!r}", again)
+    last = documents[-1]
+    if last.get("end") != len(documents) - 2:
+        raise _fault(path, len(documents), "the recording was cut off: its end is missing", again)
+    entries = tuple(_entry(item, number, path) for number, item in enumerate(documents[1:-1], start=2))
+    return Cassette(definition=definition.name, sha256=str(head.get("sha256")), entries=entries, file=path)
+
+
+def _fault(path: str, line: int, message: str, hint: str | None = None) -> SuiteError:
+    return SuiteError([Fault(message=message, hint=hint, file=path, line=line, column=1)])
+
+
+def _document(line: str, number: int, path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError) as error:
+        raise _fault(
+            path, number, "the recording was cut off or is damaged: this line is not JSON"
+        ) from error
+    if not isinstance(found, dict):
+        raise _fault(path, number, "each line of a cassette is one JSON object")
+    return found
+
+
+def _entry(item: Mapping[str, Any], number: int, path: str) -> Entry:
+    try:
+        reply = item["reply"]
+        calls = tuple(ToolCall(**call) for call in reply.get("tool_calls", ()))
+        made = ModelReply(**{name: reply[name] for name in _KEPT if name in reply}, tool_calls=calls)
+        found = {name: item[name] for name in ("case", "step", "state", "said", "prompt")}
+        entry = Entry(reply=made, sha256=item.get("sha256", ""), **found)
+    except (KeyError, TypeError, AttributeError):
+        entry = None
+    if entry is None or not _sound(entry):
+        raise _fault(path, number, "this line is no recorded reply", "record again with --record")
+    return entry
+
+
+def _sound(entry: Entry) -> bool:
+    """Whether everything is of its type."""
+    reply = entry.reply
+    texts = (entry.case, entry.state, entry.said, entry.sha256)
+    words = (reply.text, reply.model, reply.mode, reply.finish_reason)
+    named = [part for call in reply.tool_calls for part in (call.id, call.name, call.arguments)]
+    numbers = (entry.step, reply.input_tokens, reply.output_tokens, reply.seconds, reply.cost)
+    sections = list(entry.prompt.values()) if isinstance(entry.prompt, dict) else [None]
+    sums = [value for one in sections for value in (one.values() if isinstance(one, dict) else [None])]
+    return all(isinstance(text, str) for text in (*texts, *words, *named, *sums)) and all(map(is_number, numbers))
+
+
+def write_cassette(path: str, cassette: Cassette) -> None:
+    """Write the file at once: a crash leaves the old one. Raises OSError."""
+    fresh = f"{path}.{os.getpid()}.new"
+    with open(fresh, "w", encoding="utf-8", errors="backslashreplace") as stream:
+        stream.write(cassette.text())
+    os.replace(fresh, path)
+
+
+def without(secrets: Collection[str], said: Sequence[str], entry: Entry) -> Entry:
+    """The entry with references to what was said, or with other characters, in place of secrets."""
+    reply = entry.reply
+
+    def clean(text: str) -> str:
+        for secret in sorted(secrets, key=len, reverse=True):
+            for written in {secret, json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1]}:
+                text = text.replace(written, _reference(secret, said))
+        return text
+
+    calls = tuple(replace(call, arguments=clean(call.arguments)) for call in reply.tool_calls)
+    return replace(entry, reply=replace(reply, text=clean(reply.text), tool_calls=calls))
+
+
+def _reference(secret: str, said: Iterable[str]) -> str:
+    for number, text in enumerate(said):
+        start = text.find(secret)
+        if start >= 0:
+            return f"⟦say {number} {start} {start + len(secret)}⟧"
+    return disguised(secret)
+
+
+def restored(reply: ModelReply, said: Sequence[str]) -> ModelReply:
+    """The reply with what was said in place of references; inside JSON text, as JSON writes it."""
+
+    def whole(text: str) -> str:
+        return _SAID.sub(lambda found: _quoted(said, found), text)
+
+    calls = tuple(replace(call, arguments=whole(call.arguments)) for call in reply.tool_calls)
+    return replace(reply, text=whole(reply.text), tool_calls=calls)
+
+
+def _quoted(said: Sequence[str], found: re.Match[str]) -> str:
+    step, start, end = (int(part) for part in found.groups())
+    text = said[step][start:end] if step < len(said) else ""
+    return json.dumps(text, ensure_ascii=False)[1:-1]

@@ -1,0 +1,381 @@
+"""From a `*.test.json` file to cases that can be played, or to everything that is wrong with it, with lines."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from llm_fsm._pointers import step
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.validation import describe
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.files import FilePath, beside, name_of, read, stem_of
+from llm_fsm.documents.loader import load_dict, load_text
+from llm_fsm.documents.subflows import Flows, gather
+from llm_fsm.errors import DefinitionError
+from llm_fsm.testing.scenarios.checks import nonsense, sense_of
+from llm_fsm.testing.scenarios.idle import plays_nothing
+from llm_fsm.testing.scenarios.models import Case, Suite, User, merged
+from llm_fsm.testing.scenarios.parametrize import expanded, lacking, named_apart
+from llm_fsm.testing.scenarios.problems import Fault, SuiteError, Text, in_order, meant, quoted
+
+ENDING = ".test.json"
+"""How the names of files of tests end."""
+
+M = TypeVar("M", bound=BaseModel)
+_EXPECTED = {
+    "string_type": "text",
+    "bool_type": "true or false",
+    "int_type": "a whole number",
+    "float_type": "a number",
+    "list_type": "a list",
+    "dict_type": "an object",
+    "model_type": "an object",
+    "model_attributes_type": "an object",
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Play:
+    """One case to be played. `pointer`: where it stands; `setup`: what is given before the first word."""
+
+    name: str
+    case: Case
+    pointer: str
+    setup: Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A file of tests, read. `folder`: what paths in it are relative to; `definition_file`: None for an inline one."""
+
+    text: Text
+    suite: Suite
+    definition: Definition
+    definition_file: str | None
+    flows: Flows
+    plays: tuple[Play, ...]
+
+    @property
+    def file(self) -> str:
+        """The name of the file as it was given."""
+        return self.text.file
+
+    @property
+    def users(self) -> Sequence[User]:
+        """The simulated users."""
+        return self.suite.users
+
+
+def read_suite(path: FilePath) -> Loaded:
+    """The cases of a file. Raises SuiteError with everything that is wrong with it or with its definition."""
+    name = name_of(path) or ""
+    try:
+        text = read(name)
+    except DefinitionError as error:
+        [found] = error.findings
+        raise SuiteError([Fault(message=found.message, hint=found.hint, file=name)]) from error
+    return suite_of(text, file=name)
+
+
+def suite_of(text: str, *, file: str, drafts: bool = False) -> Loaded:
+    """The cases of a text; `file` is the name that faults carry, and what paths are relative to. Raises SuiteError.
+
+    `drafts`: cases may have nothing to play yet.
+    """
+    document = _document(text, file)
+    if "states" in document and "definition" not in document:
+        said = "this is a definition, not a file of tests, which names its definition and ends in .test.json"
+        hint = "to make tests of it: llm-fsm test --generate"
+        raise SuiteError([Fault(message=said, hint=hint, file=file, line=1, column=1)])
+    reader = _Reader(Text(file=file, text=text), document)
+    suite = reader.suite()
+    plays = reader.plays(suite or Suite(definition=""))
+    definition, place = reader.definition()
+    flows = None if definition is None else reader.flows(definition, place)
+    if suite is not None and flows is not None:
+        reader.sense(flows, suite, plays)
+    if not drafts and not reader.faults:
+        reader.idle(plays)
+    if reader.faults or suite is None or definition is None or flows is None:
+        raise SuiteError(in_order(reader.faults))
+    return Loaded(
+        text=reader.text,
+        suite=suite,
+        definition=definition,
+        definition_file=place,
+        flows=flows,
+        plays=tuple(plays),
+    )
+
+
+def _document(text: str, file: str) -> dict[str, Any]:
+    """The object of a text. Raises SuiteError."""
+    plain = source.plainly(text)
+    if isinstance(plain, dict):
+        return plain
+    try:
+        document = source.parse(text)
+    except source.SourceError as error:
+        place = Fault(message=error.message, hint=error.hint, file=file, line=error.line, column=error.column)
+        raise SuiteError([place]) from error
+    twice = _duplicates(text)
+    if twice:
+        raise SuiteError([replace(found, file=file) for found in twice])
+    if not isinstance(document, dict):
+        said = f"a file of tests is one JSON object, not {describe(document)}"
+        raise SuiteError([Fault(message=said, file=file, line=1, column=1)])
+    return document
+
+
+def _duplicates(text: str) -> list[Fault]:
+    """Keys that stand twice in one object; where they stand is only looked up when there are any."""
+    seen = False
+
+    def look(pairs: list[tuple[str, Any]]) -> None:
+        nonlocal seen
+        seen = seen or len({key for key, _ in pairs}) < len(pairs)
+
+    try:
+        json.loads(text.removeprefix("\ufeff"), object_pairs_hook=look)
+    except (ValueError, RecursionError):  # comments and trailing commas: the scanner reads them
+        seen = True
+    if not seen:
+        return []
+    return [
+        Fault(
+            message=f"the key {quoted(found.key)} stands here a second time, first in line {found.first.line}",
+            hint="keep one of them",
+            line=found.position.line,
+            column=found.position.column,
+        )
+        for found in source.scan(text).duplicates
+    ]
+
+
+class _Reader:
+    """Reads one document and collects what is wrong."""
+
+    def __init__(self, text: Text, document: dict[str, Any]) -> None:
+        self.text = text
+        self.document = document
+        self.faults: list[Fault] = []
+
+    def fault(self, message: str, pointer: str, *, hint: str | None = None, at_key: bool = False) -> None:
+        self.faults.append(self.text.fault(message, pointer, hint=hint, at_key=at_key))
+
+    # -- the form
+
+    def suite(self) -> Suite | None:
+        """The file without its cases, which may be tables."""
+        outer = dict(self.document)
+        if isinstance(outer.get("cases"), list):
+            outer["cases"] = []
+        if isinstance(outer.get("table"), list):
+            rows = outer.pop("table")
+            outer = {**_first(outer, rows), "table": rows}
+        return self.valid(Suite, outer, "")
+
+    def plays(self, suite: Suite) -> Sequence[Play]:
+        """Every case of the file, each row of a table as one."""
+        raw = self.document.get("cases")
+        listed = [
+            (f"/cases/{number}", case) for number, case in enumerate(raw if isinstance(raw, list) else [])
+        ]
+        if suite.model_fields_set & {"steps", "start", "expect", "table"}:
+            if listed:
+                self.fault("a file has steps of its own or cases, not both", "/cases", at_key=True)
+            own = {key: self.document[key] for key in Case.known_keys() if key in self.document}
+            listed = [("", own)]
+        plays: list[Play] = []
+        for number, (pointer, case) in enumerate(listed, start=1):
+            plays += self.rows(
+                suite, case, pointer, f"case {number}" if pointer else stem_of(stem_of(self.text.file))
+            )
+        if not plays and not suite.users and not self.faults:
+            self.fault(
+                "there is no case in this file", "", hint='write "steps": [{"say": "…", "expect": "…"}]'
+            )
+        self.same_names(plays)
+        return plays
+
+    def idle(self, plays: Sequence[Play]) -> None:
+        """Note cases with nothing to play."""
+        for play in plays:
+            if plays_nothing(play.case):
+                said, hint = "this case plays nothing", 'write "steps": [{"say": "…", "expect": "…"}]'
+                self.fault(said, f"{play.pointer}/steps", hint=hint)
+
+    def rows(self, suite: Suite, case: Any, pointer: str, default: str) -> Iterator[Play]:
+        rows = case.get("table") if isinstance(case, dict) else None
+        if rows == []:
+            self.fault("the table has no rows", f"{pointer}/table")
+            return
+        if not isinstance(rows, list) or not rows or not all(isinstance(row, dict) for row in rows):
+            found = self.valid(Case, case, pointer)
+            if found is not None:
+                yield self.play(suite, found, pointer, found.name or default)
+            return
+        wrong = list(lacking(case, rows))
+        for inner, message in wrong:
+            self.fault(message, pointer + inner, at_key="nowhere" in message)
+        if wrong:
+            return
+        template = {key: item for key, item in case.items() if key != "table"}
+        made = [self.valid(Case, expanded(template, row), pointer) for row in rows]
+        cases = [one for one in made if one is not None]
+        names = named_apart([one.name or default for one in cases])
+        yield from (self.play(suite, one, pointer, name) for one, name in zip(cases, names, strict=True))
+
+    def play(self, suite: Suite, case: Case, pointer: str, name: str) -> Play:
+        return Play(name=name, case=case, pointer=pointer, setup=merged(suite, case))
+
+    def same_names(self, plays: Sequence[Play]) -> None:
+        seen: dict[str, str] = {}
+        for play in plays:
+            if play.name in seen:
+                first = self.text.position(seen[play.name]).line
+                self.fault(
+                    f"a case {play.name!r} stands in line {first} already",
+                    f"{play.pointer}/name",
+                    hint="rename one",
+                )
+            seen[play.name] = play.pointer
+
+    def valid(self, model: type[M], value: object, pointer: str) -> M | None:
+        """The value as a model; None, and its faults noted, where it does not fit."""
+        try:
+            return model.model_validate(value)
+        except ValidationError as error:
+            for detail in error.errors(include_url=False):
+                self.note(detail, pointer)
+            return None
+
+    def note(self, detail: ErrorDetails, pointer: str) -> None:
+        place = pointer + "".join(map(step, detail["loc"]))
+        context = detail.get("ctx", {})
+        kind, name = detail["type"], _named(detail["loc"], "a case" if pointer else "the file")
+        if kind == "unknown_key":
+            key = context["key"]
+            self.fault(
+                f'unknown key "{key[:60]}"',
+                f"{place}/{context['pointer']}",
+                hint=meant(key, context["known"]),
+                at_key=True,
+            )
+        elif kind == "choice":
+            self.fault(
+                f'there is no event "{context["value"]}"',
+                place,
+                hint=meant(context["value"], context["known"]),
+            )
+        elif kind == "missing":
+            self.fault(f'the key "{name}" is missing', place.rpartition("/")[0])
+        elif kind == "literal_error" and context["expected"] == "True":
+            self.fault(f"{name}: it can only be true, found {describe(detail['input'])}", place)
+        elif kind == "too_short":
+            self.fault(f"{name}: there must be at least one", place)
+        elif kind == "literal_error":
+            self.fault(
+                f"{name}: expected one of {context['expected']}, found {describe(detail['input'])}", place
+            )
+        elif kind == "value":
+            self.fault(str(context["reason"]), place)
+        elif kind in _EXPECTED:
+            self.fault(f"{name}: expected {_EXPECTED[kind]}, found {describe(detail['input'])}", place)
+        else:
+            self.fault(f"{name}: {detail['msg'].replace('Input should', 'it must')}", place)
+
+    def sense(self, flows: Flows, suite: Suite, plays: Sequence[Play]) -> None:
+        """Note what the definition, with those that it calls, makes impossible."""
+        known = sense_of(flows, suite, [play.case for play in plays])
+        for setup, pointer in ((suite, ""), *((play.case, play.pointer) for play in plays)):
+            for found in nonsense(known, setup, pointer):
+                self.fault(found.message, found.pointer, hint=found.hint, at_key=found.at_key)
+
+    # -- the definition
+
+    def definition(self) -> tuple[Definition | None, str | None]:
+        """The definition and its file."""
+        given = self.document.get("definition")
+        try:
+            if isinstance(given, dict):
+                return load_dict(given).definition, None
+            if isinstance(given, str):
+                return self.from_file(given)
+        except DefinitionError as error:
+            self.refused(error, given)
+        return None, None
+
+    def flows(self, definition: Definition, place: str | None) -> Flows | None:
+        """The definition with all that it calls."""
+        try:
+            return gather(definition, file=self.text.file if place is None else place)
+        except DefinitionError as error:
+            self.refused(error, self.document.get("definition"))
+        return None
+
+    def refused(self, error: DefinitionError, given: object) -> None:
+        """Note why a definition cannot be used: where it stands in its own file, or in this one."""
+        for found in error.findings:
+            if found.level != "error":
+                continue
+            if found.line is not None and isinstance(given, str):
+                self.faults.append(
+                    Fault(
+                        message=found.message,
+                        hint=found.hint,
+                        file=found.file,
+                        line=found.line,
+                        column=found.column,
+                    )
+                )
+            else:
+                inner = f"/definition{found.pointer}" if isinstance(given, dict) else "/definition"
+                self.fault(f"the definition cannot be used: {found.message}", inner, hint=found.hint)
+
+    def from_file(self, given: str) -> tuple[Definition | None, str | None]:
+        path = beside(self.text.file, given)
+        if not os.path.lexists(path):
+            shipped = definition_paths()
+            if given not in shipped:
+                self.fault(
+                    f"there is no definition {given!r} beside this file",
+                    "/definition",
+                    hint=_near(path, shipped),
+                )
+                return None, None
+            path = os.fspath(shipped[given])
+        return load_text(read(path), file=path).definition, path
+
+
+def _named(loc: tuple[int | str, ...], whole: str) -> str:
+    """What a place is called in a message."""
+    if not loc:
+        return whole
+    return f"item {loc[-1] + 1} of {_named(loc[:-1], whole)}" if isinstance(loc[-1], int) else loc[-1]
+
+
+def _first(outer: dict[str, Any], rows: list[Any]) -> dict[str, Any]:
+    """The outer object as its first row makes it."""
+    return expanded(outer, rows[0]) if rows and isinstance(rows[0], dict) else outer
+
+
+def _near(path: str, shipped: Mapping[str, Any]) -> str:
+    folder = os.path.dirname(path) or "."
+    try:
+        beside_it = [
+            name
+            for name in sorted(os.listdir(folder))
+            if name.endswith(".json") and not name.endswith(ENDING)
+        ]
+    except OSError:
+        beside_it = []
+    return meant(os.path.basename(path), [*beside_it, *shipped])

@@ -1,0 +1,153 @@
+"""Playing cases: real conversations on a real machine in memory, with a clock and a host that the case sets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any
+
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.llm.scripted import ScriptedLLM
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.stores.memory import MemoryStore
+from llm_fsm.testing.scenarios.checks import definitions_of, function_names, tasks_of
+from llm_fsm.testing.scenarios.fixtures import Stage, without_servers
+from llm_fsm.testing.scenarios.loader import Loaded, Play
+from llm_fsm.testing.scenarios.models import Case, merged
+from llm_fsm.testing.scenarios.results import Failure, Result, Said
+from llm_fsm.testing.scenarios.runner import Rehearsal
+from llm_fsm.testing.scenarios.scripted_model import Model, Scripted
+from llm_fsm.tools.registry import ToolRegistry
+
+BEGINNING = 1893456000.0
+"""The time at which a case begins that names none: 2030-01-01T00:00:00Z."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Host:
+    """What the caller brings for tools and functions that a case does not play."""
+
+    tools: ToolRegistry = field(default_factory=ToolRegistry)
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+class Player:
+    """Plays the cases of one file, one after the other, on one machine.
+
+    `choose` gives the model that answers in a case; without it those are the replies of the file. `timeout`:
+    seconds for a turn, for live models.
+    """
+
+    def __init__(
+        self,
+        loaded: Loaded,
+        choose: Callable[[Play], Model] | None = None,
+        host: Host | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> None:
+        self.loaded = loaded
+        own = Scripted(tasks_of(loaded.flows))
+        self._choose = choose or (lambda _: own)
+        self.stage = Stage()
+        self._timeout = timeout
+        self._host = host or Host()
+        self._machines: dict[bool, AsyncMachine] = {}
+
+    def machine(self, *, handlers: bool) -> AsyncMachine:
+        """The machine for cases with or without handlers; made once."""
+        made = self._machines.get(handlers)
+        if made is None:
+            made = self._machines[handlers] = self._made(handlers=handlers)
+        return made
+
+    def _made(self, *, handlers: bool) -> AsyncMachine:
+        loaded = self.loaded
+        setups = [merged(loaded.suite, Case()), *(play.setup for play in loaded.plays)]
+        played = {name: tool for setup in setups for name, tool in setup["tools"].items()}
+        definition = without_servers(loaded.definition)
+        every = [definition, *definitions_of(loaded.flows)[1:]]
+        machine = AsyncMachine(
+            definition,
+            model=ScriptedLLM([]),
+            store=MemoryStore(),
+            tools=self.stage.bound(every, self._host.tools, played),
+            file=loaded.file if loaded.definition_file is None else loaded.definition_file,
+            handlers=self.stage.handlers(item.at for setup in setups for item in setup["handlers"])
+            if handlers
+            else (),
+            clock=self._time,
+            timeout=self._timeout,
+        )
+        functions = {name for setup in setups for name in setup["functions"]}
+        for name, checks in {
+            name: checks for one in every for name, checks in function_names(one).items()
+        }.items():
+            played_here = self.stage.check if checks else self.stage.execute
+            own = self._host.functions.get(name)
+            machine.function(
+                partial(played_here, name) if name in functions or own is None else own, name=name
+            )
+        return machine
+
+    def _time(self) -> float:
+        return self.stage.now
+
+    def prepared(self, setup: Mapping[str, Any]) -> AsyncMachine:
+        """The machine, its host and its clock, as a case or the file sets them."""
+        self.stage.now = BEGINNING if setup["time"] is None else setup["time"]
+        self.stage.set(setup["tools"], setup["functions"], setup["handlers"])
+        return self.machine(handlers=bool(setup["handlers"]))
+
+    async def play(self, play: Play) -> Result:
+        """Play one case."""
+        if play.case.skip is not None:
+            return Result(name=play.name, pointer=play.pointer, skipped=play.case.skip)
+        began = time.perf_counter()
+        machine = self.prepared(play.setup)
+        model = self._choose(play)
+        machine.llm = model.llm
+        model.begin(play)
+        course = Rehearsal(machine, play, model, self.stage)
+        await course.run()
+        await machine.delete(course.id)
+        return Result(
+            name=play.name,
+            pointer=play.pointer,
+            line=0 if not course.missed else self.loaded.text.position(play.pointer).line,
+            failures=tuple(self._placed(course)),
+            seconds=time.perf_counter() - began,
+            said=tuple(_masked(said, course.secrets) for said in course.said),
+            turns=tuple(course.turns),
+        )
+
+    def _placed(self, course: Rehearsal) -> list[Failure]:
+        """The misses of a case with their lines, step by step in file order; secrets are masked."""
+        found: list[Failure] = []
+        for step, miss in course.missed:
+            message = masked(miss.message, course.secrets)
+            line, column = self.loaded.text.position(miss.pointer)
+            found.append(Failure(step=step, message=message, pointer=miss.pointer, line=line, column=column))
+        steps = {failure.step: number for number, failure in enumerate(found)}
+        return sorted(found, key=lambda one: (steps[one.step], one.line, one.column))
+
+    async def close(self) -> None:
+        """Free what the machines hold."""
+        for machine in self._machines.values():
+            await machine.close()
+
+
+def masked(text: str, secrets: Collection[str]) -> str:
+    """The text without secret values."""
+    for secret in sorted(secrets, key=len, reverse=True):
+        text = text.replace(secret, BLOT)
+    return text
+
+
+def _masked(said: Said, secrets: Collection[str]) -> Said:
+    if not secrets:
+        return said
+    heard = None if said.heard is None else masked(said.heard, secrets)
+    return replace(said, heard=heard, text=masked(said.text, secrets))

@@ -1,0 +1,189 @@
+"""One case while it is played: its steps, and what was not as expected. Later steps go on after a failed one."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import NamedTuple
+
+from llm_fsm._copies import made
+from llm_fsm.engine.conversation import AsyncConversation, Turn
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.errors import LLMFSMError
+from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
+from llm_fsm.testing.scenarios.expected import Expect
+from llm_fsm.testing.scenarios.fixtures import Stage
+from llm_fsm.testing.scenarios.loader import Play
+from llm_fsm.testing.scenarios.models import Step
+from llm_fsm.testing.scenarios.redaction import confided
+from llm_fsm.testing.scenarios.results import Said
+from llm_fsm.testing.scenarios.scripted_model import Model
+
+
+class _At(NamedTuple):
+    """A step: its name in reports, where it stands, what the user says in it, and what is expected of it."""
+
+    name: str
+    pointer: str
+    heard: str | None
+    expect: Expect | None
+
+
+class Rehearsal:
+    """One case while it is played, by `model` and with the host of `stage`."""
+
+    def __init__(self, machine: AsyncMachine, play: Play, model: Model, stage: Stage) -> None:
+        self.machine = machine
+        self.play = play
+        self.model = model
+        self.stage = stage
+        self.id = "test"
+        self.missed: list[tuple[str, Miss]] = []
+        self.said: list[Said] = []
+        self.secrets: set[str] = set()
+        every = (machine.program, *machine.program.flows.values())
+        self.has_secrets = any(program.keys.secrets for program in every)
+        self.turns: list[Turn] = []
+        self.chat: AsyncConversation | None = None
+
+    async def run(self) -> None:
+        case = self.play.case
+        await self.start()
+        if self.chat is None and not await self.go_on_without_greeting():
+            return
+        for number, step in enumerate(case.steps, start=1):
+            await self.take(number, step)
+        if case.expect is not None:
+            self.check("end", case.expect, self.whole(), f"{self.play.pointer}/expect")
+
+    async def start(self) -> None:
+        """The greeting, or a run until it first waits."""
+        start, setup = self.play.case.start, self.play.setup
+        pointer = f"{self.play.pointer}/start"
+        self.model.step(0, () if start is None else start.script)
+        greet = setup["greet"] if setup["greet"] is not None else start is not None
+        error: str | None = None
+        turn: Turn | None = None
+        try:
+            turn = await self.began(greet=greet)
+        except (LLMFSMError, ValueError, OverflowError) as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        expect = None if start is None else start.expect
+        self.close(
+            _At("start", pointer if start is not None else self.play.pointer, None, expect), turn, error
+        )
+
+    async def go_on_without_greeting(self) -> bool:
+        """Later steps go on after a failed greeting."""
+        try:
+            await self.began(greet=False)
+        except (LLMFSMError, ValueError, OverflowError):
+            return False
+        return True
+
+    async def began(self, *, greet: bool) -> Turn | None:
+        setup, machine = self.play.setup, self.machine
+        context = setup["context"] or None
+        talks = setup["input"] is None and not machine.program.alone
+        if talks or setup["state"] is not None:
+            self.chat = await machine.start(context, self.id, greet=greet, state=setup["state"])
+            return (await self.chat.turns())[0]
+        turn = await machine.run(setup["input"], context, self.id, setup["background"] or None)
+        self.chat = await machine.resume(self.id)
+        begun, *_ = await self.chat.turns()  # a run is two records: its start, and its work
+        return replace(turn, events=(*begun.events, *turn.events))
+
+    async def take(self, number: int, step: Step) -> None:
+        """One step, whatever became of those before it."""
+        assert self.chat is not None
+        self.model.step(number, step.script)
+        turn: Turn | None = None
+        error: str | None = None
+        try:
+            turn = await self.happen(self.chat, step)
+        except (LLMFSMError, ValueError, OverflowError) as raised:
+            error = f"{type(raised).__name__}: {raised}"
+        pointer = f"{self.play.pointer}/steps/{number - 1}"
+        self.close(_At(f"step {number}", pointer, step.say, step.expect), turn, error)
+
+    async def happen(self, chat: AsyncConversation, step: Step) -> Turn | None:
+        if step.kind == "say":
+            return await chat.send(step.say or "")
+        if step.kind == "answer":
+            return await chat.answer(step.answer)
+        if step.kind == "end":
+            await chat.end()
+            return None
+        self.stage.now += step.wait or 0.0
+        fired = await self.machine.run_due()
+        await chat.refresh()
+        return fired[-1] if fired else None
+
+    def close(self, at: _At, turn: Turn | None, error: str | None) -> None:
+        """Hold a step against what is expected of it."""
+        chat = self.chat
+        if turn is not None:
+            self.turns.append(turn)
+        if chat is not None:
+            if self.has_secrets:
+                self.secrets |= self.secret_values(chat, turn)
+            self.said.append(
+                Said(heard=at.heard, text=turn.text if turn is not None else "", state=chat.state)
+            )
+        wrong = self.model.done(self.secrets)
+        unanswered = error is not None and wrong is not None and wrong in error
+        expected = at.expect is not None and at.expect.error is not None
+        if wrong is not None and (error is None or unanswered):
+            self.missed.append((at.name, Miss(at.pointer, wrong)))
+        elif error is not None and not expected:
+            self.missed.append((at.name, Miss(at.pointer, f"it failed: {error}")))
+        self.missed += [(at.name, Miss(at.pointer, what)) for what in self.stage.misses]
+        self.stage.misses.clear()
+        if at.expect is not None and not unanswered:
+            self.check(at.name, at.expect, self.seen(turn, error), f"{at.pointer}/expect")
+
+    def secret_values(self, chat: AsyncConversation, turn: Turn | None) -> set[str]:
+        """What no message may show."""
+        found = confided(self.machine.program, [chat.context], () if turn is None else turn.events)
+        return {text for text in found if len(text) > 1}
+
+    def check(self, name: str, expect: Expect, seen: Seen, pointer: str) -> None:
+        self.missed += [(name, miss) for miss in misses(expect, seen, pointer)]
+
+    def seen(self, turn: Turn | None, error: str | None) -> Seen:
+        """A step as expectations see it."""
+        chat = self.chat
+        if chat is None:
+            return Seen(error=error)
+        return made(
+            Seen,
+            text="" if turn is None else turn.text,
+            state=chat.state,
+            context=chat.context,
+            data=chat.data,
+            ahead=lambda: chat.ahead,
+            events=() if turn is None else turn.events,
+            calls=0 if turn is None else turn.usage.calls,
+            ended=chat.ended,
+            outcome=turn.outcome if turn is not None else "",
+            paused=chat.paused,
+            output=None if turn is None else turn.output,
+            error=error,
+        )
+
+    def whole(self) -> Seen:
+        """The whole conversation as expectations see it."""
+        last = self.turns[-1] if self.turns else None
+        found = self.seen(last, None)
+        return Seen(
+            text="\n\n".join(turn.text for turn in self.turns if turn.text),
+            state=found.state,
+            context=found.context,
+            data=found.data,
+            ahead=found.ahead,
+            events=[event for turn in self.turns for event in turn.events],
+            calls=sum(turn.usage.calls for turn in self.turns),
+            ended=found.ended,
+            outcome=found.outcome,
+            paused=found.paused,
+            output=found.output,
+        )

@@ -1,0 +1,276 @@
+"""From a conversation that was held to a file of tests that plays it again, with its replies."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Any
+
+from llm_fsm.engine.replay import not_taken
+from llm_fsm.session import events as ev
+from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
+from llm_fsm.session.redaction import MIN_SECRET_CHARS, spelled
+from llm_fsm.session.reducer import fold
+from llm_fsm.session.session import Session
+from llm_fsm.session.turn_record import TurnRecord, standing
+from llm_fsm.testing.scenarios.redaction import confided, disguised
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
+
+_CLOCKS = ('"now"', "_timestamp")
+_PARTS = frozenset({"transition", "message", "reasoning"})
+_MOVE = frozenset({"target_state", "context_update"})
+_GIVEN = {"result": 1, "answer": 1, "arguments": 1, "input": 1, "context": 2, "set": 2, "context_update": 2}
+"""Parts of a test that hold values from outside, and how deep their names do: those of keys stand in the definition."""
+
+
+def document_of(
+    program: Program, definition: str, records: Sequence[TurnRecord], name: str
+) -> dict[str, Any]:
+    """The file of tests for a conversation given by its records. `definition`: what the file calls the definition.
+
+    Turns that were taken back are left out. Secret values are replaced by others of the same shape, everywhere.
+    Raises ValueError where nothing has happened yet.
+    """
+    kept = [record for _, record in standing(records)]
+    if not kept:
+        raise ValueError("nothing has happened yet")
+    saver = _Saver(program)
+    case = saver.case(kept)
+    hidden = _Disguise(program.document, saver).hidden({"name": name, **case})
+    return {"definition": definition, "cases": [hidden]}
+
+
+def _names(program: Program) -> frozenset[str]:
+    """The names of states, patterns and tools, which stand in the definition for everybody to read."""
+    found: set[str] = set()
+    for one in (program, *program.flows.values()):
+        found.update(one.states, one.patterns, one.definition.tools)
+    return frozenset(found)
+
+
+class _Saver:
+    """Follows the records; `clock` is the time of the test."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.session = Session(conversation_id="")
+        self.names = _names(program)
+        self.secrets: set[str] = set()
+        self.tools: dict[str, list[dict[str, Any]]] = {}
+        self.clock = 0.0
+        self._timed = any(word in program.document for word in _CLOCKS)
+
+    def case(self, records: Sequence[TurnRecord]) -> dict[str, Any]:
+        first, *others = records
+        started = next((event for event in first.events if isinstance(event, ev.Started)), None)
+        case: dict[str, Any] = {}
+        if started is not None:
+            self.clock = case["time"] = float(int(started.time))
+            case |= {"context": dict(started.context)} if started.context else {}
+            case |= {"state": started.state} if started.state != self.program.definition.initial_state else {}
+            case |= {"input": started.input} if started.input is not None else {}
+        if others and others[0].kind == "run":  # a run without a user is two records: its start, and its work
+            self.session = fold(self.session, first.events)
+            first, *others = others
+        start = self.step(first)
+        if first.text or "replies" in start or first.kind == "run":
+            case["start"] = start
+        steps = [step for record in others for step in self.steps(record)]
+        tools = {**self.tools, **self.picky(records)}
+        return {**case, **({"tools": tools} if tools else {}), "steps": steps}
+
+    def picky(self, records: Sequence[TurnRecord]) -> dict[str, dict[str, Any]]:
+        """Tools that ask a person first, and with which arguments they did not: a test would ask about these, too."""
+        every = (self.program, *self.program.flows.values())
+        asking = {name for one in every for name, tool in one.definition.tools.items() if tool.approval}
+        found: dict[str, list[Any]] = {}
+        for event in not_taken(records):
+            with suppress(ArgumentsFault):
+                if event.name in asking:
+                    found.setdefault(event.name, []).append(read_arguments(event.arguments))
+        return {
+            name: {"calls": self.tools.get(name, [{"error": "it takes other arguments"}]),
+                   "parameters": {"type": "object", "not": {"enum": unfit}}}
+            for name, unfit in found.items()
+        }
+
+    def steps(self, record: TurnRecord) -> Iterator[dict[str, Any]]:
+        """What happened from outside in a turn: a message, an answer, the end, or that time passed."""
+        head = record.events[0]
+        time = getattr(head, "time", None)
+        passed = 0.0 if time is None else time - self.clock
+        if passed > 0 and record.kind == "due":
+            self.clock += passed
+            yield {"wait": passed, **self.step(record)}
+            return
+        if passed > 0 and self._timed:
+            self.clock += passed
+            yield {"wait": passed}
+        if isinstance(head, ev.UserSaid):
+            yield {"say": head.text, **self.step(record)}
+        elif isinstance(head, ev.Answered):
+            yield {"answer": head.value, **self.step(record)}
+        elif record.kind == "end":
+            yield {"end": True, **self.step(record)}
+
+    def step(self, record: TurnRecord) -> dict[str, Any]:
+        """The replies of a turn, and what it came to."""
+        before = session = self.session
+        for event in record.events:
+            said = _said(self.program, session, event)
+            if said is not None:
+                self.tools.setdefault(said[0], []).append(said[1])
+            session = fold(session, (event,))
+        self.session = session
+        contexts = (before.context, self.session.context, self.session.root_context())
+        self.secrets |= confided(self.program, contexts, record.events) - {""}
+        replies = [_reply(event, self.names) for event in record.events if isinstance(event, ev.ModelReplied)]
+        changed = {
+            key: value
+            for key, value in self.session.root_context().items()
+            if before.root_context().get(key) != value
+        }
+        expect: dict[str, Any] = {"state": self.session.state}
+        expect |= {"context": changed} if changed else {}
+        expect |= {"text": record.text} if record.text else {}
+        expect |= {"ended": True} if self.session.ended else {}
+        expect |= {"paused": True} if self.session.pause is not None else {}
+        given = {"reply": replies[0]} if len(replies) == 1 else {"replies": replies} if replies else {}
+        return {**given, "expect": expect}
+
+
+def _said(program: Program, session: Session, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
+    """The name of a tool of the definition, and what it said to a call; None for all other events."""
+    if isinstance(event, ev.ToolReturned) and (event.key or event.name not in MEMORY_TOOLS):
+        return event.name, {"result": event.result} if event.error is None else {"error": event.error}
+    if isinstance(event, ev.ToolRefused) and _has_refused(program.of(session), session.state, event):
+        return event.name, {"error": event.reason}
+    return None
+
+
+def _has_refused(program: Program, state: str, call: ev.ToolRefused) -> bool:
+    """True where it was the tool that took no such arguments, which a test knows nothing of."""
+    tool = program.definition.tools.get(call.name)
+    if tool is None or tool.approval or call.name not in program.states[state].state.tools:
+        return False
+    if tool.scope is not None and state not in tool.scope:
+        return False
+    try:
+        read_arguments(call.arguments)
+    except ArgumentsFault:
+        return False
+    return True
+
+
+def _reply(event: ev.ModelReplied, names: frozenset[str]) -> Any:
+    """A reply as a test writes it: in the short form where that says all of it, else as it stands.
+
+    So does one that moves to none of the `names`, which a test would take for a slip of the pen.
+    """
+    if event.calls:
+        calls = [{"name": call["name"], "arguments": _arguments(call["arguments"])} for call in event.calls]
+        return {"calls": calls, **({"message": event.text} if event.text else {})}
+    try:
+        document = json.loads(event.text)
+    except ValueError:
+        return event.text
+    if not isinstance(document, dict):
+        return event.text
+    move = document.get("transition")
+    update = move.get("context_update") if isinstance(move, dict) else None
+    if not (
+        document.keys() <= _PARTS
+        and isinstance(move, dict)
+        and move.keys() <= _MOVE
+        and isinstance(update, dict)
+    ):
+        return {"raw": document}
+    short: dict[str, Any] = {"to": move.get("target_state")}
+    short |= {"set": {key: value for key, value in update.items() if key != "_clear"}}
+    short |= {"clear": update.get("_clear")} if "_clear" in update else {}
+    short |= {key: document[key] for key in ("message", "reasoning") if key in document}
+    texts = isinstance(short["to"], str) and isinstance(short.get("message", ""), str)
+    lists = all(
+        isinstance(short.get(key, kind()), kind) for key, kind in (("clear", list), ("reasoning", str))
+    )
+    return (
+        {key: value for key, value in short.items() if value or key == "to"}
+        if texts and lists and short["to"] in names
+        else {"raw": document}
+    )
+
+
+def _arguments(text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return text
+    return found if isinstance(found, dict) else text
+
+
+def _disguises(secrets: Iterable[str]) -> dict[str, str]:
+    """What stands in place of secrets, as they are and as texts of JSON have them; longest first."""
+    found = {
+        json.dumps(secret, ensure_ascii=ascii)[1:-1]: json.dumps(disguised(secret))[1:-1]
+        for secret in secrets
+        for ascii in (True, False)
+    }
+    found |= {secret: disguised(secret) for secret in secrets}
+    return dict(sorted(found.items(), key=lambda one: len(one[0]), reverse=True))
+
+
+class _Disguise:
+    """Puts other characters of the same kind in place of secrets. Names of states and the like stay as they are."""
+
+    def __init__(self, definition: str, saver: _Saver) -> None:
+        self._definition = definition
+        self._secrets = _disguises(saver.secrets)
+        self._names = saver.names
+
+    def hidden(self, value: Any, depth: int = -1) -> Any:
+        """The value without secrets; `depth`: from how many levels on its names are none of ours, -1: of no level."""
+        if isinstance(value, str):
+            return value if value in self._names and value not in self._secrets else self._text(value)
+        if isinstance(value, Mapping):
+            members: dict[str, Any] = {}
+            for key, item in value.items():
+                name = self._name(key) if depth in (0, 1) else key
+                while name in members:  # secrets that look alike now
+                    name += "1"
+                members[name] = self.hidden(item, max(depth - 1, 0) if depth >= 0 else _GIVEN.get(key, -1))
+            return members
+        if isinstance(value, list):
+            return [self.hidden(item, depth) for item in value]
+        if str(value) in self._secrets and isinstance(value, int | float) and not isinstance(value, bool):
+            return type(value)(re.sub(r"\d", "1", str(value)))
+        return value
+
+    def _name(self, key: str) -> str:
+        """The name of a key, which everybody may read where it stands in the definition."""
+        return key if json.dumps(key) in self._definition else self._text(key)
+
+    def _text(self, text: str) -> str:
+        for secret, other in self._secrets.items():
+            text = re.sub(re.escape(secret), partial(_replaced, other), text)
+            for start, end in reversed(spelled(secret, text)):
+                text = text[:start] + disguised(text[start:end]) + text[end:]
+        return text
+
+
+def _replaced(other: str, found: re.Match[str]) -> str:
+    """What stands in place of a secret; the shortest ones stay where they are a part of a word or of a number."""
+    secret, before, after = found[0], found.string[: found.start()][-1:], found.string[found.end() :][:1]
+    short = len(secret) < MIN_SECRET_CHARS
+    return secret if short and (_go_on(before, secret[0]) or _go_on(secret[-1], after)) else other
+
+
+def _go_on(left: str, right: str) -> bool:
+    """True where one character goes on with the word or the number of the other.
+
+    Not in scripts without capitals, of which some have no spaces between words.
+    """
+    return (left.isdigit() and right.isdigit()) or (left.lower() != left.upper() and right.lower() != right.upper())

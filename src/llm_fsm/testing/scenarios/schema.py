@@ -1,0 +1,80 @@
+"""The JSON Schema (2020-12) of a `*.test.json` file, generated from the models.
+
+Descriptions are the models' attribute docstrings, so that each fact about a key is written once.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llm_fsm.definition.schema import DRAFT, docstrings
+from llm_fsm.testing.scenarios.models import Suite
+from llm_fsm.testing.scenarios.written import Written
+
+ID = "urn:llm-fsm:tests"
+
+
+def suite_schema() -> dict[str, Any]:
+    """The JSON Schema of a file of conversation tests. Keys that begin with `x-` are free."""
+    schema = Suite.model_json_schema(by_alias=True, mode="validation")
+    shapes = schema.pop("$defs")
+    shapes = {"Suite": schema, **shapes}
+    for model in _models():
+        if model.__name__ in shapes:
+            _dress(shapes[model.__name__], model)
+    whole = shapes.pop("Suite")
+    described = {key: value for key, value in whole.items() if key not in ("title", "description")}
+    return {
+        "$schema": DRAFT,
+        "$id": ID,
+        "title": "LLM-FSM conversation tests",
+        "description": _line(Suite.__doc__),
+        **described,
+        "$defs": {name: _short(name, shape) for name, shape in shapes.items()},
+    }
+
+
+def _models(above: type[Written] = Written) -> list[type[Written]]:
+    """Every model, those that it builds on first."""
+    return [found for model in above.__subclasses__() for found in (model, *_models(model))]
+
+
+def _dress(shape: dict[str, Any], model: type[Written]) -> None:
+    texts: dict[str, str] = {}
+    for base in reversed(model.__mro__):
+        if issubclass(base, Written) and base is not Written:
+            texts.update(docstrings(base))
+    properties = {}
+    for name, field in model.model_fields.items():
+        key = field.alias or name
+        inner = {
+            word: value
+            for word, value in shape["properties"][key].items()
+            if word not in ("title", "default")
+        }
+        properties[key] = {"description": texts[name], **inner}
+    shape["description"] = _line(model.__doc__)
+    shape["properties"] = properties
+    shape["patternProperties"] = {"^x-": {}}
+
+
+def _short(name: str, shape: dict[str, Any]) -> dict[str, Any]:
+    """A shape together with the short form that stands for it."""
+    model = {model.__name__: model for model in _models()}.get(name)
+    if name == "Reply":
+        return {"description": shape["description"], "anyOf": [{"type": "string"}, shape, {"type": "object"}]}
+    if name == "ToolFixture":
+        calls = shape["properties"]["calls"]
+        result = calls["items"]
+        return {
+            "description": shape["description"],
+            "anyOf": [shape, result, {"type": "array", "items": result}],
+        }
+    if model is None or not model.short:
+        return shape
+    other = {key: value for key, value in shape["properties"][model.short].items() if key != "description"}
+    return {"description": shape["description"], "anyOf": [other, shape]}
+
+
+def _line(text: str | None) -> str:
+    return " ".join((text or "").split())

@@ -1,0 +1,173 @@
+"""The model of a case: it gives the replies of the step that is played, and says which one was lacking."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Collection, Sequence
+from typing import Any, Protocol
+
+from llm_fsm._compact import in_unicode
+from llm_fsm._copies import made
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.scripted import scripted_calls
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
+from llm_fsm.testing.scenarios.loader import Play
+from llm_fsm.testing.scenarios.scripted import Reply
+
+_TOLD = 400
+"""Characters of what a model is told that stand in a message."""
+_FAULTS: dict[str, Callable[[], ModelError]] = {
+    "down": lambda: ModelError("the provider is down (scripted fault)", status=503),
+    "timeout": lambda: ModelError("the provider did not answer in time (scripted fault)", retryable=True),
+    "rate_limit": lambda: ModelError("too many requests (scripted fault)", retryable=True, status=429),
+    "refused": lambda: ModelError("the provider refuses the request (scripted fault)", status=400),
+}
+
+
+class CaseLLM:
+    """Answers with the replies it is given for each step. `lacking`: what was asked for and not scripted.
+
+    `works` tells whether a state is worked on without a user, where a reply is plain words.
+    """
+
+    def __init__(self, works: Callable[[str], bool] = lambda _: False) -> None:
+        self.lacking: str | None = None
+        self._works = works
+        self._replies: Sequence[Reply] = ()
+        self._used = 0
+        self._calls = 0
+
+    @property
+    def unused(self) -> int:
+        """Replies of the step that nobody asked for."""
+        return len(self._replies) - self._used
+
+    def give(self, replies: Sequence[Reply]) -> None:
+        """Have the replies of the next step ready."""
+        self._replies, self._used, self.lacking = replies, 0, None
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """The next reply. Raises ModelError where a fault is scripted, and where nothing is."""
+        if self._used >= len(self._replies):
+            given = len(self._replies)
+            told = (
+                "none is scripted" if not given else f"only {given} {'is' if given == 1 else 'are'} scripted"
+            )
+            self.lacking = (
+                f"the model is asked for a reply in state {request.state!r}, and {told} for this step{_why(request)}"
+            )
+            raise ModelError(self.lacking)
+        reply = self._replies[self._used]
+        self._used += 1
+        self._calls += 1
+        if reply.fault in _FAULTS:
+            raise _FAULTS[reply.fault]()
+        if reply.calls:
+            listed = [{"name": call.name, "arguments": call.arguments} for call in reply.calls]
+            calls = scripted_calls({"tool_calls": listed}, self._calls)
+            return _said(reply.message, finish_reason="tool_calls", tool_calls=calls)
+        if isinstance(reply.raw, dict) and "tool_calls" in reply.raw:
+            calls = scripted_calls(reply.raw, self._calls)
+            return _said(str(reply.raw.get("text") or ""), finish_reason="tool_calls", tool_calls=calls)
+        text = self._text(reply, request)
+        if reply.fault == "empty":
+            text = ""
+        elif reply.fault == "cut_off":
+            return _said(text[: len(text) // 2], finish_reason="length")
+        return _said(text)
+
+    def _text(self, reply: Reply, request: LLMRequest) -> str:
+        if "raw" in reply.model_fields_set:
+            return reply.raw if isinstance(reply.raw, str) else json.dumps(reply.raw, ensure_ascii=False)
+        if reply.to is None and not reply.set and self._works(request.state):
+            return reply.message
+        update: dict[str, Any] = dict(reply.set)
+        if reply.clear:
+            update["_clear"] = reply.clear
+        target = request.state if reply.to is None else reply.to
+        document: dict[str, Any] = {
+            "transition": {"target_state": target, "context_update": update},
+            "message": reply.message,
+        }
+        if reply.reasoning is not None:
+            document["reasoning"] = reply.reasoning
+        return in_unicode(document)
+
+
+def _why(request: LLMRequest) -> str:
+    """What the model was told of the reply that it gave before, where it is asked again."""
+    *_, before, last = request.messages if len(request.messages) > 2 else (None, None)
+    if before is None or last is None or before.role != "assistant" or last.role != "user":
+        return ""
+    told = last.content.partition(" Answer <")[0]
+    return f"; it is asked again, as it is told: {told[:_TOLD]}"
+
+
+def _said(text: str, finish_reason: str = "stop", tool_calls: tuple[ToolCall, ...] = ()) -> ModelReply:
+    return made(
+        ModelReply,
+        text=text,
+        model="scripted",
+        mode="scripted",
+        finish_reason=finish_reason,
+        tool_calls=tool_calls,
+    )
+
+
+class Model(Protocol):
+    """Who answers in a case: `llm` is asked, and is told of each step before it is played."""
+
+    llm: LLM
+
+    def begin(self, play: Play) -> None:
+        """A case begins."""
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
+        """A step begins; 0 is the start."""
+
+    def done(self, secrets: Collection[str]) -> str | None:
+        """A step is over: what was wrong with the model itself in it. `secrets`: values that nobody may keep."""
+
+
+class Scripted:
+    """The replies that stand in the file."""
+
+    def __init__(self, tasks: Collection[str] = ()) -> None:
+        self._llm = CaseLLM(lambda state: state in tasks)
+        self.llm: LLM = self._llm
+
+    def begin(self, play: Play) -> None:
+        """Nothing is left from the case before."""
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+        """The replies of this step."""
+        self._llm.give(replies)
+
+    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
+        """Too few replies, or too many."""
+        if self._llm.lacking is not None:
+            return self._llm.lacking
+        left = self._llm.unused
+        return (
+            f"{left} of the scripted replies {'was' if left == 1 else 'were'} never asked for"
+            if left
+            else None
+        )
+
+
+class Plain:
+    """Any model; what the file scripts is not used."""
+
+    def __init__(self, llm: LLM) -> None:
+        self.llm = llm
+
+    def begin(self, play: Play) -> None:
+        """Nothing is to be prepared."""
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:
+        """Nothing is to be prepared."""
+
+    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
+        """What it says is its own affair."""
+        return None

@@ -1,0 +1,184 @@
+"""Models of cases that record, and that play back what was recorded."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Literal
+
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.base import LLM
+from llm_fsm.session.messages import LLMRequest, ModelReply
+from llm_fsm.testing.scenarios.cassette import Cassette, Entry, digest, prompt_of, restored, without
+from llm_fsm.testing.scenarios.loader import Play
+from llm_fsm.testing.scenarios.scripted import Reply
+
+Match = Literal["exact", "words"]
+_KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
+_SHORTEST_KEY = 8
+
+
+def said_in(play: Play) -> list[str]:
+    """What the user says in each step; the start, at 0, and other steps have none."""
+    return ["", *(step.say or "" for step in play.case.steps)]
+
+
+def keys_of(environ: Mapping[str, str]) -> set[str]:
+    """Values of the environment that are keys."""
+    return {
+        value
+        for name, value in environ.items()
+        if name.upper().endswith(_KEYS) and len(value) >= _SHORTEST_KEY
+    }
+
+
+class Recorder:
+    """Asks a live model, and keeps what it replies. `whole`: the cases that were recorded from beginning to end.
+
+    `sha256`: of the definition. Of a case in which the model failed, or that was interrupted, the old recording stays.
+    """
+
+    reads_view = True
+
+    def __init__(self, llm: LLM, old: Cassette, sha256: str) -> None:
+        self.llm: LLM = self
+        self.whole: set[str] = set()
+        self._sha256 = sha256
+        self._broken = False
+        self._llm = llm
+        self._old = old
+        self._taken: dict[str, list[Entry]] = {}
+        self._play: Play | None = None
+        self._step = 0
+
+    def begin(self, play: Play) -> None:
+        """A case begins."""
+        self._play = play
+        self._broken = False
+        self._taken[play.name] = []
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+        """A step begins."""
+        self._step = number
+
+    def done(self, secrets: Collection[str]) -> str | None:
+        """Take secrets out of what was recorded."""
+        assert self._play is not None
+        hidden, said = {*secrets, *keys_of(os.environ)}, said_in(self._play)
+        kept = self._taken[self._play.name]
+        kept[:] = [without(hidden, said, entry) for entry in kept]
+        if self._step == len(self._play.case.steps) and not self._broken:
+            self.whole.add(self._play.name)
+        return None
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Ask the model and keep its reply. Raises ModelError as it does."""
+        assert self._play is not None
+        asked = request if getattr(self._llm, "reads_view", False) else replace(request, view=None)
+        try:
+            reply = await self._llm.complete(asked)
+        except BaseException:  # an interrupted call, too, leaves the old recording of its case
+            self._broken = True
+            raise
+        entry = Entry(
+            case=self._play.name,
+            step=self._step,
+            state=request.state,
+            said=digest(said_in(self._play)[self._step]),
+            prompt=prompt_of(request),
+            reply=reply,
+        )
+        self._taken[self._play.name].append(entry)
+        return reply
+
+    def cassette(self) -> Cassette:
+        """What was recorded, together with the old recordings of other cases."""
+        before = self._old.sha256 if self._old.sha256 != self._sha256 else ""
+        old = [
+            replace(entry, sha256=entry.sha256 or before)
+            for entry in self._old.entries
+            if entry.case not in self.whole
+        ]
+        new = [entry for name, kept in self._taken.items() if name in self.whole for entry in kept]
+        return replace(self._old, sha256=self._sha256, entries=(*old, *new))
+
+
+class Replayed:
+    """Plays a cassette back: by the prompt, or by state and words, which outlives changes of prompts."""
+
+    def __init__(self, cassette: Cassette, sha256: str, match: Match) -> None:
+        self.llm: LLM = self
+        self._cassette = cassette
+        self._sha256 = sha256
+        self._match = match
+        self._play: Play | None = None
+        self._entries: list[Entry] = []
+        self._step = 0
+        self._fault: str | None = None
+
+    def begin(self, play: Play) -> None:
+        """A case begins."""
+        self._play = play
+        self._entries = self._cassette.of(play.name)
+
+    def step(self, number: int, replies: Sequence[Reply]) -> None:  # noqa: ARG002
+        """A step begins."""
+        self._step, self._fault = number, None
+
+    def done(self, secrets: Collection[str]) -> str | None:  # noqa: ARG002
+        """Why the recording does not fit, or what of it nobody asked for."""
+        left = [entry for entry in self._entries if entry.step <= self._step]
+        self._entries = [entry for entry in self._entries if entry.step > self._step]
+        if self._fault is not None:
+            return self._fault
+        if left:
+            count = "a recorded reply was" if len(left) == 1 else f"{len(left)} recorded replies were"
+            return f"{count} never asked for{self._since()}"
+        return None
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """The recorded reply. Raises ModelError where the recording does not fit."""
+        assert self._play is not None
+        here = [entry for entry in self._entries if entry.step == self._step]
+        fault = self._unfit(request, here)
+        if fault is not None:
+            self._fault = f"{fault}; record again with --record"
+            raise ModelError(self._fault)
+        self._entries.remove(here[0])
+        return restored(here[0].reply, said_in(self._play))
+
+    def _unfit(self, request: LLMRequest, here: Sequence[Entry]) -> str | None:
+        assert self._play is not None
+        if not here:
+            if not self._cassette.of(self._play.name):
+                return f"{self._cassette.file} has no recording of this case"
+            asked = f"the model is asked in state {request.state!r}"
+            return f"{asked}, and the recording has no further reply for this step{self._since()}"
+        entry = here[0]
+        if entry.said != digest(said_in(self._play)[self._step]):
+            return "the user's message is another one than when it was recorded"
+        if entry.state != request.state:
+            was = f"the reply was recorded in state {entry.state!r}"
+            return f"{was}, and now the turn is in {request.state!r}{self._since()}"
+        changed = list(_changed(entry.prompt, prompt_of(request)))
+        if self._match == "exact" and changed:
+            parts = ", ".join(changed)
+            told = f"the prompt differs from the recorded one in {parts}{self._since()}"
+            return f"{told}: --match words would let it pass"
+        return None
+
+    def _since(self) -> str:
+        assert self._play is not None
+        own = next((entry.sha256 for entry in self._cassette.of(self._play.name)), "")
+        old, new = (own or self._cassette.sha256)[:8], self._sha256[:8]
+        return "" if old == new else f" (the definition has changed since: {old}, now {new})"
+
+
+def _changed(old: Mapping[str, Mapping[str, str]], new: Mapping[str, Mapping[str, str]]) -> Iterator[str]:
+    """The sections of a prompt that differ."""
+    for role in dict.fromkeys((*old, *new)):
+        before, now = old.get(role, {}), new.get(role, {})
+        for name in dict.fromkeys((*before, *now)):
+            if before.get(name) != now.get(name):
+                yield f"<{name}>" if name else f"the {role} message"

@@ -1,0 +1,258 @@
+"""A real HTTP server on the loopback that answers like an OpenAI-compatible provider, from a script.
+
+    with serve_scripted(["Hello!", {"message": "…"}, HttpReply(status=429)]) as server:
+        machine = Machine.from_file("flow.json", model="any", base_url=server.base_url)
+        ...
+    server.requests[0].body["messages"]
+
+It runs in a thread with its own event loop, so that it serves sync and async programs alike. Streaming
+(`"stream": true`), a forced tool call and `GET /v1/models` are answered in the form that was asked for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeAlias
+
+from llm_fsm.llm.scripted import scripted_calls, words_beside
+from llm_fsm.session.messages import ToolCall
+from llm_fsm.testing.server.completions import (
+    Form,
+    chunks,
+    completion,
+    failure,
+    models,
+    offers_tools,
+    refusal,
+    reply_form,
+)
+from llm_fsm.testing.server.faults import FaultyStream
+from llm_fsm.testing.server.http import HttpReply, read_head, send, stream
+
+MAX_BODY = 64 * 2**20
+"""Bytes of one request's body."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeenRequest:
+    """A request to `/chat/completions`: its JSON, and its headers with lower-case names."""
+
+    body: dict[str, Any]
+    headers: Mapping[str, str]
+
+
+Said: TypeAlias = str | dict[str, Any] | HttpReply | FaultyStream
+Policy: TypeAlias = Callable[[dict[str, Any]], Said]
+
+
+def serve_scripted(
+    replies: Sequence[Said | Policy] | Policy,
+    *,
+    loop: bool = False,
+    refuse: Collection[Form] = (),
+    delay: float = 0.0,
+    port: int = 0,
+) -> ScriptedServer:
+    """A server that gives one reply a request; use it with `with` or `async with`.
+
+    `replies`: a text or dict (as JSON) is the model's words, an `HttpReply` is sent as it says, and so is a
+    `FaultyStream` (see `llm_fsm.testing.server.faults`, which has a catalogue of faults), a callable
+    is given the request's JSON and returns one of these; a dict with `tool_calls`, as `calls` makes it, calls
+    tools; one callable instead of the list answers every
+    request. With `loop` the list starts again when it is used up; without it further requests get status
+    400. `refuse`: forms of the reply that are answered with 400 as by a provider that does not know them;
+    that uses up no reply. `delay`: seconds before every answer. `port`: 0 takes any free one.
+    """
+    return ScriptedServer(replies, loop=loop, refuse=refuse, delay=delay, port=port)
+
+
+class ScriptedServer:
+    """See `serve_scripted`. `requests` lists what came in, refused requests included."""
+
+    def __init__(
+        self,
+        replies: Sequence[Said | Policy] | Policy,
+        *,
+        loop: bool = False,
+        refuse: Collection[Form] = (),
+        delay: float = 0.0,
+        port: int = 0,
+    ) -> None:
+        self.requests: list[SeenRequest] = []
+        self._replies: list[Said | Policy] = [replies] if callable(replies) else list(replies)
+        self._loop = loop or callable(replies)
+        self._refuse = frozenset(refuse)
+        self._delay = delay
+        self._port = port
+        self._used = 0
+        self._running: _Running | None = None
+
+    @property
+    def base_url(self) -> str:
+        """The address for `base_url=`, while the server runs."""
+        if self._running is None:
+            raise RuntimeError("the scripted server does not run; use it in a `with` block")
+        return f"http://127.0.0.1:{self._running.port}/v1"
+
+    @property
+    def remaining(self) -> int:
+        """Replies of the list not given out yet."""
+        return max(0, len(self._replies) - self._used)
+
+    def __enter__(self) -> Self:
+        self._running = _Running(self._serve, self._port)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._running is not None:
+            self._running.stop()
+            self._running = None
+
+    async def __aenter__(self) -> Self:
+        return self.__enter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.__exit__(kind, error, trace)
+
+    async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        try:
+            while True:
+                method, path, headers = read_head(await reader.readuntil(b"\r\n\r\n"))
+                size = int(headers.get("content-length", "0"))
+                if size > MAX_BODY or "transfer-encoding" in headers:
+                    await send(writer, HttpReply(status=411, body=failure("a Content-Length is needed")))
+                    return
+                content = await reader.readexactly(size)
+                if not await self._answer(writer, method, path, headers, content):
+                    return
+        except (ConnectionError, EOFError, ValueError, asyncio.LimitOverrunError):
+            return  # the client is gone, or speaks something else than HTTP
+        finally:
+            writer.close()
+
+    async def _answer(
+        self,
+        writer: asyncio.StreamWriter,
+        method: str,
+        path: str,
+        headers: Mapping[str, str],
+        content: bytes,
+    ) -> bool:
+        """Send one answer; False when the connection is done for."""
+        if path.endswith("/models"):
+            return await send(writer, HttpReply(body=models(("scripted",))))
+        if method != "POST" or not path.endswith("/chat/completions"):
+            return await send(
+                writer, HttpReply(status=404, body=failure(f"unknown address: {method} {path}"))
+            )
+        try:
+            body = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            return await send(writer, HttpReply(status=400, body=failure(f"not JSON: {error}")))
+        self.requests.append(SeenRequest(body, headers))
+        number = len(self.requests)
+        said = self._next(body)
+        if self._delay:
+            await asyncio.sleep(self._delay)
+        if isinstance(said, HttpReply):
+            return await send(writer, said)
+        if isinstance(said, FaultyStream):
+            if body.get("stream"):
+                pieces, cut = said.pieces(body, number), said.cut_after is not None
+                return await stream(writer, pieces, pause=said.pause, cut=cut)
+            said = said.text
+        try:
+            text, calls = _words(said, number)
+        except (TypeError, ValueError) as error:
+            return await send(writer, HttpReply(status=400, body=failure(str(error))))
+        if body.get("stream"):
+            return await stream(writer, chunks(text, body, number, calls))
+        return await send(writer, HttpReply(body=completion(text, body, number, calls)))
+
+    def _next(self, body: dict[str, Any]) -> Said:
+        form = reply_form(body)
+        if form in self._refuse:
+            return HttpReply(status=400, body=refusal(form))
+        if "tools" in self._refuse and offers_tools(body):
+            return HttpReply(status=400, body=refusal("tools"))
+        total = len(self._replies)
+        if self._used >= total and not (self._loop and total):
+            return HttpReply(status=400, body=failure(f"the script has {total} replies, and all were given"))
+        said = self._replies[self._used % total]
+        self._used += 1
+        if not callable(said):
+            return said
+        try:
+            return said(body)
+        except Exception as error:
+            message = f"the scripted reply raised {type(error).__name__}: {error}"
+            return HttpReply(status=400, body=failure(message))
+
+
+def _words(said: str | dict[str, Any], number: int) -> tuple[str, tuple[ToolCall, ...]]:
+    """Text and calls of a reply. Raises TypeError and ValueError for one that is neither."""
+    if isinstance(said, dict) and "tool_calls" in said:
+        return words_beside(said), scripted_calls(said, number)
+    return said if isinstance(said, str) else json.dumps(said, ensure_ascii=False, separators=(",", ":")), ()
+
+
+class _Running:
+    """A thread with an event loop and a listening socket."""
+
+    def __init__(
+        self,
+        serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], Any],
+        port: int,
+    ) -> None:
+        self.port = 0
+        self._serve = serve
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._ready = threading.Event()
+        self._failure: OSError | OverflowError | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        self._thread = threading.Thread(
+            target=lambda: asyncio.run(self._main(port)), name="scripted-server", daemon=True
+        )
+        self._thread.start()
+        self._ready.wait()
+        if self._failure is not None:
+            self._thread.join()
+            raise self._failure
+
+    def stop(self) -> None:
+        """Close all connections, those being answered too, and wait until the thread is gone."""
+        self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
+
+    async def _main(self, port: int) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        try:
+            server = await asyncio.start_server(self._connected, "127.0.0.1", port, backlog=1024)
+        except (OSError, OverflowError) as error:
+            self._failure = error
+            self._ready.set()
+            return
+        self.port = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stop.wait()
+        server.close()
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await server.wait_closed()
+        await asyncio.sleep(0)  # lets the transports just closed report it
+
+    def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.get_running_loop().create_task(self._serve(reader, writer))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

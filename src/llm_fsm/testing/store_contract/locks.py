@@ -1,0 +1,276 @@
+"""What a store must do about writers at the same time: the clauses, one function each."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Awaitable, Callable
+
+from llm_fsm.errors import StoreError
+from llm_fsm.stores.base import Loaded, Store
+from llm_fsm.testing.store_contract.documents import expect, turn
+
+Loser = Callable[[Store, str], Awaitable[None]]
+SETTLE = 0.05
+"""Seconds after which a task that wants a lock has surely asked for it."""
+
+
+async def expect_busy(what: str, store: Store, name: str) -> str:
+    """The message of the retryable StoreError that a short wait for the lock must raise."""
+    try:
+        async with store.lock(name, timeout=SETTLE):
+            pass
+    except StoreError as error:
+        expect(f"{what}: retryable", error.retryable, True)
+        return str(error)
+    raise AssertionError(f"{what}: expected StoreError after the timeout, found the lock free")
+
+
+async def expect_free(what: str, store: Store, name: str) -> None:
+    """Raises AssertionError when the lock cannot be had within five seconds."""
+    try:
+        async with store.lock(name, timeout=5):
+            pass
+    except StoreError as error:
+        raise AssertionError(f"{what}: expected a free lock, found: {error}") from error
+
+
+async def a_lock_has_one_holder(store: Store) -> None:
+    """While one holds the lock nobody else gets it, whatever the others' number."""
+    inside, most = 0, 0
+
+    async def enter() -> None:
+        nonlocal inside, most
+        async with store.lock("c"):
+            inside += 1
+            most = max(most, inside)
+            await asyncio.sleep(0.001)
+            inside -= 1
+
+    await asyncio.gather(*(enter() for _ in range(20)))
+    expect("holders at the same time", most, 1)
+
+
+async def conversations_do_not_wait_for_each_other(store: Store) -> None:
+    """A lock is for one conversation."""
+    async with store.lock("a"), store.lock("b", timeout=5), store.lock("A", timeout=5):
+        await store.save(turn("a", 1))
+
+
+async def a_lock_goes_to_who_asked_first(store: Store) -> None:
+    """Those who wait are served in order of asking."""
+    served: list[int] = []
+
+    async def enter(number: int) -> None:
+        async with store.lock("c"):
+            served.append(number)
+
+    async with store.lock("c"):
+        tasks = []
+        for number in range(5):
+            tasks.append(asyncio.create_task(enter(number)))
+            await asyncio.sleep(SETTLE)
+        expect("served before the release", served, [])
+    await asyncio.gather(*tasks)
+    expect("the order", served, list(range(5)))
+
+
+async def waiting_for_a_lock_ends(store: Store) -> None:
+    """After the timeout there is a retryable StoreError, and the one who gave up holds nobody back."""
+    async with store.lock("c"):
+        await expect_busy("held", store, "c")
+        await expect_busy("held still", store, "c")
+    await expect_free("after the release", store, "c")
+
+
+async def an_error_gives_the_lock_back(store: Store) -> None:
+    """The lock ends with its block, also by an exception."""
+    found: object = None
+    try:
+        async with store.lock("c"):
+            json.loads("not JSON")
+    except json.JSONDecodeError as error:
+        found = type(error)
+    expect("the holder's error", found, json.JSONDecodeError)
+    await expect_free("after the error", store, "c")
+
+
+async def a_cancelled_holder_gives_the_lock_back(store: Store) -> None:
+    """The lock ends with its block, also by cancellation."""
+    entered = asyncio.Event()
+
+    async def hold() -> None:
+        async with store.lock("c"):
+            entered.set()
+            await asyncio.Event().wait()
+
+    task = asyncio.create_task(hold())
+    await entered.wait()
+    await _cancel(task)
+    await expect_free("after the cancellation", store, "c")
+
+
+async def a_cancelled_waiter_leaves_no_gap(store: Store) -> None:
+    """Who is cancelled while waiting neither gets the lock nor keeps the next from it."""
+    served: list[str] = []
+
+    async def enter(name: str) -> None:
+        async with store.lock("c"):
+            served.append(name)
+
+    async with store.lock("c"):
+        first = asyncio.create_task(enter("cancelled"))
+        await asyncio.sleep(SETTLE)
+        second = asyncio.create_task(enter("next"))
+        await asyncio.sleep(SETTLE)
+        await _cancel(first)
+    await asyncio.wait_for(second, 5)
+    expect("served", served, ["next"])
+    await expect_free("afterwards", store, "c")
+
+
+async def many_writers_lose_nothing(store: Store) -> None:
+    """A hundred tasks add one each, under the lock: the sum is a hundred."""
+
+    async def add() -> None:
+        async with store.lock("c", timeout=60):
+            await _add_one(store)
+
+    await asyncio.gather(*(add() for _ in range(100)))
+    expect("the sum", await store.load("c"), Loaded(session="100", version=100))
+    expect("the records", len(await store.records("c")), 100)
+
+
+async def many_conversations_at_once(store: Store) -> None:
+    """Writers of different conversations neither mix nor refuse one another."""
+
+    async def talk(name: str) -> None:
+        for number in (1, 2, 3):
+            async with store.lock(name):
+                await store.save(turn(name, number, json.dumps([name, number]), f"r{number}"))
+
+    names = [f"c{number:02}" for number in range(40)]
+    await asyncio.gather(*(talk(name) for name in names))
+    for name in names:
+        wanted = Loaded(session=json.dumps([name, 3]), version=3, recorded=turn(name, 2).record)
+        expect(f"load {name}", await store.load(name, "r2"), wanted)
+
+
+async def a_closed_store_says_so(store: Store) -> None:
+    """After `close` every use is a StoreError; closing again is none."""
+    await store.save(turn("c", 1))
+    await store.close()
+    await store.close()
+    uses: tuple[Callable[[], Awaitable[object]], ...] = (
+        lambda: store.load("c"),
+        lambda: store.save(turn("c", 2)),
+        lambda: store.records("c"),
+        lambda: store.journal("c", 1, "{}"),
+        lambda: store.journalled("c"),
+        lambda: store.forget_journal("c"),
+        store.list,
+        lambda: store.delete("c"),
+        lambda: _enter(store),
+    )
+    for number, use in enumerate(uses):
+        try:
+            await use()
+        except StoreError:
+            continue
+        raise AssertionError(f"use {number} of a closed store: expected StoreError, found no error")
+
+
+async def a_lock_holds_between_stores(store: Store, other: Store) -> None:
+    """Two stores on one place have one lock for a conversation."""
+    async with store.lock("c"):
+        await expect_busy("the other store", other, "c")
+        await expect_free("another conversation", other, "d")
+    await expect_free("after the release", other, "c")
+
+
+async def writers_in_two_stores_lose_nothing(store: Store, other: Store) -> None:
+    """Forty tasks in two stores add one each, under the lock: the sum is forty."""
+
+    async def add(mine: Store) -> None:
+        async with mine.lock("c", timeout=60):
+            await _add_one(mine)
+
+    await asyncio.gather(*(add(mine) for _ in range(20) for mine in (store, other)))
+    expect("the sum", await other.load("c"), Loaded(session="40", version=40))
+
+
+async def who_lost_the_lock_writes_nothing(store: Store, other: Store, lose: Loser) -> None:
+    """The next holder is not disturbed by the one before, neither in the session nor in the journal."""
+    async with store.lock("c", timeout=30):
+        await store.save(turn("c", 1))
+        await lose(store, "c")
+        async with other.lock("c", timeout=30):
+            await _expect_lost("save", store.save(turn("c", 2, '"late"')))
+            await _expect_lost("journal", store.journal("c", 1, '"late"'))
+            expect("the journal", list(await other.journalled("c")), [])
+            await other.journal("c", 1, '"mine"')
+            await _expect_lost("forget_journal", store.forget_journal("c"))
+            expect("the journal", list(await other.journalled("c")), ['"mine"'])
+            await other.save(turn("c", 2, '"new"'))
+    async with store.lock("c", timeout=30):
+        expect("the session", await store.load("c"), Loaded(session='"new"', version=2))
+        await store.save(turn("c", 3))
+
+
+async def who_lost_another_lock_goes_on(store: Store, other: Store, lose: Loser) -> None:
+    """A lock that nobody took meanwhile may be written under, or not; but a later one must be."""
+    async with store.lock("c", timeout=30):
+        await lose(store, "c")
+    async with other.lock("c", timeout=30):
+        await other.save(turn("c", 1))
+    async with store.lock("c", timeout=30):
+        await store.save(turn("c", 2))
+
+
+async def _expect_lost(what: str, attempt: Awaitable[None]) -> None:
+    try:
+        await attempt
+    except StoreError as error:
+        expect(f"{what} without the lock: retryable", error.retryable, True)
+        return
+    raise AssertionError(f"{what} without the lock: expected StoreError, found no error")
+
+
+async def _add_one(store: Store) -> None:
+    loaded = await store.load("c")
+    version, total = (0, 0) if loaded is None else (loaded.version, json.loads(loaded.session))
+    await asyncio.sleep(0)  # also a store that never suspends lets the others in here
+    await store.save(turn("c", version + 1, json.dumps(total + 1)))
+
+
+async def _enter(store: Store) -> None:
+    async with store.lock("c"):
+        pass
+
+
+async def _cancel(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.wait([task])
+    expect("the task", task.cancelled(), True)
+
+
+LOCK_CHECKS: tuple[Callable[[Store], Awaitable[None]], ...] = (
+    a_lock_has_one_holder,
+    conversations_do_not_wait_for_each_other,
+    a_lock_goes_to_who_asked_first,
+    waiting_for_a_lock_ends,
+    an_error_gives_the_lock_back,
+    a_cancelled_holder_gives_the_lock_back,
+    a_cancelled_waiter_leaves_no_gap,
+    many_writers_lose_nothing,
+    many_conversations_at_once,
+    a_closed_store_says_so,
+)
+SHARED_LOCK_CHECKS: tuple[Callable[[Store, Store], Awaitable[None]], ...] = (
+    a_lock_holds_between_stores,
+    writers_in_two_stores_lose_nothing,
+)
+FENCED_LOCK_CHECKS: tuple[Callable[[Store, Store, Loser], Awaitable[None]], ...] = (
+    who_lost_the_lock_writes_nothing,
+    who_lost_another_lock_goes_on,
+)

@@ -1,0 +1,94 @@
+"""The contract of a store as a suite that any adapter can run.
+
+    @pytest.mark.anyio
+    @pytest.mark.parametrize("check", store_suite(shared=True), ids=str)
+    async def test_my_store(check, tmp_path):
+        await check(lambda: MyStore(tmp_path), reopen=lambda: MyStore(tmp_path))
+
+Without pytest: `for check in store_suite(): asyncio.run(check(make))`. A check that fails raises
+AssertionError and says what was expected and what was found. The suite runs on asyncio.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from llm_fsm.stores.base import Store
+from llm_fsm.testing.store_contract.documents import DOCUMENT_CHECKS, SHARED_CHECKS
+from llm_fsm.testing.store_contract.locks import FENCED_LOCK_CHECKS, LOCK_CHECKS, SHARED_LOCK_CHECKS
+from llm_fsm.testing.store_contract.outbox import KEEPING_CHECKS, SHARED_KEEPING_CHECKS
+
+Maker = Callable[[], Store | Awaitable[Store]]
+"""Gives a store, or a coroutine that does."""
+
+Loser = Callable[[Store, str], Awaitable[None]]
+"""Makes a store lose the lock of a conversation, as when its connection broke or its lease ran out."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StoreCheck:
+    """One clause of the contract; `str` gives its name.
+
+    `shared`: it needs two stores on one place. `fenced`: it also needs a way to lose a lock.
+    """
+
+    name: str
+    says: str
+    shared: bool
+    body: Callable[..., Awaitable[None]]
+    fenced: bool = False
+
+    def __str__(self) -> str:
+        return self.name
+
+    async def __call__(self, make: Maker, reopen: Maker | None = None, lose: Loser | None = None) -> None:
+        """Hold the clause against a store. What was opened is closed again.
+
+        `make` gives a store on an empty place; `reopen`, for shared checks, a further store on the place
+        that `make` was last asked for; `lose`, for fenced ones, takes a lock from the first store.
+        Raises AssertionError.
+        """
+        makers = [make]
+        if self.fenced and lose is None:
+            raise ValueError(f"the check {self.name} needs `lose`: a way to lose a lock")
+        if self.shared:
+            if reopen is None:
+                raise ValueError(f"the check {self.name} needs `reopen`: a second store on the same place")
+            makers.append(reopen)
+        stores: list[Store] = []
+        try:
+            for maker in makers:
+                stores.append(await _made(maker))
+            await self.body(*stores, *((lose,) if self.fenced else ()))
+        finally:
+            for store in stores:
+                await store.close()
+
+
+def store_suite(*, shared: bool = False, fenced: bool = False) -> tuple[StoreCheck, ...]:
+    """Every check, each independent of the others.
+
+    `shared` adds those with two stores on one place: for every store whose place outlives the object. `fenced` adds
+    those with locks that can be lost while their owner lives: for locks that rest on a connection or a lease.
+    """
+    checks = [_check(body, shared=False) for body in (*DOCUMENT_CHECKS, *KEEPING_CHECKS, *LOCK_CHECKS)]
+    if shared:
+        checks += [
+            _check(body, shared=True)
+            for body in (*SHARED_CHECKS, *SHARED_KEEPING_CHECKS, *SHARED_LOCK_CHECKS)
+        ]
+    if fenced:
+        checks += [_check(body, shared=True, fenced=True) for body in FENCED_LOCK_CHECKS]
+    return tuple(checks)
+
+
+def _check(body: Callable[..., Awaitable[None]], *, shared: bool, fenced: bool = False) -> StoreCheck:
+    name = body.__name__.replace("_", "-")
+    return StoreCheck(name=name, says=inspect.getdoc(body) or name, shared=shared, body=body, fenced=fenced)
+
+
+async def _made(maker: Maker) -> Store:
+    made = maker()
+    return await made if inspect.isawaitable(made) else made
