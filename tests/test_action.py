@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 import yaml
 
-from llm_fsm.cli.validate import validate
+from llm_fsm.cli.commands.validate import validate
 
 ROOT = Path(__file__).resolve().parent.parent
 ACTION: dict[str, Any] = yaml.safe_load((ROOT / "action.yml").read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@ import pytest
 
 from cli_command import Desk, desk
 from llm_fsm import AsyncMachine
-from llm_fsm.cli import exits
+from llm_fsm.cli import exit_codes as exits
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.llm.scripted import ScriptedLLM, calls
 from llm_fsm.session.turn_record import parse

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from cli_command import HELLO, Desk, desk
-from llm_fsm.cli import answers
+from llm_fsm.cli.terminal import answers
 from llm_fsm.session.messages import Paused
 from llm_fsm.testing import calls
 

@@ -17,7 +17,7 @@ from threading import Event, Thread
 import pytest
 
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR, Desk, command, desk
-from llm_fsm.cli.chat import Wanted, context_of, resume_command
+from llm_fsm.cli.commands.chat import Wanted, context_of, resume_command
 
 __all__ = ["desk"]
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from llm_fsm.cli import choice
-from llm_fsm.cli.exits import Failure
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.documents.discovery import definition_paths
 
 NAMES = ["order", "orders_old", "quiz"]

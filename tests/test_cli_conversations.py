@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, Done, desk
-from llm_fsm.cli import exits
+from llm_fsm.cli import exit_codes as exits
 
 __all__ = ["desk"]
 

@@ -14,7 +14,7 @@ import pytest
 
 from cli_command import Desk, desk
 from llm_fsm.cli.destination import write_new, write_output
-from llm_fsm.cli.exits import OUTPUT, Failure
+from llm_fsm.cli.exit_codes import OUTPUT, Failure
 
 __all__ = ["desk"]
 

@@ -11,8 +11,8 @@ import pytest
 
 from cli_command import Desk, command, desk
 from llm_fsm import __version__, errors
-from llm_fsm.cli import exits
-from llm_fsm.cli.group import COMMANDS, group
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.main import COMMANDS, group
 from llm_fsm.findings import Finding
 
 __all__ = ["desk"]
@@ -246,7 +246,7 @@ sys.exit(code)
 
 
 @pytest.mark.parametrize(
-    ("module", "said"), [("click", ""), ("llm_fsm.cli.schema", "\nllm-fsm: interrupted\n")]
+    ("module", "said"), [("click", ""), ("llm_fsm.cli.commands.schema", "\nllm-fsm: interrupted\n")]
 )
 def test_an_interrupt_while_something_is_imported_shows_no_traceback(module: str, said: str) -> None:
     done = subprocess.run([sys.executable, "-c", _AT_IMPORT, module], capture_output=True, text=True, check=False)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.cli.lines import Line, Lines
+from llm_fsm.cli.pipe import Line, Lines
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 

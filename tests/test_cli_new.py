@@ -9,7 +9,7 @@ import pytest
 
 from cli_command import Desk, desk
 from llm_fsm import check
-from llm_fsm.cli import starter
+from llm_fsm.cli import templates as starter
 
 __all__ = ["desk"]
 

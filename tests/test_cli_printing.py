@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm.cli import printing
+from llm_fsm.cli.terminal import escape as printing
 
 ANY = st.text(st.characters(codec=None))  # lone surrogates included
 DANGEROUS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 
 from cli_command import ASKS, BYE, GREETER, HELLO, TO_BAR
-from llm_fsm.cli import explained, slash
-from llm_fsm.cli.console import Screen
-from llm_fsm.cli.talk import Talk
+from llm_fsm.cli.chat_session import Talk
+from llm_fsm.cli.terminal import explain as explained
+from llm_fsm.cli.terminal import slash_commands as slash
+from llm_fsm.cli.terminal.session import Screen
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.explain import Explanation
 from llm_fsm.engine.machine import AsyncMachine

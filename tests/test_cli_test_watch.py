@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from cli_command import Desk, desk
-from llm_fsm.cli import test_watch
-from llm_fsm.cli.test_watch import followed
+from llm_fsm.cli.commands.test import watch as test_watch
+from llm_fsm.cli.commands.test.watch import followed
 
 __all__ = ["desk"]
 

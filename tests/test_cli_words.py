@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from llm_fsm.cli.words import Words
+from llm_fsm.cli.terminal.wrap import Words
 
 TEXT = "I would like to know the name under which the table is reserved, please."
 

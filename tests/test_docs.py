@@ -32,7 +32,7 @@ from typing import Any, get_args
 import pytest
 
 from llm_fsm import Machine, __version__, errors
-from llm_fsm.cli.group import COMMANDS
+from llm_fsm.cli.main import COMMANDS
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.session import serialization as event_json
 from llm_fsm.turn.effects import Effect

@@ -14,8 +14,8 @@ import pytest
 
 import llm_fsm
 from llm_fsm import errors
-from llm_fsm.cli.group import COMMANDS
-from llm_fsm.cli.slash import COMMANDS as SLASHES
+from llm_fsm.cli.main import COMMANDS
+from llm_fsm.cli.terminal.slash_commands import COMMANDS as SLASHES
 from llm_fsm.definition import models as definition
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.conversation import AsyncConversation, Turn

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine, ConversationEnded, DefinitionError, Machine, create_handler
-from llm_fsm.cli.explained import lines
+from llm_fsm.cli.terminal.explain import lines
 from llm_fsm.engine.explain import Went, explain_last
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import ToolReturned

@@ -375,7 +375,7 @@ SELDOM = {"llm_fsm.engine.explain", "llm_fsm.lint.facts.data_flow", "llm_fsm.lin
     [
         ("import llm_fsm", HEAVY),
         ("from llm_fsm import check", HEAVY),
-        ("import llm_fsm.cli.validate", HEAVY - {"click"}),
+        ("import llm_fsm.cli.commands.validate", HEAVY - {"click"}),
         ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"} | SELDOM),
         ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
         ("import llm_fsm.llm.litellm.adapter", {"litellm", "openai"}),

@@ -7,7 +7,7 @@ import os
 import stat
 from contextlib import suppress
 
-from llm_fsm.cli.exits import OUTPUT, Failure
+from llm_fsm.cli.exit_codes import OUTPUT, Failure
 
 _NOT_BESIDE = frozenset({errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY})
 """Why a file may have to be written in its place: the folder is another one's, or the file is mounted by itself."""

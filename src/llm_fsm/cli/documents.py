@@ -10,7 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from llm_fsm.cli.exits import Failure
+from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import upgrade

@@ -10,8 +10,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_fsm.cli import choice, exits, printing, report
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli import run_report as report
 from llm_fsm.cli.options import unknown
+from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import (

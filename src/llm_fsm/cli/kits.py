@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Iterable
 from dataclasses import replace
 
-from llm_fsm.cli import host
+from llm_fsm.cli import host_code as host
 from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.toolbox import Toolbox
 from llm_fsm.turn.available_tools import Kit

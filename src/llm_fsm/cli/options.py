@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 
 import click
 
-from llm_fsm.cli import printing
-from llm_fsm.cli.exits import STORE, Failure
+from llm_fsm.cli.exit_codes import STORE, Failure
+from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.engine.validation import checked_id
 from llm_fsm.errors import ConfigurationError, UnreadableError
 from llm_fsm.stores.base import Store

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from typing import Any
 
-from llm_fsm.cli import printing
+from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.session import events as ev
 from llm_fsm.session import flow_events as fe
 from llm_fsm.session.redaction import BLOT, blotted, texts_in

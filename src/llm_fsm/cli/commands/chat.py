@@ -1,0 +1,341 @@
+"""`llm-fsm chat`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli import host_code as host
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli import pipe as lines
+from llm_fsm.cli import run_report as report
+from llm_fsm.cli.chat_session import Talk
+from llm_fsm.cli.commands.test import save as saved_test
+from llm_fsm.cli.options import data_folder, db_option, open_holding, unknown
+from llm_fsm.cli.output import own_output
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal.prompts import PromptPrinter
+from llm_fsm.cli.verbosity import Settings, verbose_option
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.conversation import AsyncConversation
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import Observer
+from llm_fsm.errors import ConversationConflict, ConversationNotFound, DefinitionError, LLMFSMError
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.registry import resolve
+from llm_fsm.stores.base import Listed, Store
+from llm_fsm.stores.memory import MemoryStore
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wanted:
+    """What the command line asks for."""
+
+    file: str | None
+    model: str | None
+    base_url: str | None
+    db: str | None
+    context: Mapping[str, Any] | None
+    id: str | None
+    resume: str | None
+    terminal: bool
+    show_prompt: bool
+    save_test: str | None
+    tools: tuple[str, ...] = ()
+    mcp: str | None = None
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option("--fsm", metavar="FILE", help="The same as FILE.")
+@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
+@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@db_option
+@click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
+@click.option("--id", "conversation_id", metavar="ID", help="The id of the new conversation.")
+@click.option("--resume", metavar="ID", help="Go on with a stored conversation.")
+@click.option(
+    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
+)
+@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@click.option(
+    "--save-test", metavar="FILE", help="At the end, write the conversation as a test: FILE.test.json."
+)
+@click.option("--plain", is_flag=True, help="Plain lines, as through a pipe, also on a terminal.")
+@click.option("--show-prompt", is_flag=True, help="Show what the model reads, with the size of each section.")
+@verbose_option
+@click.pass_context
+def chat(
+    ctx: click.Context,
+    *,
+    file: str | None,
+    fsm: str | None,
+    model: str | None,
+    base_url: str | None,
+    db: str | None,
+    context: str | None,
+    conversation_id: str | None,
+    resume: str | None,
+    tools: tuple[str, ...],
+    mcp: str | None,
+    save_test: str | None,
+    plain: bool,
+    show_prompt: bool,
+) -> None:
+    """Talk to a machine in the terminal or through a pipe.
+
+    FILE is a definition file, or the name of a shipped definition; without it you can choose. Piped input is
+    one message a line; replies go to standard output, separated by blank lines, and nothing else does. Where the
+    conversation waits for an answer (an approval, say), you are asked; a piped line must be the answer as JSON.
+    --tools runs the Python file that it names: name only your own.
+
+    Exit codes: 0 the input or the conversation ended, 1 the definition is at fault, 2 usage, 3 model or provider,
+    4 store, 5 paused: it waits for an answer, 130 interrupted.
+    """
+    if file is not None and fsm is not None:
+        raise click.UsageError("FILE is given twice: as an argument and with --fsm", ctx)
+    if conversation_id is not None and resume is not None:
+        raise click.UsageError("--id names a new conversation, --resume a stored one: give one of them", ctx)
+    if context is not None and resume is not None:
+        raise click.UsageError("--context belongs to a new conversation, not to --resume", ctx)
+    fault = None if save_test is None else saved_test.refusal(save_test)
+    if fault is not None:
+        raise click.UsageError(f"--save-test: {fault}", ctx)
+    wanted = Wanted(
+        file=file if file is not None else fsm,
+        model=model,
+        base_url=base_url,
+        db=db,
+        context=None if context is None else context_of(context),
+        id=conversation_id,
+        resume=resume,
+        terminal=not plain and is_terminal(),
+        show_prompt=show_prompt,
+        save_test=save_test,
+        tools=tools,
+        mcp=mcp,
+    )
+    verbose = ctx.ensure_object(Settings).verbose
+    if verbose:
+        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if verbose > 1 else "INFO")
+    ctx.exit(_run(wanted, ctx))
+
+
+def context_of(text: str) -> Mapping[str, Any]:
+    """The object of `--context`. Raises UsageError that says where it is no JSON."""
+    try:
+        value = source.parse(text, limit=1_000_000)
+    except source.SourceError as error:
+        raise click.UsageError(f"--context is not JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise click.UsageError('--context is one JSON object such as {"tier": "gold"}')
+    return value
+
+
+def is_terminal() -> bool:
+    """True when a person sits at both ends and the terminal can do more than print."""
+    return sys.stdin.isatty() and sys.stdout.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _run(wanted: Wanted, ctx: click.Context) -> int:
+    with ExitStack() as stack:
+        out = None if wanted.terminal else stack.enter_context(own_output())
+        runner = stack.enter_context(asyncio.Runner())
+        store = open_holding(wanted.db, wanted.resume)
+        stack.callback(lambda: runner.run(store.close()))
+        path = _path(wanted, store, runner, ctx)
+        if path is None:
+            return exits.OK
+        definition = choice.opened(path)
+        if all(definition.kind_of(state_id) not in ("converse", "subflow") for state_id in definition.states):
+            name = shlex.quote(choice.called(path, definition_paths()))
+            raise exits.Failure(f"nobody talks in {name}; it works by itself: llm-fsm run {name}")
+        machine = _machine(wanted, definition, store, path)
+        stack.callback(lambda: runner.run(machine.close()))
+        if machine.program.waits:
+            with suppress(LLMFSMError):  # what fails stays due, and is said when its conversation is resumed
+                runner.run(machine.run_due())
+        lasts = not isinstance(store, MemoryStore)
+        opening = _opening(wanted, path, definition.name, lasts=lasts) if wanted.terminal else None
+        try:
+            conversation = _conversation(wanted, machine, runner, path, opening)
+        except (KeyboardInterrupt, LLMFSMError):
+            if opening is not None and opening.id and not _is_kept(machine, runner, opening.id):
+                printing.note("the conversation has not begun: nothing of it is kept")
+            raise
+        talk = Talk(runner, machine, conversation, path)
+        again = resume_command(wanted, choice.called(path, definition_paths()), talk.id) if lasts else ""
+        saved = True
+        try:
+            code = _converse(talk, wanted, opening, out)
+        except (KeyboardInterrupt, LLMFSMError) as error:
+            verbose = ctx.ensure_object(Settings).verbose > 0
+            code = exits.end(error, verbose=verbose)
+            if again and not isinstance(error, ConversationNotFound):  # deleted by another program meanwhile
+                printing.note(f"to go on: {again}")
+        else:
+            _say_waiting(talk, again)
+        finally:
+            if wanted.save_test is not None:
+                saved = _is_saved(talk, wanted.save_test)
+        return code if saved else code or exits.OUTPUT
+
+
+def _is_saved(talk: Talk, name: str) -> bool:
+    """Write the conversation as a test, and say so, or why not."""
+    try:
+        printing.note(saved_test.write(talk, name))
+    except exits.Failure as error:
+        printing.error(error.format_message())
+        return False
+    return True
+
+
+def _path(wanted: Wanted, store: Store, runner: asyncio.Runner, ctx: click.Context) -> Path | None:
+    """The definition's file; None when the user left instead of choosing one."""
+    shipped = definition_paths()
+    if wanted.file is not None:
+        return choice.located(wanted.file, shipped)
+    if wanted.resume is not None:
+        found = runner.run(_listed(store, wanted.resume))
+        path = choice.named(found.definition, shipped)
+        if path is None:
+            raise click.UsageError(
+                f"conversation {wanted.resume!r} follows the definition {found.definition!r}: name its FILE too",
+                ctx,
+            )
+        return path
+    if not wanted.terminal or not shipped:
+        names = f", or the name of a shipped definition: {', '.join(shipped)}" if shipped else ""
+        raise click.UsageError(f"name a definition FILE{names}", ctx)
+    _checked_model(wanted)
+    return choice.chosen(shipped)
+
+
+def _checked_model(wanted: Wanted) -> None:
+    """Nobody picks a definition only to hear that there is no model. Raises ConfigurationError."""
+    resolve(wanted.model, base_url=wanted.base_url, environ=os.environ)
+
+
+async def _listed(store: Store, conversation_id: str) -> Listed:
+    """The conversation as it stands in the store's listing. Raises Failure for an unknown id."""
+    after: str | None = conversation_id[:-1] or None
+    while page := await store.list(after, 1000):
+        for listed in page:
+            if listed.conversation_id == conversation_id:
+                return listed
+        after = page[-1].conversation_id
+        if after > conversation_id:
+            break
+    raise unknown(conversation_id)
+
+
+def _machine(wanted: Wanted, definition: Definition, store: Store, path: Path) -> AsyncMachine:
+    """The machine with what the host brings. Raises Failure, ConfigurationError."""
+    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
+    llm = _model(wanted, definition)
+    machine = AsyncMachine(definition, model=llm, store=store, tools=brought.tools, mcp=servers, file=path)
+    for name, function in brought.functions.items():
+        machine.function(function, name=name)
+    return machine
+
+
+def _model(wanted: Wanted, definition: Definition) -> LLM:
+    """The model of --model, LLM_FSM_MODEL or the definition. Raises ConfigurationError."""
+    name = wanted.model
+    if name is None and not os.environ.get("LLM_FSM_MODEL"):
+        name = definition.model.name
+    llm = resolve(name, base_url=wanted.base_url, environ=os.environ)
+    return PromptPrinter(llm) if wanted.show_prompt else llm
+
+
+def _opening(wanted: Wanted, path: Path, name: str, *, lasts: bool) -> Any:
+    def head(conversation_id: str) -> Sequence[str]:
+        again = resume_command(wanted, choice.called(path, definition_paths()), conversation_id)
+        whose = f"{printing.one_line(name)} · conversation {printing.one_line(conversation_id)}"
+        kept = f"to go on another time: {again}" if lasts else "kept in memory alone: it is gone when you leave"
+        return [f"{whose} · /help lists the commands, Ctrl-D leaves", kept]
+
+    return import_module("llm_fsm.cli.terminal.session").Opening(head)
+
+
+def _conversation(
+    wanted: Wanted, machine: AsyncMachine, runner: asyncio.Runner, path: Path, opening: Any
+) -> AsyncConversation:
+    def start(hear: Observer | None = None) -> AsyncConversation:
+        return runner.run(machine.start(wanted.context, wanted.id, hear=hear))
+
+    try:
+        if wanted.resume is not None:
+            return runner.run(machine.resume(wanted.resume))
+        if opening is None:
+            return start()
+        conversation: AsyncConversation = opening.begin(start)
+    except DefinitionError as error:
+        raise choice.placed(error, path) from error
+    except ConversationNotFound as error:
+        raise unknown(wanted.resume or "") from error
+    except ConversationConflict as error:
+        raise exits.Failure(f"{error}; --resume {shlex.quote(wanted.id or '')} goes on with it") from error
+    except ValueError as error:
+        raise exits.Failure(str(error)) from error
+    return conversation
+
+
+def _is_kept(machine: AsyncMachine, runner: asyncio.Runner, conversation_id: str) -> bool:
+    """False where the store is known not to have the conversation."""
+    try:
+        runner.run(machine.resume(conversation_id))
+    except ConversationNotFound:
+        return False
+    except LLMFSMError:
+        return True
+    return True
+
+
+def resume_command(wanted: Wanted, file: str, conversation_id: str) -> str:
+    """The command that goes on with the conversation. An address with a password is left out."""
+    parts = [printing.program(), "chat", file, "--resume", conversation_id]
+    base_url = None if wanted.base_url and "@" in wanted.base_url else wanted.base_url
+    options = [("--db", wanted.db), ("--model", wanted.model), ("--base-url", base_url)]
+    for name, value in (*options, *(("--tools", name) for name in wanted.tools), ("--mcp", wanted.mcp)):
+        if value is not None:
+            parts += [name, value]
+    return printing.one_line(shlex.join(parts))
+
+
+def _say_waiting(talk: Talk, again: str) -> None:
+    """Say what the conversation is left waiting for, if for anything, and how it is answered where it is kept."""
+    if talk.paused is None or talk.ended:
+        return
+    for line in report.waiting(talk.paused):
+        printing.note(line)
+    if again:
+        printing.note(f"to go on, with the answer as a line of JSON: {again}")
+
+
+def _converse(talk: Talk, wanted: Wanted, opening: Any, out: TextIO | None) -> int:
+    resumed = wanted.resume is not None
+    if talk.ended and resumed and opening is None:
+        raise exits.Failure(f"conversation {talk.id!r} has ended; start a new one without --resume")
+    if opening is None:
+        return lines.converse(talk, sys.stdin.buffer, greeting="" if resumed else talk.greeting, out=out)
+    opening.show_head(talk.id)
+    console = import_module("llm_fsm.cli.terminal.session")
+    said = "" if opening.heard else talk.last_words()
+    editor = console.line_editor(data_folder())
+    code: int = console.converse(talk, opening.screen, editor, opening=said, resumed=resumed)
+    return code

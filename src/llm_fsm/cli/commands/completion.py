@@ -1,0 +1,28 @@
+"""`llm-fsm completion`."""
+
+from __future__ import annotations
+
+import click
+from click.shell_completion import BashComplete, FishComplete, ShellComplete, ZshComplete
+
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+
+SHELLS: dict[str, type[ShellComplete]] = {"bash": BashComplete, "zsh": ZshComplete, "fish": FishComplete}
+
+
+@click.command()
+@click.argument("shell", type=click.Choice(list(SHELLS)))
+@verbose_option
+@click.pass_context
+def completion(context: click.Context, shell: str) -> None:
+    """Print the completion script of a shell.
+
+    \b
+    bash  llm-fsm completion bash > ~/.local/share/bash-completion/completions/llm-fsm
+    zsh   llm-fsm completion zsh > a file _llm-fsm in a folder of $fpath
+    fish  llm-fsm completion fish > ~/.config/fish/completions/llm-fsm.fish
+    """
+    command = context.find_root().command
+    variable = f"_{printing.PROGRAM}_COMPLETE".replace("-", "_").upper()
+    printing.out(SHELLS[shell](command, {}, printing.PROGRAM, variable).source())

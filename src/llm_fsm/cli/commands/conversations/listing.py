@@ -1,0 +1,187 @@
+"""`llm-fsm conversations`."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from operator import attrgetter
+from typing import Any, cast
+
+import click
+
+from llm_fsm.cli import transcript
+from llm_fsm.cli.commands.conversations.transfer import doctor, export_, fork_, import_
+from llm_fsm.cli.options import (
+    db_option,
+    known_id,
+    open_existing,
+    open_holding,
+    tell_unlisted,
+    unknown,
+    unlisted,
+)
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.documents.subflows import read_document
+from llm_fsm.session.turn_record import TurnRecord, parse
+from llm_fsm.stores.base import Listed, Store, kept_definition
+
+_PAGE = 1000
+LATER = ("migrate", "replay")
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+
+
+class Conversations(click.Group):
+    """The group; commands that need a whole machine are imported when they run."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """As click does, with those that are not imported yet."""
+        return sorted({*super().list_commands(ctx), *LATER})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """As click does."""
+        if cmd_name in LATER:
+            module: Any = import_module(f"llm_fsm.cli.{cmd_name}")
+            return cast(click.Command, getattr(module, cmd_name))
+        return super().get_command(ctx, cmd_name)
+
+
+@click.group(cls=Conversations, no_args_is_help=False)
+@verbose_option
+def conversations() -> None:
+    """List, show, replay, copy, move, migrate, check and delete stored conversations."""
+
+
+for command in (export_, import_, fork_, doctor):
+    conversations.add_command(command)
+
+
+@conversations.command("list")
+@db_option
+@json_option
+@click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="How many, at most.")
+@verbose_option
+def list_(db: str | None, as_json: bool, limit: int) -> None:
+    """List conversations, the one used last first."""
+    store = open_existing(db)
+    found, left = ([], ()) if store is None else asyncio.run(_listed(store))
+    shown = sorted(found, key=attrgetter("updated"), reverse=True)[:limit]
+    if as_json:
+        printing.out(printing.as_json({"conversations": [_line(item) for item in shown]}))
+    elif shown:
+        printing.out(_table(shown))
+    if len(found) > len(shown):
+        printing.note(f"{len(found) - len(shown):,} more; --limit shows them")
+    elif not found and not left:
+        printing.note("there are no conversations yet")
+    tell_unlisted(left)
+
+
+@conversations.command()
+@click.argument("conversation_id", metavar="ID", type=known_id)
+@db_option
+@json_option
+@verbose_option
+def show(conversation_id: str, db: str | None, as_json: bool) -> None:
+    """Show a conversation turn by turn: message, reply, moves, tokens."""
+    store = open_existing(db)
+    records, secret = ((), frozenset()) if store is None else asyncio.run(_records(store, conversation_id))
+    if not records:
+        raise unknown(conversation_id)
+    turns = transcript.turns(records, secret.__contains__)
+    if as_json:
+        printing.out(printing.as_json({"conversation": conversation_id, "turns": turns}))
+    else:
+        printing.out("\n\n".join(transcript.plain(turn) for turn in turns))
+
+
+@conversations.command()
+@click.argument("conversation_id", metavar="ID", type=known_id)
+@click.option("--yes", is_flag=True, help="Do not ask.")
+@db_option
+@verbose_option
+def delete(conversation_id: str, yes: bool, db: str | None) -> None:
+    """Delete a conversation and everything about it."""
+    store = open_holding(db, conversation_id)
+    if not yes and not _confirmed(conversation_id):
+        printing.note("nothing was deleted")
+        return
+    if not asyncio.run(_delete(store, conversation_id)):
+        raise unknown(conversation_id)
+    printing.note(f"deleted {conversation_id}")
+
+
+def _confirmed(conversation_id: str) -> bool:
+    if not sys.stdin.isatty():
+        raise click.UsageError("deleting for good needs --yes where nobody can be asked")
+    return click.confirm(f"Delete conversation {printing.one_line(conversation_id)} for good?", err=True)
+
+
+async def _listed(store: Store) -> tuple[Sequence[Listed], Sequence[str]]:
+    """All conversations, and what is wrong with those that cannot be listed."""
+    found: list[Listed] = []
+    try:
+        while page := await store.list(found[-1].conversation_id if found else None, _PAGE):
+            found.extend(page)
+        return found, await unlisted(store)
+    finally:
+        await store.close()
+
+
+async def _records(store: Store, conversation_id: str) -> tuple[Sequence[TurnRecord], frozenset[str]]:
+    """The records of a conversation, and the secret keys of the definition that it is pinned to."""
+    try:
+        records = [parse(text) for text in await store.records(conversation_id)]
+        loaded = await store.load(conversation_id)
+        pinned = None if loaded is None or loaded.definition_sha is None else loaded.definition_sha
+        text = None if pinned is None else await kept_definition(store, pinned)
+    finally:
+        await store.close()
+    return records, frozenset() if text is None else _secret_keys(text)
+
+
+def _secret_keys(text: str) -> frozenset[str]:
+    flows = read_document(text)
+    definitions = [flow.definition for flow in (flows.root, *flows.called.values())]
+    return frozenset(key for item in definitions for key in item.key_schemas if item.is_secret(key))
+
+
+async def _delete(store: Store, conversation_id: str) -> bool:
+    try:
+        async with store.lock(conversation_id, 5.0):
+            return await store.delete(conversation_id)
+    finally:
+        await store.close()
+
+
+def _line(item: Listed) -> dict[str, Any]:
+    return {
+        "id": item.conversation_id,
+        "definition": item.definition,
+        "state": item.state,
+        "ended": item.ended,
+        "turns": item.turns,
+        "created": transcript.moment(item.created),
+        "updated": transcript.moment(item.updated),
+    }
+
+
+def _table(listed: Sequence[Listed]) -> str:
+    head = ("id", "definition", "state", "turns", "last used")
+    rows = [
+        (
+            printing.one_line(item.conversation_id),
+            printing.shortened(item.definition, 30),
+            printing.one_line(item.state) + (" (ended)" if item.ended else ""),
+            str(item.turns),
+            transcript.moment(item.updated),
+        )
+        for item in listed
+    ]
+    widths = [max(len(row[column]) for row in (head, *rows)) for column in range(len(head))]
+    lines = (
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in (head, *rows)
+    )
+    return "\n".join(line.rstrip() for line in lines)

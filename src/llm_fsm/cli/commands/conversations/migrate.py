@@ -1,0 +1,147 @@
+"""`llm-fsm conversations migrate`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli import host_code as host
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.options import db_option, listed_id, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.errors import ConfigurationError, ConversationNotFound, UnreadableError
+from llm_fsm.session.events import Migrated
+from llm_fsm.stores.base import Store
+
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Went:
+    """What became of one conversation, or would. `change` None: it stays, and `reason` says why.
+
+    `damaged`: because the store's copy of it, or of its definition, cannot be read.
+    """
+
+    id: str
+    was: str
+    change: Migrated | None
+    reason: str = ""
+    damaged: bool = False
+
+
+@click.command("migrate")
+@click.argument("file", metavar="FILE")
+@click.option(
+    "--map",
+    "map_file",
+    metavar="MAP",
+    type=click.Path(exists=True, dir_okay=False),
+    help='A JSON file: {"states": {old: new}, "keys": {old: new, or null to drop it}}.',
+)
+@click.option("--apply", "applies", is_flag=True, help="Do it; without this option it is only shown.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@db_option
+@verbose_option
+def migrate(file: str, map_file: str | None, applies: bool, as_json: bool, db: str | None) -> None:
+    """Carry conversations over to a changed FILE, or say how.
+
+    It is only done with --apply. What cannot be carried over stays with the definition that it was begun with, and
+    goes on there.
+    """
+    path = choice.located(file, definition_paths())
+    definition = choice.opened(path)
+    change: Mapping[str, Any] = {}
+    if map_file is not None:
+        change = host.object_of(host.text_of(Path(map_file)), map_file)
+    store = open_existing(db)
+    went: Sequence[Went] = ()
+    left: Sequence[str] = ()
+    if store is not None:
+        try:
+            machine = AsyncMachine(definition, model="offline", store=store, on_change=change, file=path)
+        except ConfigurationError as error:
+            raise Failure(f"{map_file}: {error}") from error
+        went, left = asyncio.run(_migrated(machine, store, applies=applies))
+    if as_json:
+        printing.out(printing.as_json({"applied": applies, "conversations": [_document(item) for item in went]}))
+    elif went:
+        printing.out("\n".join(map(_line, went)))
+    printing.note(_summary(went, applies=applies))
+    tell_unlisted(left)
+    if any(item.damaged for item in went):
+        raise click.exceptions.Exit(exits.STORE)
+
+
+async def _migrated(machine: AsyncMachine, store: Store, *, applies: bool) -> tuple[list[Went], Sequence[str]]:
+    found: list[Went] = []
+    after: str | None = None
+    try:
+        while page := await store.list(after, _PAGE, definition=machine.definition.name, ended=False):
+            for item in page:
+                try:
+                    change = await machine.migrate(listed_id(item.conversation_id), dry_run=not applies)
+                except ConversationNotFound:
+                    continue
+                except UnreadableError as error:  # the others can be carried over all the same
+                    name, why = item.conversation_id, str(error)
+                    found.append(Went(id=name, was=item.state, change=None, reason=why, damaged=True))
+                    continue
+                if change is not None:
+                    stays = isinstance(change, str)
+                    found.append(
+                        Went(
+                            id=item.conversation_id,
+                            was=item.state,
+                            change=None if isinstance(change, str) else change,
+                            reason=str(change) if stays else "",
+                        )
+                    )
+            after = page[-1].conversation_id
+        return found, await unlisted(store)
+    finally:
+        await machine.close()
+
+
+def _line(went: Went) -> str:
+    name, change = printing.one_line(went.id), went.change
+    if change is None:
+        return f"{name}: stays: {printing.one_line(went.reason)}"
+    parts = [f"{went.was} → {change.states[went.was]}" if went.was in change.states else f"in {went.was}"]
+    parts += [f"{old} → {new}" if new else f"{old} dropped" for old, new in change.keys.items()]
+    parts += [f"{key} dropped: the definition refuses its value" for key in change.removed]
+    return f"{name}: {printing.one_line('; '.join(parts))}"
+
+
+def _document(went: Went) -> dict[str, Any]:
+    change = went.change
+    if change is None:
+        return {"id": went.id, "state": went.was, "stays": went.reason}
+    return {
+        "id": went.id,
+        "state": went.was,
+        "to": change.states.get(went.was, went.was),
+        "keys": dict(change.keys),
+        "dropped": list(change.removed),
+    }
+
+
+def _summary(went: Sequence[Went], *, applies: bool) -> str:
+    carried = sum(item.change is not None for item in went)
+    if not went:
+        return "every conversation of this definition follows it as it is"
+    left = len(went) - carried
+    stays = f", {left:,} stay{'s' if left == 1 else ''} as begun" if left else ""
+    if applies:
+        return f"{printing.plural(carried, 'conversation')} carried over{stays}"
+    return f"{printing.plural(carried, 'conversation')} can be carried over{stays}; --apply does it"

@@ -1,0 +1,132 @@
+"""`llm-fsm conversations replay`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.options import db_option, known_id, open_existing, tell_unlisted, unlisted
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.model_call import ask
+from llm_fsm.engine.replay import Divergence, Retaken, kit_of, retake
+from llm_fsm.errors import ModelError
+from llm_fsm.llm.base import LLM, let_go
+from llm_fsm.llm.registry import resolve
+from llm_fsm.session.messages import ModelReply
+from llm_fsm.session.turn_record import parse
+from llm_fsm.stores.base import Store
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.effects import AskModel
+
+_PAGE = 500
+_TIMEOUT = 120.0
+
+
+@click.command("replay")
+@click.argument("file", metavar="FILE")
+@click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
+@click.option("--model", metavar="NAME", help="Ask this model instead of taking the replies on record.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@db_option
+@verbose_option
+@click.pass_context
+def replay(
+    context: click.Context,
+    *,
+    file: str,
+    conversation_ids: Sequence[str],
+    model: str | None,
+    as_json: bool,
+    db: str | None,
+) -> None:
+    """Play conversations again on FILE: which go another way?
+
+    It is told where each does so first. Messages, replies of the model and results of tools are those on record;
+    nothing is stored. Without an ID all conversations of FILE's machine are played. Exit code 1 when one goes another
+    way.
+    """
+    path = choice.located(file, definition_paths())
+    machine = AsyncMachine(choice.opened(path), model="offline", store="memory", file=path)
+    llm = None if model is None else resolve(model, environ=os.environ)
+    store = open_existing(db)
+    found: list[Retaken] = []
+    left: Sequence[str] = ()
+    if store is not None:
+        found, left = asyncio.run(_replayed(machine.program, store, conversation_ids, llm))
+    differing = [item for item in found if item.divergence is not None]
+    if as_json:
+        printing.out(printing.as_json({"conversations": [asdict(item) for item in found], **_numbers(found)}))
+    elif differing:
+        printing.out("\n".join(_line(item.conversation_id, item.divergence) for item in differing if item.divergence))
+    printing.note(_summary(found))
+    tell_unlisted(left)
+    context.exit(1 if differing else 0)
+
+
+async def _replayed(
+    program: Program, store: Store, ids: Sequence[str], llm: LLM | None
+) -> tuple[list[Retaken], Sequence[str]]:
+    kit = kit_of(program)
+
+    async def asks(effect: AskModel) -> ModelReply:
+        assert llm is not None
+        return await ask(llm, effect, _TIMEOUT, _TIMEOUT)
+
+    found: list[Retaken] = []
+    try:
+        async with aclosing(_wanted(store, program, ids)) as names:
+            async for name in names:
+                records = [parse(text) for text in await store.records(name)]
+                if not records:
+                    raise Failure(f"there is no conversation {name!r} in this store")
+                try:
+                    found.append(await retake(program, kit, name, records, None if llm is None else asks))
+                except ModelError as error:
+                    raise Failure(f"{name}: {error}", 3) from error
+        return found, () if ids else await unlisted(store)
+    finally:
+        await let_go(llm)
+        await store.close()
+
+
+async def _wanted(store: Store, program: Program, ids: Sequence[str]) -> AsyncGenerator[str, None]:
+    for name in ids:
+        yield name
+    after: str | None = None
+    while not ids and (page := await store.list(after, _PAGE, definition=program.definition.name)):
+        for item in page:
+            yield item.conversation_id
+        after = page[-1].conversation_id
+
+
+def _line(name: str, divergence: Divergence) -> str:
+    was, now = printing.shortened(divergence.was, 80), printing.shortened(divergence.now, 80)
+    return f"{printing.one_line(name)}: turn {divergence.turn}: {divergence.what}: {was} → {now}"
+
+
+def _numbers(found: Sequence[Retaken]) -> dict[str, Any]:
+    kinds = Counter(item.divergence.what for item in found if item.divergence is not None)
+    return {"turns": sum(item.turns for item in found), "diverging": kinds.total(), "by": dict(kinds)}
+
+
+def _summary(found: Sequence[Retaken]) -> str:
+    if not found:
+        return "there are no conversations of this definition"
+    numbers = _numbers(found)
+    head = f"{printing.plural(len(found), 'conversation')}, {printing.plural(numbers['turns'], 'turn')} played: "
+    if not numbers["diverging"]:
+        return f"{head}all go the same way"
+    kinds = ", ".join(f"{count:,} by {what}" for what, count in sorted(numbers["by"].items()))
+    return f"{head}{numbers['diverging']:,} go another way ({kinds})"

@@ -1,0 +1,177 @@
+"""`llm-fsm conversations export`, `import`, `fork` and `doctor`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Iterable, Iterator, Sequence
+from contextlib import aclosing
+from itertools import islice
+from typing import IO
+
+import click
+
+from llm_fsm.cli.exit_codes import STORE, Failure
+from llm_fsm.cli.options import db_option, known_id, listed_id, open_existing, open_store
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.engine.doctor import Complaint, examine
+from llm_fsm.engine.transfer import export, fork, take_in
+from llm_fsm.errors import ConversationNotFound, UnreadableError
+from llm_fsm.stores.base import Store
+
+MAX_LINE = 100_000_000
+"""Characters of one conversation; devices and pipes may never end."""
+
+_PAGE = 500
+_PRINTS = "`conversations export` prints what can be imported"
+
+
+@click.command("export")
+@click.argument("conversation_ids", metavar="[ID]...", nargs=-1, type=known_id)
+@db_option
+@verbose_option
+def export_(conversation_ids: Sequence[str], db: str | None) -> None:
+    """Print conversations as JSON, one a line.
+
+    Without an ID all of them. They are whole, to be imported again: keep them as safe as the store, as
+    values that are secret stand in them. One that is damaged is named and
+    left out. Exit code 4 then.
+    """
+    store = open_existing(db)
+    if store is not None:
+        left = asyncio.run(_export(store, conversation_ids))
+        if left:
+            raise Failure("what is damaged was left out", STORE)
+    elif conversation_ids:
+        raise Failure(f"there is no conversation {conversation_ids[0]!r} in this store")
+
+
+@click.command("import")
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
+@click.option("--id", "new_id", metavar="ID", help="Keep the one conversation under another id.")
+@db_option
+@verbose_option
+def import_(file: str, new_id: str | None, db: str | None) -> None:
+    """Keep conversations that `export` printed.
+
+    FILE may be -. Those before one that cannot be kept are kept.
+    """
+    with click.open_file(file, encoding="utf-8") as stream:
+        texts: Iterable[str] = _texts(stream, file)
+        if new_id is not None:
+            texts = first = list(islice(texts, 2))
+            if len(first) != 1:
+                raise click.UsageError("--id is for a file with one conversation")
+        asyncio.run(_import(open_store(db), texts, new_id))
+
+
+@click.command("fork")
+@click.argument("conversation_id", metavar="ID", type=known_id)
+@click.argument("new_id", metavar="NEW_ID")
+@click.option(
+    "--turn", type=click.IntRange(min=0), help="As it was after this turn, instead of as it is now."
+)
+@db_option
+@verbose_option
+def fork_(conversation_id: str, new_id: str, turn: int | None, db: str | None) -> None:
+    """Copy a conversation to a new id."""
+    store = open_existing(db)
+    if store is None:
+        raise Failure(f"there is no conversation {conversation_id!r} in this store")
+    asyncio.run(_fork(store, conversation_id, new_id, turn))
+    printing.note(f"{printing.one_line(new_id)} is a copy of {printing.one_line(conversation_id)}")
+
+
+@click.command()
+@db_option
+@verbose_option
+def doctor(db: str | None) -> None:
+    """Check the store and every conversation in it; repairs nothing. Exit code 4 when something is wrong."""
+    store = open_existing(db)
+    found = [] if store is None else asyncio.run(_examined(store))
+    for complaint in found:
+        whose = complaint.conversation_id or "the store"
+        printing.out(f"{printing.one_line(whose)}: {printing.one_line(complaint.what)}")
+    if found:
+        wrong = printing.plural(len(found), "complaint")
+        raise Failure(f"{wrong}; `conversations export` what can still be read", STORE)
+    printing.note("nothing is wrong")
+
+
+async def _export(store: Store, names: Sequence[str]) -> int:
+    """Print them, and give how many faults were found on the way."""
+    left = 0
+    try:
+        async with aclosing(_wanted(store, names)) as wanted:
+            async for name in wanted:
+                try:
+                    printing.out(await export(store, listed_id(name)))
+                except ConversationNotFound:  # unless it was named, somebody deleted it since it was listed
+                    if names:
+                        raise
+                except UnreadableError as error:
+                    left += 1
+                    printing.error(f"{printing.one_line(name)}: {error}")
+        own = None if names else getattr(store, "faults", None)  # of some nobody can tell whose they are
+        for fault in () if own is None else await own():
+            left += 1
+            printing.error(fault)
+    finally:
+        await store.close()
+    return left
+
+
+async def _wanted(store: Store, names: Sequence[str]) -> AsyncGenerator[str, None]:
+    for name in names:
+        yield name
+    after: str | None = None
+    while not names and (page := await store.list(after, _PAGE)):
+        for line in page:
+            yield line.conversation_id
+        after = page[-1].conversation_id
+
+
+def _texts(stream: IO[str], file: str) -> Iterator[str]:
+    """One conversation after the other. Raises Failure."""
+    try:
+        while line := stream.readline(MAX_LINE + 1):
+            if len(line) > MAX_LINE:
+                raise Failure(f"{file}: a line is longer than {MAX_LINE:,} characters; {_PRINTS}")
+            if line.strip():
+                yield line
+    except UnicodeDecodeError as error:
+        raise Failure(f"{file}: is no UTF-8 text; {_PRINTS}") from error
+
+
+async def _import(store: Store, texts: Iterable[str], new_id: str | None) -> None:
+    kept = 0
+    try:
+        for number, text in enumerate(texts, 1):
+            try:
+                name = await take_in(store, text, new_id)
+            except ValueError as error:
+                raise Failure(f"line {number}: {error}") from error
+            kept = number
+            printing.out(printing.one_line(name))
+    except BaseException:  # an interrupt, too, leaves what came before it
+        if kept:
+            printing.note(f"kept before the error: {printing.plural(kept, 'conversation')}")
+        raise
+    finally:
+        await store.close()
+
+
+async def _fork(store: Store, conversation_id: str, new_id: str, turn: int | None) -> None:
+    try:
+        await fork(store, conversation_id, new_id, turn)
+    except ValueError as error:
+        raise Failure(str(error)) from error
+    finally:
+        await store.close()
+
+
+async def _examined(store: Store) -> Sequence[Complaint]:
+    try:
+        return await examine(store)
+    finally:
+        await store.close()

@@ -1,0 +1,97 @@
+"""`llm-fsm convert`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from llm_fsm.cli import destination, documents
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.documents.convert.chart import ConversionError, Note
+from llm_fsm.documents.convert.registry import (
+    DEFINITION,
+    FORMS,
+    WRITERS,
+    Converted,
+    detect,
+    form_of_name,
+    left_out,
+    unfenced,
+)
+from llm_fsm.documents.convert.registry import convert as converted
+
+
+@click.command()
+@click.argument("file")
+@click.option("--from", "given", type=click.Choice(FORMS), help="The form of FILE; by default found out.")
+@click.option(
+    "--to",
+    "wanted",
+    type=click.Choice(FORMS),
+    help="The form to write; by default what the name of -o says, else a definition.",
+)
+@click.option("-o", "--output", metavar="OUT", help="Write to a file.")
+@click.option(
+    "--report",
+    type=click.Choice(["text", "json", "none"]),
+    default="text",
+    show_default=True,
+    help="How to tell, on standard error, what was mapped and what was not.",
+)
+@verbose_option
+@click.pass_context
+def convert(
+    context: click.Context,
+    *,
+    file: str,
+    given: str | None,
+    wanted: str | None,
+    output: str | None,
+    report: str,
+) -> None:
+    """Read and write Mermaid, DOT, XState, SCXML and older definitions.
+
+    FILE is a definition (also of version 3.x or 4.x, a workflow of version 2.0, or {"states": {"a": ["b"]}}), the name
+    of a shipped one, a Mermaid state diagram, a DOT graph, an XState machine as JSON or an SCXML document; - is
+    standard input. What comes out can always be loaded.
+    """
+    file = documents.meant(file)
+    text = documents.text_of(file)
+    name = documents.named(file)
+    target = wanted or (form_of_name(output) if output else None) or DEFINITION
+    try:
+        found = converted(text, given or detect(unfenced(text), name), name)
+    except ConversionError as error:
+        place = name if error.line is None else f"{name}:{error.line}"
+        raise Failure(f"{place}: {error}", exits.AT_FAULT) from error
+    written = _written(found, target)
+    if output is None:
+        printing.out(written.rstrip("\n"))
+    else:
+        destination.write_output(output, written)
+    notes = [*found.notes, *(left_out(found.definition, target) if target != DEFINITION else ())]
+    _tell(name, notes, report)
+    if output is not None:
+        printing.note(f"wrote {output}")
+    context.exit(exits.OK)
+
+
+def _written(found: Converted, form: str) -> str:
+    if form == DEFINITION:
+        return printing.as_json(found.document) + "\n"
+    return WRITERS[form](found.definition)
+
+
+def _tell(name: str, notes: Sequence[Note], report: str) -> None:
+    if report == "json":
+        printing.err(printing.as_json({"file": name, "report": [note.to_dict() for note in notes]}))
+    elif report == "text":
+        for note in notes:
+            place = name if note.line is None else f"{name}:{note.line}"
+            printing.err(
+                printing.one_line(f"{place}: {'not mapped' if note.lost else 'mapped'}: {note.message}")
+            )

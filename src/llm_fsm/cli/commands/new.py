@@ -1,0 +1,69 @@
+"""`llm-fsm new`."""
+
+from __future__ import annotations
+
+import re
+from contextlib import suppress
+from pathlib import Path
+
+import click
+
+from llm_fsm.cli import templates as starter
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+
+_NAME = re.compile(r"[a-z][a-z0-9_-]{0,39}")
+
+
+@click.command()
+@click.argument("name")
+@click.option(
+    "--dir", "folder", metavar="DIR", default=".", help="Where the new folder goes; here by default."
+)
+@verbose_option
+def new(name: str, folder: str) -> None:
+    """Start a definition with a test and a CI file.
+
+    Makes a folder NAME with a definition that validates, conversations that `llm-fsm test` plays, and a
+    workflow for GitHub that checks both. Nothing is overwritten.
+    """
+    if _NAME.fullmatch(name) is None:
+        raise click.UsageError(
+            f"{name[:50]!r} is no name for a definition: begin with a small letter, go on with small letters, "
+            "digits, - and _, at most 40 in all"
+        )
+    target = Path(folder) / name
+    try:
+        _write(target, starter.files(name))
+    except FileExistsError as error:
+        raise Failure(f"{target}: exists already, and nothing is overwritten: choose another name") from error
+    except OSError as error:
+        raise Failure(
+            f"{error.filename or target}: cannot be made: {(error.strerror or str(error)).lower()}"
+        ) from error
+    printing.out("\n".join(printing.one_line(str(target / path)) for path in starter.files(name)))
+    printing.err(printing.words(starter.hints(name, target)))
+
+
+def _write(target: Path, files: dict[str, str]) -> None:
+    """The folder with all its files, or none of them; it must not exist yet, unless it is empty."""
+    target.mkdir(parents=True, exist_ok=True)
+    if any(target.iterdir()):
+        raise FileExistsError(f"{target} is not empty")
+    made: list[Path] = []
+    try:
+        for name, text in files.items():
+            path = target / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with path.open("x", encoding="utf-8") as stream:
+                made.append(path)
+                stream.write(text)
+    except BaseException:
+        for path in made:
+            path.unlink(missing_ok=True)
+        for folder in sorted({folder for name in files for folder in (target / name).parents}, reverse=True):
+            if folder.is_relative_to(target):
+                with suppress(OSError):  # never made, or somebody else's files are in it
+                    folder.rmdir()
+        raise

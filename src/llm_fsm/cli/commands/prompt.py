@@ -1,0 +1,236 @@
+"""`llm-fsm prompt`."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import click
+
+from llm_fsm._tokens import estimate
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli.commands.chat import context_of
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.definition import json_source as source
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.documents.loader import load
+from llm_fsm.documents.subflows import gather
+from llm_fsm.engine.bundled import pattern_piece, shipped_prompts
+from llm_fsm.session.context import initial_context
+from llm_fsm.session.messages import LLMRequest
+from llm_fsm.session.session import Session
+from llm_fsm.session.window import Exchange
+from llm_fsm.turn.available_tools import NO_TOOLS, Kit
+from llm_fsm.turn.compile import compile_flows
+from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.prompt.render import call_sizes, sections
+from llm_fsm.turn.prompt.tool_formats import to_openai
+from llm_fsm.turn.steps import Means, request_for
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Said:
+    """What the conversation holds that is looked at."""
+
+    context: Mapping[str, Any]
+    window: tuple[Exchange, ...]
+    message: str
+
+
+@click.command()
+@click.argument("file")
+@click.option("--state", metavar="ID", help="The state to show; without it all that talk, by their sizes.")
+@click.option("--context", metavar="JSON", help="What is known, as a JSON object.")
+@click.option("--history", metavar="JSON", help='What was said: [{"user": "…"}, {"system": "…"}, …].')
+@click.option("--message", metavar="TEXT", default="Hello!", show_default=True, help="What the user says.")
+@click.option(
+    "--whole", is_flag=True, help="With every state in the system message: Machine(prompt='whole')."
+)
+@click.option("--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS, to count them.")
+@click.option("--mcp", metavar="FILE", help="MCP servers, to count their tools: {alias: {…}}.")
+@click.option("--budget", metavar="N", type=click.IntRange(min=1), help="Tokens that no prompt may exceed.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="How to print; JSON also has the reply's schema.",
+)
+@verbose_option
+@click.pass_context
+def prompt(
+    ctx: click.Context,
+    *,
+    file: str,
+    state: str | None,
+    context: str | None,
+    history: str | None,
+    message: str,
+    whole: bool,
+    tools: tuple[str, ...],
+    mcp: str | None,
+    budget: int | None,
+    form: str,
+) -> None:
+    """Show what the model reads in a state, and what it takes.
+
+    FILE is a definition file, or the name of a shipped definition; one that it calls is looked at by itself. Tokens
+    are estimated: messages, reply schema and the tools that --tools and --mcp bring. With --budget a prompt that takes
+    more is said on standard error. Prompts of tasks are made of what they work on, and are not shown.
+
+    Exit codes: 0 fine, 1 over the budget or the definition is at fault, 2 usage, 3 an MCP server cannot be used.
+    """
+    path = choice.located(file, definition_paths())
+    program = _program(path, whole=whole)
+    states = _states(program, state)
+    known = {} if context is None else context_of(context)
+    window = () if history is None else _exchanges(history)
+    kit = _kit(program, tools, mcp)
+    said = _Said(context=known, window=window, message=message)
+    requests = [_request(program, name, said, Means(kit=kit)) for name in states]
+    sizes = {request.state: _total(request) for request in requests}
+    if not requests:
+        printing.note(f"{path}: no state talks with a user, so there are no prompts to show or to measure")
+    if form == "json":
+        printing.out(printing.as_json([_document(request, budget) for request in requests]))
+    elif requests:
+        printing.out("\n".join(_one(requests[0]) if state is not None else _table(requests)))
+    unseen = sorted({tool for name in states for tool in program.states[name].state.tools} - kit.terms.keys())
+    if unseen:
+        named = ", ".join(unseen)
+        printing.note(f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them")
+    over = [name for name, tokens in sizes.items() if budget is not None and tokens > budget]
+    for name in over:
+        printing.error(f"{path}: state {name!r} takes about {sizes[name]:,} tokens; the budget is {budget:,}")
+    ctx.exit(exits.AT_FAULT if over else exits.OK)
+
+
+def _program(path: Path, *, whole: bool) -> Program:
+    called = gather(load(path), file=path, registered={})
+    return compile_flows(called, shipped_prompts(whole=whole), pattern_piece)
+
+
+def _kit(program: Program, tools: Sequence[str], mcp: str | None) -> Kit:
+    """What the command line brings; it takes longer to import than a look without tools takes."""
+    if not tools and mcp is None:
+        return NO_TOOLS
+    kit: Kit = import_module("llm_fsm.cli.kits").brought(program, tools, mcp)
+    return kit
+
+
+def _states(program: Program, state: str | None) -> Sequence[str]:
+    """The states to show. Raises UsageError for one that does not talk."""
+    talking = [name for name, plan in program.states.items() if plan.kind == "converse"]
+    if state is None:
+        return talking
+    if state not in talking:
+        known = ", ".join(talking) or "none"
+        raise click.UsageError(f"state {state!r} {_silence(program, state)}; these talk: {known}")
+    return [state]
+
+
+def _silence(program: Program, state: str) -> str:
+    """Why a state has no prompt for a user."""
+    plan = program.states.get(state)
+    if plan is None:
+        return "is not there"
+    flow = plan.state.flow
+    return "talks with no user" if flow is None else f"calls {flow!r}, which is looked at by itself"
+
+
+def _exchanges(text: str) -> tuple[Exchange, ...]:
+    """The messages of `--history` as exchanges. Raises UsageError."""
+    try:
+        value = source.parse(text, limit=1_000_000)
+    except source.SourceError as error:
+        raise click.UsageError(f"--history is not JSON: {error}") from error
+    found: list[Exchange] = []
+    user: str | None = None
+    for item in value if isinstance(value, list) else [None]:
+        pair = list(item.items()) if isinstance(item, dict) else []
+        if len(pair) != 1 or pair[0][0] not in ("user", "system") or not isinstance(pair[0][1], str):
+            raise click.UsageError('--history is a list such as [{"system": "Your name?"}, {"user": "Ada"}]')
+        role, words = pair[0]
+        if role == "user":
+            user = words if user is None else f"{user}\n{words}"
+        else:
+            found.append((user, words))
+            user = None
+    return (*found, *([(user, "")] if user is not None else []))
+
+
+def _request(program: Program, state: str, said: _Said, means: Means) -> LLMRequest:
+    try:
+        context = initial_context(program.keys, said.context)
+    except ValueError as error:
+        raise click.UsageError(f"--context: {error}") from error
+    session = Session(
+        conversation_id="prompt",
+        definition=program.identity,
+        state=state,
+        turn=1,
+        context=context,
+        origins=dict.fromkeys(context, (0, "host")),
+        window=said.window,
+        user_input=said.message,
+        time=time.time(),
+    )
+    return request_for(program, session, means)
+
+
+def _sizes(request: LLMRequest) -> dict[str, dict[str, int]]:
+    """Message to its sections, section to tokens."""
+    found = {
+        message.role: {section.name: section.tokens for section in sections(message.content)}
+        for message in request.messages
+    }
+    schema, tools = _beside(request)
+    return found | {part: {part: size} for part, size in (("schema", schema), ("tools", tools)) if size}
+
+
+def _beside(request: LLMRequest) -> tuple[int, int]:
+    """The tokens of the reply's schema and of the tools."""
+    return 0 if request.schema is None else estimate(request.schema.text), call_sizes(request).get("tools", 0)
+
+
+def _total(request: LLMRequest) -> int:
+    return sum(_beside(request)) + sum(estimate(message.content) for message in request.messages)
+
+
+def _one(request: LLMRequest) -> Iterator[str]:
+    for part, sizes in _sizes(request).items():
+        for name, tokens in sizes.items():
+            yield f"{part:8} {name:24} about {tokens:6,} tokens"
+    yield f"{'whole':33} about {_total(request):6,} tokens"
+    for message in request.messages:
+        yield f"── {message.role} ──"
+        yield printing.words(message.content).rstrip("\n")
+
+
+def _table(requests: Sequence[LLMRequest]) -> Iterator[str]:
+    width = max(len(request.state) for request in requests)
+    yield f"{'state':{width}}  system    user  schema   tools   whole  (tokens, estimated)"
+    for request in sorted(requests, key=_total, reverse=True):
+        system, user = (estimate(message.content) for message in request.messages[:2])
+        schema, tools = _beside(request)
+        yield f"{request.state:{width}}  {system:6,}  {user:6,}  {schema:6,}  {tools:6,}  {_total(request):6,}"
+
+
+def _document(request: LLMRequest, budget: int | None) -> dict[str, Any]:
+    return {
+        "state": request.state,
+        "tokens": _total(request),
+        "budget": budget,
+        "sections": _sizes(request),
+        "messages": [message.to_dict() for message in request.messages],
+        "schema": None if request.schema is None else json.loads(request.schema.text),
+        "tools": [to_openai(spec) for spec in request.tools],
+    }

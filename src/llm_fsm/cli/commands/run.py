@@ -1,0 +1,182 @@
+"""`llm-fsm run`."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shlex
+import sys
+import uuid
+from collections.abc import Mapping
+from contextlib import ExitStack
+from importlib import import_module
+from pathlib import Path
+from typing import Any, TextIO
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli import host_code as host
+from llm_fsm.cli import pick as choice
+from llm_fsm.cli import run_report as report
+from llm_fsm.cli.commands.chat import context_of
+from llm_fsm.cli.errand import NOTHING, Errand, Wanted
+from llm_fsm.cli.options import db_option, open_holding
+from llm_fsm.cli.output import own_output
+from llm_fsm.cli.verbosity import Settings, verbose_option
+from llm_fsm.definition.models import Definition
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import observe
+from llm_fsm.stores.base import Store
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option("--fsm", metavar="FILE", help="The same as FILE.")
+@click.option(
+    "--input", "given", metavar="TEXT", help="The input: a text, JSON, @FILE, or - for standard input."
+)
+@click.option("--context", metavar="JSON", help="What is known from the start, as a JSON object.")
+@click.option(
+    "--background",
+    metavar="JSON",
+    help="What the work is for: vision_mission, goals, todo_list, custom_fields.",
+)
+@click.option("--model", metavar="M", help="offline, provider/model, scripted:FILE or replay:FILE; else LLM_FSM_MODEL.")
+@click.option("--base-url", metavar="URL", help="An OpenAI-compatible server; its key is LLM_FSM_API_KEY.")
+@db_option
+@click.option("--id", "conversation_id", metavar="ID", help="The id of the new run.")
+@click.option("--resume", metavar="ID", help="Go on with a run that was parked, or that waits.")
+@click.option("--answer", metavar="JSON", help="With --resume: the answer that the run waits for.")
+@click.option(
+    "--tools", metavar="FILE.py", multiple=True, help="Run this Python file for its TOOLS and FUNCTIONS."
+)
+@click.option("--mcp", metavar="FILE", help='JSON file of MCP servers: {"alias": {"command": […]}}.')
+@click.option("--no-summaries", is_flag=True, help="Summarise nothing, whatever the definition says.")
+@click.option("--json", "as_json", is_flag=True, help="One event a line as JSON, also on a terminal.")
+@verbose_option
+@click.pass_context
+def run(
+    ctx: click.Context,
+    *,
+    file: str | None,
+    fsm: str | None,
+    given: str | None,
+    context: str | None,
+    background: str | None,
+    model: str | None,
+    base_url: str | None,
+    db: str | None,
+    conversation_id: str | None,
+    resume: str | None,
+    answer: str | None,
+    tools: tuple[str, ...],
+    mcp: str | None,
+    no_summaries: bool,
+    as_json: bool,
+) -> None:
+    """Run a machine without a user and show what it does.
+
+    FILE is a definition file, or the name of a shipped definition. On a terminal you watch its states, tool calls
+    and key results; through a pipe every event is one line of JSON, and the last line is the outcome. Ctrl-C parks
+    the run, --resume ID goes on with it. --tools runs the Python file that it names: name only your own.
+
+    Exit codes: 0 passed, 1 failed, exhausted or limited, or the definition is at fault, 2 usage, 3 model or
+    provider, 4 store, 5 paused, 130 interrupted.
+    """
+    if (file is None) is (fsm is None):
+        raise click.UsageError("name a definition FILE, once", ctx)
+    new = {"--input": given, "--context": context, "--background": background, "--id": conversation_id}
+    _check_options(ctx, resume, new, answer)
+    verbose = ctx.ensure_object(Settings).verbose
+    if verbose:
+        import_module("llm_fsm.engine.logging").enable_logging("DEBUG" if verbose > 1 else "INFO")
+    wanted = Wanted(
+        file=str(fsm if file is None else file),
+        input=host.input_of(given),
+        model=model,
+        base_url=base_url,
+        db=db,
+        context=None if context is None else context_of(context),
+        background=None if background is None else host.object_of(background, "--background"),
+        id=conversation_id,
+        resume=resume,
+        answer=NOTHING if answer is None else host.json_of(answer, "--answer"),
+        tools=tools,
+        mcp=mcp,
+        summaries=not no_summaries,
+        json=as_json or not sys.stdout.isatty() or os.environ.get("TERM") == "dumb",
+        verbose=verbose > 0,
+    )
+    ctx.exit(_run(wanted))
+
+
+def _check_options(
+    ctx: click.Context, resume: str | None, new: Mapping[str, str | None], answer: str | None
+) -> None:
+    for name, value in new.items():
+        if value is not None and resume is not None:
+            raise click.UsageError(f"{name} belongs to a new run, not to --resume", ctx)
+    if answer is not None and resume is None:
+        raise click.UsageError("--answer goes to a run that waits: name it with --resume", ctx)
+
+
+def _run(wanted: Wanted) -> int:
+    if not wanted.json:
+        return _perform(wanted, None)
+    with own_output() as out:
+        return _perform(wanted, out)
+
+
+def _perform(wanted: Wanted, out: TextIO | None) -> int:
+    path = choice.located(wanted.file, definition_paths())
+    definition = choice.opened(path)
+    if definition.kind_of(definition.initial_state) == "converse":
+        raise exits.Failure(
+            f"{wanted.file} begins by talking to a user: llm-fsm chat {shlex.quote(wanted.file)}"
+        )
+    brought, servers = host.equipment(definition, path, wanted.tools, wanted.mcp)
+    with ExitStack() as stack:
+        runner = stack.enter_context(asyncio.Runner())
+        store = open_holding(wanted.db, wanted.resume)
+        stack.callback(lambda: runner.run(store.close()))
+        machine = _machine(wanted, definition, store, brought, servers=servers, path=path)
+        stack.callback(lambda: runner.run(machine.close()))
+        name = wanted.resume or wanted.id or uuid.uuid4().hex
+        view = _view(wanted, machine, out)
+        stack.callback(observe(lambda who, event: view.take(event) if who == name else None))
+        errand = Errand(wanted=wanted, path=path, runner=runner, machine=machine, view=view, id=name)
+        return errand.play()
+
+
+def _machine(
+    wanted: Wanted,
+    definition: Definition,
+    store: Store,
+    brought: host.Host,
+    *,
+    servers: Mapping[str, Any],
+    path: Path,
+) -> AsyncMachine:
+    machine = AsyncMachine(
+        definition,
+        model=wanted.model,
+        base_url=wanted.base_url,
+        store=store,
+        tools=brought.tools,
+        mcp=servers,
+        summaries=wanted.summaries,
+        file=path,
+    )
+    for name, function in brought.functions.items():
+        machine.function(function, name=name)
+    return machine
+
+
+def _view(wanted: Wanted, machine: AsyncMachine, out: TextIO | None) -> report.View:
+    if wanted.json:
+        return report.JsonLines(machine.program, out)
+    live = import_module("llm_fsm.cli.terminal.progress")
+    view: report.View = live.Screen(machine.definition, asks=sys.stdin.isatty() and wanted.answer is NOTHING)
+    return view

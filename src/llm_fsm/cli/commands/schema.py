@@ -1,0 +1,23 @@
+"""`llm-fsm schema`."""
+
+from __future__ import annotations
+
+import click
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.definition.schema import definition_schema
+from llm_fsm.testing.scenarios.schema import suite_schema
+
+
+@click.command()
+@click.option("--tests", is_flag=True, help="The schema of conversation tests (*.test.json) instead.")
+@verbose_option
+def schema(*, tests: bool) -> None:
+    """Print the JSON Schema of definition files.
+
+    It is JSON Schema 2020-12, for editors and other tools: llm-fsm schema > llm-fsm.schema.json
+    """
+    exits.need_docstrings()
+    printing.out(printing.as_json(suite_schema() if tests else definition_schema()))

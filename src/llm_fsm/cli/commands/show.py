@@ -1,0 +1,254 @@
+"""`llm-fsm show`."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+
+import click
+
+from llm_fsm.cli import destination, documents
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.definition import json_source as source
+from llm_fsm.documents.draw.dot import dot
+from llm_fsm.documents.draw.extract import Details, Picture, cover, extract, faults_of_path, light, mark
+from llm_fsm.documents.draw.mermaid import mermaid
+from llm_fsm.documents.draw.outline import listing, outline
+from llm_fsm.documents.draw.terminal import boxes
+from llm_fsm.documents.files import read
+from llm_fsm.errors import DefinitionError
+from llm_fsm.findings import Finding
+from llm_fsm.testing.coverage.read import counts_of
+
+TEXTS: Mapping[str, Callable[[Picture], str]] = {
+    "text": listing,
+    "outline": outline,
+    "mermaid": mermaid,
+    "dot": dot,
+}
+IMAGES = ("svg", "png")
+SUFFIXES: Mapping[str, str] = {
+    ".txt": "text", ".mmd": "mermaid", ".mermaid": "mermaid", ".dot": "dot", ".gv": "dot", ".svg": "svg", ".png": "png",
+}  # fmt: skip
+_WITH_CALLED = ("text", "outline", "boxes")
+_PAUSE = 0.3
+_DRAWING_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be drawn, and how."""
+
+    file: str
+    form: str
+    details: Details
+    states: tuple[str, ...]
+    path: tuple[str, ...]
+    findings: bool
+    coverage: str | None
+    called: bool
+    output: str | None
+
+
+@click.command()
+@click.argument("file", required=False)
+@click.option("--fsm", metavar="FILE", help="The same as FILE.")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice([*TEXTS, *IMAGES, "boxes"]),
+    help="What to draw. By default what the name of -o says, else text. svg and png need Graphviz.",
+)
+@click.option("--conditions/--no-conditions", default=False, help="Show the conditions of moves.")
+@click.option("--keys", is_flag=True, help="Show the context keys that states collect.")
+@click.option("--tools", is_flag=True, help="Show the tools of states.")
+@click.option("--state", "states", metavar="ID", multiple=True, help="Highlight a state; may be repeated.")
+@click.option("--path", metavar="A,B,C", help="Highlight states and the moves between them.")
+@click.option("--findings", is_flag=True, help="Mark what the checker found, each place by its worst level.")
+@click.option(
+    "--coverage", metavar="FILE", help="Mark what tests touched; the file is that of `test --coverage`."
+)
+@click.option("--called", is_flag=True, help="Draw the definitions that are called, too: text, outline and boxes.")
+@click.option("-o", "--output", metavar="FILE", help="Write to a file.")
+@click.option("--watch", is_flag=True, help="Draw again whenever the file changes, until Ctrl-C.")
+@verbose_option
+@click.pass_context
+def show(
+    context: click.Context,
+    *,
+    file: str | None,
+    fsm: str | None,
+    form: str | None,
+    conditions: bool,
+    keys: bool,
+    tools: bool,
+    states: tuple[str, ...],
+    path: str | None,
+    findings: bool,
+    coverage: str | None,
+    called: bool,
+    output: str | None,
+    watch: bool,
+) -> None:
+    """Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.
+
+    FILE is a definition, the name of a shipped one, or - for standard input. One with errors is drawn as far as it
+    goes, the errors are told, and the exit code is 1.
+    """
+    if coverage is not None and findings:
+        raise click.UsageError("--coverage and --findings mark the same places: give one of them", context)
+    if (file is None) == (fsm is None):
+        raise click.UsageError("one FILE is needed" if file is None else "FILE is given twice", context)
+    suffix = os.path.splitext(output)[1].lower() if output else ""
+    wish = Wish(
+        file=documents.meant(file or fsm or ""),
+        form=form or SUFFIXES.get(suffix, "text"),
+        details=Details(conditions=conditions, keys=keys, tools=tools),
+        states=states,
+        path=tuple(step.strip() for step in path.split(",")) if path else (),
+        findings=findings,
+        coverage=coverage,
+        called=called,
+        output=output,
+    )
+    if called and wish.form not in _WITH_CALLED:
+        raise click.UsageError(f"--called draws {', '.join(_WITH_CALLED)}, not {wish.form}", context)
+    if wish.form == "png" and output is None and sys.stdout.isatty():
+        raise click.UsageError("a PNG does not go to a terminal; name a file with -o", context)
+    if wish.form in IMAGES:
+        graphviz()
+    if not watch:
+        context.exit(draw(wish))
+    if wish.file == "-":
+        raise click.UsageError("--watch needs a file, not standard input", context)
+    _watch(wish)
+
+
+def draw(wish: Wish) -> int:
+    """Draw once and give the exit code. Raises DefinitionError for what cannot be drawn, and Failure."""
+    document = documents.read_document(wish.file)
+    picture = extract(document.value, wish.details)
+    if not picture.nodes:
+        raise DefinitionError(document.findings)
+    faults = [
+        *faults_of_path(picture, wish.path),
+        *(f for s in wish.states for f in faults_of_path(picture, (s,))),
+    ]
+    if faults:
+        raise Failure(f"{document.name}: {'; '.join(dict.fromkeys(faults))}")
+    picture = light(picture, wish.states, wish.path)
+    if wish.findings:
+        picture = mark(picture, document.findings, document.origin)
+    if wish.coverage is not None:
+        picture = cover(picture, _touched(wish.coverage, picture.name))
+    drawing = rendered(picture, wish.form)
+    if isinstance(drawing, str) and wish.called and not document.faulty:
+        pictures = import_module("llm_fsm.cli.show_called").pictures(document, wish.file, wish.details)
+        others = (str(rendered(other, wish.form)) for other in pictures)
+        drawing = "\n\n\n".join(one.strip("\n") for one in (drawing, *others)) + "\n"
+    _give(drawing, wish.output)
+    _tell(
+        document.findings
+        if wish.findings
+        else [found for found in document.findings if found.level == "error"]
+    )
+    return exits.AT_FAULT if document.faulty else exits.OK
+
+
+def _touched(file: str, name: str) -> Mapping[str, int]:
+    """How often the tests of a coverage file touched what of this definition. Raises Failure."""
+    try:
+        counts = counts_of(source.parse(read(file)), name)
+    except DefinitionError as error:
+        raise Failure(f"{file}: {error.findings[0].message}") from error
+    except (source.SourceError, ValueError) as error:
+        raise Failure(f"{file}: {error}") from error
+    if counts is None:
+        raise Failure(f"{file}: no tests of the definition {name!r} were counted in it")
+    return counts
+
+
+def rendered(picture: Picture, form: str) -> str | bytes:
+    """The picture in one of the forms."""
+    if form == "boxes":
+        return boxes(picture, shutil.get_terminal_size((100, 40)).columns)
+    if form in TEXTS:
+        return TEXTS[form](picture)
+    image = _image(dot(picture), form)
+    return image.decode() if form == "svg" else image
+
+
+def graphviz() -> str:
+    """The path of Graphviz's `dot`. Raises Failure when it is not installed."""
+    found = shutil.which("dot")
+    if found is None:
+        raise Failure(
+            "SVG and PNG are drawn by Graphviz, whose program `dot` is not installed: `apt-get install graphviz` "
+            "(or `brew install graphviz`); --format mermaid, dot and boxes need nothing"
+        )
+    return found
+
+
+def _image(text: str, form: str) -> bytes:
+    try:
+        done = subprocess.run(
+            [graphviz(), f"-T{form}"],
+            input=text.encode(),
+            capture_output=True,
+            timeout=_DRAWING_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Failure(f"Graphviz took longer than {_DRAWING_SECONDS} seconds; try --format dot") from error
+    if done.returncode != 0 or not done.stdout:
+        raise Failure(f"Graphviz could not draw it: {done.stderr.decode(errors='replace').strip()[:300]}")
+    return done.stdout
+
+
+def _give(drawing: str | bytes, output: str | None) -> None:
+    if output is not None:
+        destination.write_output(output, drawing)
+        printing.note(f"wrote {output}")
+    elif isinstance(drawing, str):
+        printing.out(printing.words(drawing).rstrip("\n"))
+    else:
+        sys.stdout.buffer.write(drawing)
+        sys.stdout.flush()
+
+
+def _tell(findings: list[Finding] | tuple[Finding, ...]) -> None:
+    for found in findings:
+        printing.err(printing.one_line(str(found)))
+
+
+def _watch(wish: Wish) -> None:
+    """Draw, and again at each change of the file's time or size; a fault is told and the watch goes on."""
+    seen: tuple[int, int] | None = None
+    while True:
+        now = _stamp(wish.file)
+        if now != seen:
+            seen = now
+            if wish.output is None and sys.stdout.isatty():
+                click.clear()
+            try:
+                draw(wish)
+            except (DefinitionError, Failure) as error:
+                exits.end(error, verbose=False)
+        time.sleep(_PAUSE)
+
+
+def _stamp(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return (0, 0)
+    return (found.st_mtime_ns, found.st_size)

@@ -1,0 +1,106 @@
+"""`llm-fsm test --generate`: files of tests made from definitions, or for what other tests leave out."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from llm_fsm.cli import destination, documents
+from llm_fsm.cli.commands.test import coverage as test_coverage
+from llm_fsm.cli.exit_codes import AT_FAULT, USAGE, Failure
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.documents.discovery import NoDefinitionError, definitions
+from llm_fsm.documents.loader import load
+from llm_fsm.errors import DefinitionError
+from llm_fsm.testing.generate.fill_gaps import completed
+from llm_fsm.testing.generate.generator import Generated, generated
+from llm_fsm.testing.scenarios.loader import read_suite
+from llm_fsm.testing.scenarios.problems import SuiteError, plural
+from llm_fsm.testing.scenarios.session import Job, run_job
+
+SUITE = ".test.json"
+ENDING = ".generated.test.json"
+MISSING = ".missing.test.json"
+_SHOWN = 10
+
+
+def generate(paths: Sequence[str], output: str | None) -> None:
+    """Write the tests of each definition beside it, or those of one definition to `output`. Raises Failure.
+
+    For a file of tests they are those of what it does not touch.
+    """
+    suites = [path for path in paths if path.endswith(SUITE) and os.path.isfile(path)]
+    try:
+        given = [path for path in paths if path not in suites]
+        files = [file for path in given for file in definitions(path) if not file.endswith(SUITE)]
+    except NoDefinitionError as error:
+        raise Failure(str(error), USAGE) from error
+    if output is not None and len(files) + len(suites) != 1:
+        raise Failure(f"-o takes the tests of one definition, here are {len(files) + len(suites)}", USAGE)
+    if suites:
+        complete(suites, output)
+    faulty: list[str] = []
+    for file in files:
+        place = output or file.removesuffix(".json") + ENDING
+        try:
+            definition = load(file)
+            beside = os.path.relpath(file, os.path.dirname(place) or os.curdir)
+            made = generated(definition, name=beside, file=place, place=file)
+        except DefinitionError as error:
+            faulty += map(str, error.findings)
+        except SuiteError as error:
+            faulty.append(f"{file}: no tests can be made of it: {error}")
+        else:
+            _write(place, made.document)
+            printing.note(_told(place, made))
+    _tell_faults(faulty)
+
+
+def _tell_faults(faults: Sequence[str]) -> None:
+    """Raise Failure where there are any, when each was told in a line."""
+    for fault in faults[:-1]:
+        printing.error(fault)
+    if faults:
+        raise Failure(faults[-1], AT_FAULT)
+
+
+def complete(suites: Sequence[str], output: str | None) -> None:
+    """Write tests of what files of tests leave out, for each definition that they test. Raises Failure."""
+    done = [run_job(Job(file=file, cover=True)) for file in suites]
+    _tell_faults([str(fault) for one in done for fault in one.faults])
+    found = test_coverage.covered(done)
+    if output is not None and len(found) > 1:
+        raise Failure(f"-o takes the tests of one definition, here are {len(found)}", USAGE)
+    for one in found:
+        first = next(each.file for each in done if each.covered is not None and each.covered.file == one.file)
+        place = output or first.removesuffix(SUITE) + MISSING
+        definition = read_suite(first).definition
+        inline = one.file.endswith(SUITE)
+        name = os.path.relpath(one.file, os.path.dirname(place) or os.curdir)
+        made = completed(definition, one.coverage, name=name, place=one.file)
+        left = f"; no way was found to: {', '.join(made.left)}" if made.left else ""
+        if not made.conversations:
+            printing.note(f"nothing to add for {one.file}{left}")
+            continue
+        document = {**made.document, **({"definition": definition.document} if inline else {})}
+        _write(place, document)
+        printing.note(f"wrote {place}: {plural(len(made.conversations), 'case')}{left}")
+
+
+def _write(place: str, document: dict[str, Any]) -> None:
+    """Write generated tests, also over older ones. Raises Failure where something else stands there."""
+    kept = None if place.endswith((ENDING, MISSING)) else documents.precious(place)
+    if kept is not None:
+        raise Failure(f"{place} is {kept} that --generate did not make, and is not overwritten", USAGE)
+    marked = {documents.GENERATED: True, **document}
+    destination.write_output(place, json.dumps(marked, ensure_ascii=False, indent=1) + "\n")
+
+
+def _told(place: str, made: Generated) -> str:
+    missing = made.coverage.missing("transitions")
+    count = len(made.document["cases"])
+    share = f"{made.coverage.share('transitions'):.0f} % of transitions"
+    left = ", ".join(missing[:_SHOWN]) + (", …" if len(missing) > _SHOWN else "")
+    return f"wrote {place}: {count} cases, {share}" + (f"; not reached: {left}" if missing else "")

@@ -1,0 +1,50 @@
+"""A conversation as a file of tests that plays it again: `chat --save-test` and `/test`."""
+
+from __future__ import annotations
+
+import os
+from importlib import import_module
+
+from llm_fsm.cli.chat_session import Talk
+from llm_fsm.cli.destination import write_new
+from llm_fsm.cli.exit_codes import OUTPUT, Failure
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.documents.discovery import definition_paths
+
+ENDING = ".test.json"
+
+
+def refusal(name: str) -> str | None:
+    """Why a file of tests cannot have this name; None when it can."""
+    if not name.endswith(ENDING):
+        return f"the name of a file of tests ends in {ENDING}, which {printing.one_line(name)} does not"
+    if os.path.lexists(name):
+        return f"{printing.one_line(name)} exists already and is not overwritten; name another file"
+    folder = os.path.dirname(name) or os.curdir
+    if not os.path.isdir(folder):
+        return f"{printing.one_line(name)} cannot be written: there is no folder {printing.one_line(folder)}"
+    return None
+
+
+def write(talk: Talk, name: str) -> str:
+    """Write the conversation so far, and say so. Raises Failure that says why not."""
+    fault = refusal(name)
+    if fault is not None:
+        raise Failure(fault, OUTPUT)
+    make = import_module("llm_fsm.testing.scenarios.save").document_of
+    try:
+        document = make(talk.program(), _reference(talk, name), talk.records(), "as it was held")
+        write_new(name, printing.as_json(document) + "\n")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise Failure(f"{printing.one_line(name)} cannot be written: {reason.lower()}", OUTPUT) from error
+    shown = printing.one_line(name)
+    return f"saved to {shown}; to play it: {printing.one_line(printing.program())} test {shown}"
+
+
+def _reference(talk: Talk, name: str) -> str:
+    """What the file calls the definition: the name of a shipped one, else the path from the file's folder."""
+    if talk.path is None:
+        return talk.definition.name
+    shipped = next((known for known, path in definition_paths().items() if path == talk.path), None)
+    return shipped or os.path.relpath(talk.path, os.path.dirname(name) or os.curdir)

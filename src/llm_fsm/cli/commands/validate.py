@@ -1,0 +1,246 @@
+"""`llm-fsm validate`."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import unified_diff
+from functools import partial
+from importlib import import_module
+
+import click
+
+from llm_fsm.cli import destination
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import verbose_option
+from llm_fsm.definition.codes import finding
+from llm_fsm.documents.check import check, check_data
+from llm_fsm.documents.discovery import NoDefinitionError, definitions, settings_file
+from llm_fsm.documents.files import MAX_BYTES
+from llm_fsm.findings import Finding
+from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
+from llm_fsm.lint.registry import RULES
+from llm_fsm.lint.report.formats import FORMATS, statistics
+
+STDIN = "<stdin>"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is to be checked, and what to do with what is found. `root`: the folder that settings belong to."""
+
+    paths: tuple[str, ...]
+    config: Config
+    root: str
+    stdin_name: str = STDIN
+    fix: bool = False
+    diff: bool = False
+
+
+@click.command()
+@click.argument("paths", nargs=-1, metavar="PATH…")
+@click.option(
+    "--format",
+    "form",
+    type=click.Choice(list(FORMATS)),
+    default="text",
+    show_default=True,
+    help="How to print the findings.",
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Write the findings to a file instead of standard output."
+)
+@click.option(
+    "--select",
+    multiple=True,
+    metavar="RULES",
+    help="Report only these: names, codes, or beginnings such as F.",
+)
+@click.option("--ignore", multiple=True, metavar="RULES", help="Leave these out.")
+@click.option(
+    "--fail-on",
+    type=click.Choice(FAIL_ON),
+    help="The least level of a finding that makes the exit code 1.  [default: error]",
+)
+@click.option(
+    "--fix", is_flag=True, help="Mend what is safe to mend, and keep everything else as it is written."
+)
+@click.option("--diff", is_flag=True, help="Show what --fix would change, and change nothing.")
+@click.option("--statistics", "counted", is_flag=True, help="Say how often each rule found something.")
+@click.option("--explain", metavar="RULE", help="Print the page of a rule, given by name or code.")
+@click.option("--rules", "listed", is_flag=True, help="List the rules.")
+@click.option(
+    "--stdin-filename", default=STDIN, metavar="NAME", help="What standard input is called in findings."
+)
+@verbose_option
+@click.pass_context
+def validate(
+    context: click.Context,
+    *,
+    paths: tuple[str, ...],
+    form: str,
+    output: str | None,
+    select: tuple[str, ...],
+    ignore: tuple[str, ...],
+    fail_on: FailOn | None,
+    fix: bool,
+    diff: bool,
+    counted: bool,
+    explain: str | None,
+    listed: bool,
+    stdin_filename: str,
+) -> None:
+    """Check definition files and say everything that is wrong.
+
+    PATH is a file, a folder (every definition below it), a pattern such as "bots/**/*.json", or - for standard
+    input. Settings come from [tool.llm-fsm.lint] in the nearest pyproject.toml, and from "x-lint" in a file.
+    Exit code 0: clean; 1: a finding at or above --fail-on, or a file that is no definition; 2: a file that
+    cannot be read.
+    """
+    if explain is not None or listed:
+        printing.out(_catalogue() if explain is None else _explained(explain))
+        context.exit(exits.OK)
+    if not paths:
+        raise click.UsageError("Missing argument 'PATH…'.", context)
+    if fix and "-" in paths and not diff:
+        raise click.UsageError(
+            "--fix cannot write to standard input; --diff shows what it would do.", context
+        )
+    config, root = settings(os.curdir)
+    try:
+        config = config.over(select=_words(select), ignore=_words(ignore), fail_on=fail_on)
+    except ConfigError as error:
+        raise click.UsageError(str(error), context) from error
+    wish = Wish(paths=paths, config=config, root=root, stdin_name=stdin_filename, fix=fix, diff=diff)
+    files: list[str] = []
+    findings: list[Finding] = []
+    for file, found in _checked(wish):
+        files.append(file)
+        findings.extend(found)
+    report = statistics(findings) if counted else FORMATS[form](findings, files)
+    _give(report, output)
+    printing.err(summary(len(files), findings))
+    context.exit(code(findings, config))
+
+
+def code(findings: Iterable[Finding], config: Config) -> int:
+    """The exit code for what was found. Findings of the family E mean that there is no definition to judge."""
+    found = tuple(findings)
+    if any(finding.name == exits.UNREADABLE for finding in found):
+        return exits.USAGE
+    return exits.AT_FAULT if any(config.fails(finding) for finding in found) else exits.OK
+
+
+def summary(files: int, findings: Sequence[Finding]) -> str:
+    """`3 files, 1 error, 2 warnings`; notes are counted where there are any."""
+    numbers = {level: sum(finding.level == level for finding in findings) for level in LEVELS}
+    parts = [printing.plural(files, "file"), printing.plural(numbers["error"], "error")]
+    parts.append(printing.plural(numbers["warning"], "warning"))
+    if numbers["info"]:
+        parts.append(printing.plural(numbers["info"], "note"))
+    return ", ".join(parts)
+
+
+def settings(start: str) -> tuple[Config, str]:
+    """The settings of the nearest pyproject.toml, and its folder. Raises Failure for settings that are wrong."""
+    path = settings_file(start)
+    if path is None:
+        return Config(), os.path.abspath(start)
+    try:
+        with open(path, encoding="utf-8") as stream:
+            found = parse(stream.read())
+    except (ConfigError, UnicodeDecodeError) as error:
+        raise exits.Failure(f"{path}: {error}") from error
+    return found or Config(), os.path.dirname(path)
+
+
+def _words(options: Iterable[str]) -> list[str]:
+    """The words of options that may be repeated and may hold several, parted by commas."""
+    return [word.strip() for option in options for word in option.split(",") if word.strip()]
+
+
+def _explained(word: str) -> str:
+    exits.need_docstrings()
+    try:
+        return str(import_module("llm_fsm.lint.docs").page_of(word).text)
+    except LookupError as error:
+        raise click.UsageError(str(error)) from error
+
+
+def _catalogue() -> str:
+    width = max(len(rule.name) for rule in RULES)
+    return "\n".join(f"{rule.code}  {rule.level:7}  {rule.name:{width}}".rstrip() for rule in RULES)
+
+
+def _give(report: str, output: str | None) -> None:
+    if output is not None:
+        destination.write_output(output, report + "\n" if report else "")
+    elif report:
+        printing.out(report)
+
+
+def _checked(wish: Wish) -> Iterator[tuple[str, list[Finding]]]:
+    """Each file that the paths stand for, once, with the findings that are reported."""
+    seen: set[str] = set()
+    for path in wish.paths:
+        if path == "-":
+            yield wish.stdin_name, _kept(wish, wish.stdin_name, _check_stdin(wish))
+            continue
+        try:
+            for file in definitions(path):
+                if (place := os.path.abspath(file)) not in seen:
+                    seen.add(place)
+                    yield file, _kept(wish, file, _check_file(wish, file))
+        except NoDefinitionError as error:
+            message = str(error).removeprefix(f"{path}: ")
+            yield path, [replace(finding(exits.UNREADABLE, message), file=path)]
+
+
+def _kept(wish: Wish, file: str, findings: Iterable[Finding]) -> list[Finding]:
+    place = os.path.relpath(file, wish.root).replace(os.sep, "/") if wish.config.per_file_ignores else file
+    return [found for found in findings if wish.config.keeps(found, place)]
+
+
+def _check_file(wish: Wish, file: str) -> list[Finding]:
+    found = check(file, token_budget=wish.config.token_budget)
+    if not (wish.fix or wish.diff) or any(one.code.startswith("E") for one in found):
+        return found
+    with open(file, "rb") as stream:
+        data = stream.read()
+    if not _mended(wish, file, data, write=not wish.diff):
+        return found
+    return check(file, token_budget=wish.config.token_budget)
+
+
+def _check_stdin(wish: Wish) -> list[Finding]:
+    data = sys.stdin.buffer.read(MAX_BYTES + 1)
+    found = check_data(data, file=wish.stdin_name, token_budget=wish.config.token_budget)
+    if wish.diff and not any(one.code.startswith("E") for one in found):
+        _mended(wish, wish.stdin_name, data, write=False)
+    return found
+
+
+def _mended(wish: Wish, file: str, data: bytes, *, write: bool) -> bool:
+    """Mend a file, or show what would be done. True when the file is another one now."""
+    text = data.decode("utf-8")
+    fixed = import_module("llm_fsm.lint.fix.fixes").fix(text, partial(_judged, wish, file))
+    if fixed.text == text:
+        return False
+    if not write:
+        names = (file, f"{file} (mended)")
+        lines = unified_diff(text.splitlines(True), fixed.text.splitlines(True), *names)
+        printing.out(printing.words("".join(lines).rstrip("\n")))
+        return False
+    destination.write_output(file, fixed.text)
+    for change in fixed.changes:
+        printing.err(printing.one_line(f"{file}:{change} (mended)"))
+    return True
+
+
+def _judged(wish: Wish, file: str, text: str) -> list[Finding]:
+    """What mending goes by: only what is reported is mended."""
+    findings = check_data(text.encode("utf-8"), file=file, token_budget=wish.config.token_budget)
+    return _kept(wish, file, findings)

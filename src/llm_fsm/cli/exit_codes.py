@@ -1,0 +1,132 @@
+"""What a command ends with: the one place where errors become a sentence and an exit code."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from collections.abc import Mapping
+from importlib import import_module
+
+import click
+
+from llm_fsm import errors
+from llm_fsm.cli.terminal import escape as printing
+
+OK = 0
+AT_FAULT = 1
+USAGE = 2
+MODEL = 3
+STORE = 4
+PAUSED = 5
+INTERNAL = 70
+OUTPUT = 74
+INTERRUPTED = 130
+PIPE_CLOSED = 141
+
+UNREADABLE = "unreadable-file"
+"""The finding that says there is no file to judge, which is not the definition's fault."""
+
+CODES: Mapping[type[Exception], int] = {
+    errors.DefinitionError: AT_FAULT,
+    errors.ConfigurationError: MODEL,
+    errors.ModelError: MODEL,
+    errors.ReplyError: MODEL,
+    errors.ConversationError: USAGE,
+    errors.StoreError: STORE,
+    click.ClickException: USAGE,
+    OSError: OUTPUT,
+}
+"""Error to exit code; of a class that is not here, its nearest base counts. Everything else is a bug."""
+
+
+class Failure(click.ClickException):
+    """A command could not do what was asked, for a reason that is nobody's bug."""
+
+    def __init__(self, message: str, code: int = USAGE) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def need_docstrings() -> None:
+    """Raise Failure where Python was told to leave out the docstrings, in which the words to print stand."""
+    if sys.flags.optimize > 1:
+        raise Failure("Python's option -OO (PYTHONOPTIMIZE=2) leaves out what is asked for; run it without")
+
+
+class PipeClosed(Exception):
+    """Whoever read standard output has stopped reading."""
+
+
+def code_of(error: BaseException) -> int:
+    """The exit code for an error."""
+    if isinstance(error, KeyboardInterrupt | click.Abort):
+        return INTERRUPTED
+    if isinstance(error, BrokenPipeError | PipeClosed):
+        return PIPE_CLOSED
+    if isinstance(error, Failure):
+        return error.code
+    if isinstance(error, errors.DefinitionError) and any(item.name == UNREADABLE for item in error.findings):
+        return USAGE
+    return next((CODES[base] for base in type(error).__mro__ if base in CODES), INTERNAL)
+
+
+def end(error: BaseException, *, verbose: bool) -> int:
+    """Say what went wrong, in one sentence on standard error, and give the exit code."""
+    code = code_of(error)
+    if code == PIPE_CLOSED:
+        _drop_output()
+    elif code == INTERNAL:
+        printing.note(f"internal error: {type(error).__name__}: {error}; please report")
+        if verbose:
+            printing.err("".join(import_module("traceback").format_exception(error)).rstrip())
+    elif code == INTERRUPTED:
+        interrupted()
+    else:
+        _explain(error)
+    return code
+
+
+def interrupted() -> None:
+    """Say so; from here on a further Ctrl-C ends the process at once, instead of showing where it was tidying up."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # else a program around this one has its own
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    printing.note("interrupted")
+
+
+def _explain(error: BaseException) -> None:
+    if isinstance(error, errors.DefinitionError):
+        _explain_definition(error)
+    elif isinstance(error, click.UsageError):
+        hint = f" (see '{error.ctx.command_path} --help')" if error.ctx is not None else ""
+        said = " ".join(error.format_message().split())  # where click has lines for a list of choices
+        printing.error(said.removesuffix(".") + hint)
+    elif isinstance(error, click.ClickException):
+        printing.error(error.format_message())
+    elif isinstance(error, OSError):
+        missing = isinstance(error, FileNotFoundError)  # so a folder is that somebody has removed meanwhile
+        place = error.filename or ("the current folder" if missing else "standard output")
+        printing.error(f"{place}: {(error.strerror or str(error)).lower()}")
+        if error.filename is None and not missing:
+            _drop_output()
+    else:
+        printing.error(str(error))
+
+
+def _explain_definition(error: errors.DefinitionError) -> None:
+    found = [finding for finding in error.findings if finding.level == "error"]
+    name = next((finding.file for finding in found if finding.file is not None), "the definition")
+    printing.error(f"{name} cannot be used: {printing.plural(len(found), 'error')}")
+    for finding in error.findings:
+        printing.err(printing.one_line(str(finding)))
+
+
+def _drop_output() -> None:
+    """Nobody reads standard output any more: what is left in its buffer must not be written at exit."""
+    try:
+        place = sys.stdout.fileno()
+    except (OSError, ValueError):
+        return
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, place)
+    os.close(nowhere)

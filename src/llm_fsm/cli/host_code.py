@@ -1,0 +1,221 @@
+"""What the host brings to a run from the command line: its own functions, its MCP servers, the input."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import traceback
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.definition import json_source as source
+from llm_fsm.definition.models import Definition
+from llm_fsm.definition.validation import describe
+from llm_fsm.documents.subflows import gather
+from llm_fsm.tools.registry import ToolRegistry
+
+MAX_INPUT_BYTES = 4_000_000
+MAX_CONFIG_CHARS = 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Host:
+    """The registered tools and functions of a run, functions by name."""
+
+    tools: ToolRegistry = field(default_factory=ToolRegistry)
+    functions: dict[str, Callable[..., Any]] = field(default_factory=dict)
+
+
+def host_of(files: Iterable[str]) -> Host:
+    """Run the host's own Python files, and take what they list as TOOLS and FUNCTIONS. Raises Failure."""
+    host = Host()
+    for number, name in enumerate(files):
+        module = _imported(Path(name), f"llm_fsm_host_{number}")
+        tools, functions = getattr(module, "TOOLS", None), getattr(module, "FUNCTIONS", None)
+        if tools is None and functions is None:
+            raise Failure(f"{name}: it has neither TOOLS nor FUNCTIONS; write TOOLS = [function, …]")
+        try:
+            for tool in _listed(tools, "TOOLS"):
+                host.tools.add(tool)
+            named = _named(functions)
+        except ValueError as error:
+            raise Failure(f"{name}: {error}") from error
+        for key in named.keys() & host.functions.keys():
+            raise Failure(f"{name}: there is a function {key!r} already")
+        host.functions.update(named)
+    return host
+
+
+def _imported(path: Path, name: str) -> ModuleType:
+    if not path.is_file():
+        raise Failure(f"{path}: there is no such file; --tools names a Python file of your own")
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise Failure(f"{path}: --tools names a Python file, which ends in .py")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module  # where type hints are looked up
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:  # a file of the host's may raise anything; its words are the diagnosis
+        lines = [
+            frame.lineno
+            for frame in traceback.extract_tb(error.__traceback__)
+            if frame.filename == spec.origin
+        ]
+        line = (
+            getattr(error, "lineno", None) if isinstance(error, SyntaxError) else lines[-1] if lines else None
+        )
+        place = f"{path}:{line}" if line else str(path)
+        raise Failure(f"{place}: it could not be run: {type(error).__name__}: {error}") from error
+    return module
+
+
+def _listed(given: object, name: str) -> Iterable[Any]:
+    if given is None:
+        return ()
+    if isinstance(given, ToolRegistry | list | tuple):
+        return given
+    raise ValueError(f"{name} is a list of functions or a ToolRegistry, not a {type(given).__name__}")
+
+
+def _named(given: object) -> Mapping[str, Callable[..., Any]]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        pairs = [(str(key), value) for key, value in given.items()]
+    elif isinstance(given, list | tuple):
+        pairs = [(str(getattr(value, "__name__", "")), value) for value in given]
+    else:
+        raise ValueError(f"FUNCTIONS is a list of functions or a dict of them, not a {type(given).__name__}")  # noqa: TRY004
+    for key, value in pairs:
+        if not callable(value) or not key:
+            raise ValueError(f"FUNCTIONS holds {value!r:.60}, which is no function with a name")
+    if len({key for key, _ in pairs}) < len(pairs):
+        raise ValueError("FUNCTIONS holds two functions of one name")
+    return dict(pairs)
+
+
+def equipment(
+    definition: Definition, path: Path, tools: Iterable[str], mcp: str | None
+) -> tuple[Host, dict[str, Any]]:
+    """What `--tools` and `--mcp` bring: functions, and servers by alias. Raises Failure where something is lacking."""
+    host, servers = host_of(tools), servers_of(mcp)
+    called = gather(definition, file=path).called.values()
+    lacking = missing(definition, (flow.definition for flow in called), host, servers)
+    if lacking is not None:
+        raise Failure(lacking)
+    return host, servers
+
+
+def missing(
+    definition: Definition, called: Iterable[Definition], host: Host, servers: Mapping[str, Any]
+) -> str | None:
+    """What a definition and those it calls name and the command line did not bring, in a sentence; None: nothing."""
+    every = (definition, *called)
+    refs = [(name, ref) for item in every for name, ref in item.tools.items()]
+    tools = [ref.registered or name for name, ref in refs if ref.mcp is None]
+    aliases = [ref.mcp for _, ref in refs if ref.mcp is not None]
+    functions = [name for item in every for state_id in item.states for name in _functions(item, state_id)]
+    lacking = {
+        "tool": [name for name in tools if name not in host.tools],
+        "function": [name for name in functions if name not in host.functions],
+        "MCP server": [alias for alias in aliases if alias not in servers],
+    }
+    said = [
+        f"the {what}{'s' if len(names) > 1 else ''} {', '.join(dict.fromkeys(names))}"
+        for what, names in lacking.items()
+        if names
+    ]
+    if not said:
+        return None
+    ways = []
+    if lacking["tool"] or lacking["function"]:
+        ways.append("--tools FILE.py brings functions of your own, listed as TOOLS and FUNCTIONS")
+    if lacking["MCP server"]:
+        ways.append("--mcp FILE brings MCP servers")
+    return f"the definition {definition.name!r} needs {', '.join(said)}; {'; '.join(ways)}"
+
+
+def _functions(definition: Definition, state_id: str) -> Iterable[str]:
+    state = definition.states[state_id]
+    if definition.kind_of(state_id) != "task":
+        return
+    if state.execute is not None:
+        yield state.execute
+    for result in state.key_results:
+        name = result.check.get("registered") if isinstance(result.check, dict) else None
+        if isinstance(name, str):
+            yield name
+
+
+def servers_of(file: str | None) -> dict[str, Any]:
+    """The MCP servers of `--mcp FILE`: {alias: server}, or the same under "mcpServers". Raises Failure."""
+    if file is None:
+        return {}
+    found = json_of(text_of(Path(file)), file)
+    if isinstance(found, dict) and isinstance(found.get("mcpServers"), dict):
+        found = found["mcpServers"]
+    if not isinstance(found, dict):
+        raise Failure(f'{file}: --mcp names a JSON object such as {{"files": {{"command": ["program"]}}}}')
+    return found
+
+
+def json_of(text: str, where: str) -> Any:
+    """The JSON value of a text. Raises Failure that says where it is none, or where a key stands twice."""
+    try:
+        found = source.parse(text, limit=MAX_CONFIG_CHARS)
+        twice = () if source.plainly(text) is not None else source.scan(text).duplicates
+    except source.SourceError as error:
+        raise Failure(f"{where} is not JSON: {error}") from error
+    for one in twice:
+        line = one.position.line
+        raise Failure(f"{where}: the key {one.key!r} stands in line {line} a second time; keep one of them")
+    return found
+
+
+def object_of(text: str, where: str) -> dict[str, Any]:
+    """The JSON object of a text. Raises Failure."""
+    found = json_of(text, where)
+    if not isinstance(found, dict):
+        raise Failure(f"{where}: one JSON object is needed, not {describe(found)}")
+    return found
+
+
+def input_of(given: str | None) -> Any:
+    """The input of `--input`: TEXT, @FILE, or - for standard input; None without.
+
+    A text that is one JSON object or list is that value, every other one is itself. Raises Failure.
+    """
+    if given is None:
+        return None
+    text = _decoded(sys.stdin.buffer.read(MAX_INPUT_BYTES + 1), "standard input") if given == "-" else given
+    if given.startswith("@"):
+        text = text_of(Path(given[1:]))
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return source.parse(text, limit=MAX_INPUT_BYTES)
+        except source.SourceError:
+            return text
+    return text
+
+
+def text_of(path: Path) -> str:
+    """What stands in a file. Raises Failure."""
+    try:
+        with path.open("rb") as file:
+            return _decoded(file.read(MAX_INPUT_BYTES + 1), str(path))
+    except OSError as error:
+        raise Failure(f"{path}: {(error.strerror or str(error)).lower()}") from error
+
+
+def _decoded(data: bytes, name: str) -> str:
+    if len(data) > MAX_INPUT_BYTES:
+        raise Failure(f"{name}: longer than {MAX_INPUT_BYTES:,} bytes")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise Failure(f"{name}: is not UTF-8 at byte {error.start + 1}") from error

@@ -1,0 +1,166 @@
+"""The command `llm-fsm`: its table of commands, and how it ends.
+
+A command's module is imported when the command is used; help and completion read the table, so that they
+need neither the engine nor its dependencies.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from difflib import get_close_matches
+from importlib import import_module
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
+
+from llm_fsm import __version__
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.verbosity import Settings, verbose_option
+
+COMMANDS: Mapping[str, str] = {
+    "chat": "Talk to a machine in the terminal or through a pipe.",
+    "completion": "Print the completion script of a shell.",
+    "conversations": "List, show, replay, copy, move, migrate, check and delete stored conversations.",
+    "convert": "Read and write Mermaid, DOT, XState, SCXML and older definitions.",
+    "diff": "Say what a change of a definition means, also for running conversations.",
+    "new": "Start a definition with a test and a CI file.",
+    "prompt": "Show what the model reads in a state, and what it takes.",
+    "run": "Run a machine without a user and show what it does.",
+    "schema": "Print the JSON Schema of definition files.",
+    "show": "Draw a definition: text, boxes, Mermaid, DOT, SVG or PNG.",
+    "test": "Play conversation tests and say what is otherwise than expected.",
+    "validate": "Check definition files and say everything that is wrong.",
+}
+"""Command to the first sentence of its help. Its module has the command's name and so has the command in it."""
+
+_NEW_OBJECTS = 50_000
+"""Objects that may be made before garbage is looked for: commands are short, and most of what they make is kept."""
+
+
+@contextmanager
+def _pipe_closed() -> Iterator[None]:
+    try:
+        yield
+    except BrokenPipeError as error:
+        raise exits.PipeClosed from error
+
+
+class Commands(click.Group):
+    """A group whose commands are the modules of a table."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        """The names of the table."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        """Import the module of a command."""
+        if cmd_name not in COMMANDS:
+            return None
+        gc.disable()  # what an import makes is there to stay: looking for garbage in it costs a tenth of the time
+        try:
+            with _undisturbed():
+                found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
+        finally:
+            gc.freeze()
+            gc.set_threshold(_NEW_OBJECTS)
+            gc.enable()
+        return found if isinstance(found, click.Command) else None
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """As click does, with a near name for an unknown one."""
+        name = args[0]
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
+            near = get_close_matches(name, COMMANDS, n=1)
+            known = f"did you mean {near[0]!r}?" if near else f"there are {', '.join(COMMANDS)}"
+            ctx.fail(f"there is no command {name[:50]!r}; {known}")
+        return super().resolve_command(ctx, args)
+
+    def make_context(self, *arguments: Any, **options: Any) -> click.Context:
+        """As click does, which must not see that help met a closed pipe: it would choose the exit code."""
+        with _pipe_closed():
+            return super().make_context(*arguments, **options)
+
+    def invoke(self, ctx: click.Context) -> object:
+        """As click does, and as above."""
+        with _pipe_closed():
+            return super().invoke(ctx)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
+        """The table as part of the help."""
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        """Names of the table that begin so, and the group's options."""
+        names = [
+            CompletionItem(name, help=COMMANDS[name]) for name in COMMANDS if name.startswith(incomplete)
+        ]
+        return [*names, *click.Command.shell_complete(self, ctx, incomplete)]
+
+
+@click.group(
+    cls=Commands,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+    epilog="Exit codes: 0 done, 1 the definition is at fault, 2 usage, 3 model or provider, 4 store, 5 paused, "
+    "130 interrupted. Those of `test` are its own.",
+)
+@click.version_option(__version__, prog_name=printing.PROGRAM, message="%(prog)s %(version)s")
+@verbose_option
+@click.pass_context
+def group(context: click.Context) -> None:
+    """Conversations and workflows as state machines in JSON: the model understands, the machine decides."""
+    if context.invoked_subcommand is None:
+        printing.err(context.get_help())
+        context.exit(exits.USAGE)
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Hold Ctrl-C back until an import is done: pydantic would make an error of its own of it."""
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:  # a program around this one has its own
+        yield
+        return
+    came: list[int] = []
+    try:
+        signal.signal(signal.SIGINT, lambda number, _: came.append(number))
+    except ValueError:  # not the main thread, to which no interrupt comes
+        yield
+        return
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    if came:
+        raise KeyboardInterrupt
+
+
+def _say_warning(message: Warning | str, *_: object, **__: object) -> None:
+    printing.note(f"warning: {printing.one_line(str(message))}")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and give its exit code; `arguments` are those of the process by default."""
+    printing.prepare_streams()
+    settings, on_interrupt = Settings(), signal.getsignal(signal.SIGINT)
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _say_warning
+            given = group.main(arguments, prog_name=printing.PROGRAM, standalone_mode=False, obj=settings)
+        sys.stdout.flush()
+    except (Exception, KeyboardInterrupt) as error:
+        return exits.end(error, verbose=settings.verbose > 0)
+    finally:
+        gc.freeze()  # the process ends now, and need not look through everything once more
+        if arguments is not None and signal.getsignal(signal.SIGINT) is not on_interrupt:  # or a caller goes on
+            signal.signal(signal.SIGINT, on_interrupt)
+    return given if isinstance(given, int) else exits.OK

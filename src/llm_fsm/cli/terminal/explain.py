@@ -1,0 +1,135 @@
+"""`/why` on the screen: an explanation as lines of text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.definition.names import PATTERNS
+from llm_fsm.engine.explain import (
+    Candidate,
+    Changed,
+    Check,
+    Decision,
+    Explanation,
+    Mended,
+    Noted,
+    Refused,
+    Replied,
+    Stopped,
+    Went,
+)
+from llm_fsm.session.redaction import BLOT
+
+_REPLY_CHARS = 400
+_VALUE_CHARS = 80
+_SIGNS = {True: "✓", False: "✗", None: "?"}
+_ANSWERS = {
+    "moved": "to {target}",
+    "stayed": "stays",
+    "refused": "to {target}: refused, {reason}",
+    "unreadable": "no usable reply: {reason}",
+    "stuck": "nothing holds, so the run is stuck",
+}
+_WHO = {
+    "model": "The model's pick",
+    "auto": "Taken without asking",
+    "decide": "Decided by conditions",
+    "host": "Moved by the program",
+    "flow": "Led on by a flow that came back",
+    "task": "Led on by a task",
+    "answer": "Led on by an answer",
+    "timeout": "Nobody answered in time",
+    **dict.fromkeys(PATTERNS, "Moved by a repair pattern"),
+}
+
+
+def lines(explanation: Explanation) -> Iterator[str]:
+    """The whole explanation; every line is safe to print."""
+    return map(printing.one_line, _lines(explanation))
+
+
+def _lines(explanation: Explanation) -> Iterator[str]:
+    way = explanation.state
+    if explanation.arrived != explanation.state:
+        way += f" → {explanation.arrived}"
+    yield f"Turn {explanation.turn}: {way}"
+    for noted in explanation.notes:
+        yield from _note(noted)
+    if explanation.fallback:
+        yield "The words shown are those of last resort, because no reply stood."
+    if explanation.outcome is not None:
+        yield f"The conversation ended: {explanation.outcome}"
+
+
+def shown(value: object) -> str:
+    """A value on one line, shortened."""
+    text = value if value == BLOT else json.dumps(value, ensure_ascii=False)
+    return printing.shortened(str(text), _VALUE_CHARS)
+
+
+def _way(went: Went) -> str:
+    name = f"the flow {went.flow}" if went.kind == "subflow" else "a digression"
+    if went.how == "begun":
+        return f"Into {name}: {went.state} → {went.arrived}"
+    how = {"final": "", "cancelled": ", cancelled", "resumed": ", as the user chose"}.get(went.how, f", {went.how}")
+    return f"Back from {name}{how}: {went.state} → {went.arrived}"
+
+
+def _note(noted: Noted) -> Iterator[str]:
+    match noted:
+        case Replied():
+            who = noted.model or "the model"
+            yield f"{who} said ({noted.asked_for}): {printing.shortened(noted.text, _REPLY_CHARS)}"
+        case Went():
+            yield _way(noted)
+        case Mended():
+            how = f": {noted.how}" if noted.how else ""
+            yield f"Repair pattern {noted.pattern}{how}"
+        case Changed():
+            for key, value in noted.values.items():
+                yield f"  set by {noted.source}: {key} = {shown(value)}"
+            for key in noted.removed:
+                yield f"  removed by {noted.source}: {key}"
+        case Refused():
+            kept = f" (kept in {noted.kept_in})" if noted.kept_in else ""
+            yield f"  not stored: {noted.key}: {noted.reason}{kept}"
+        case Stopped():
+            yield f"  stopped by the limit {noted.limit} = {noted.value:g}"
+        case Decision():
+            yield from _decision(noted)
+
+
+def _decision(decision: Decision) -> Iterator[str]:
+    answer = _ANSWERS[decision.outcome].format(target=decision.target, reason=decision.reason)
+    yield f"{_WHO.get(decision.by, decision.by)} in {decision.state}: {answer}"
+    for number, candidate in enumerate(decision.candidates, start=1):
+        yield from _candidate(number, candidate)
+
+
+def _candidate(number: int, candidate: Candidate) -> Iterator[str]:
+    marks = [] if candidate.priority == 100 else [f"priority {candidate.priority}"]
+    if candidate.auto:
+        marks.append("auto")
+    if candidate.taken:
+        marks.append("taken")
+    mark = f" ({', '.join(marks)})" if marks else ""
+    words = f" — {printing.shortened(candidate.description, _VALUE_CHARS)}" if candidate.description else ""
+    yield f"  {number}. {_SIGNS[candidate.holds]} {candidate.target}{mark}{words}"
+    if not candidate.checks:
+        yield "       no conditions: open to be picked"
+    for check in candidate.checks:
+        yield f"       {_check(check)}"
+
+
+def _check(check: Check) -> str:
+    values = [f"{name} = {shown(value)}" for name, value in check.values.items()]
+    values += [f"{name} is not known" for name in check.unset]
+    what = printing.shortened(check.description, _VALUE_CHARS) or "condition"
+    if check.holds is None:
+        return f"? {what}: for the model to judge"
+    verdict = "holds" if check.holds else "does not hold"
+    if check.error is not None:
+        verdict = f"cannot be evaluated: {check.error}"
+    return f"{_SIGNS[check.holds]} {what}: {verdict}" + (f" ({', '.join(values)})" if values else "")

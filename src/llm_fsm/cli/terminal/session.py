@@ -1,0 +1,338 @@
+"""Conversation on a terminal: a line editor, colours, a clock while the model thinks, and slash commands."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TypeVar
+
+from prompt_toolkit import PromptSession
+from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.document import Document
+from prompt_toolkit.formatted_text import FormattedText
+from prompt_toolkit.history import FileHistory, History, InMemoryHistory
+from prompt_toolkit.key_binding import KeyBindings, KeyPressEvent
+from rich.console import Console
+from rich.progress import Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
+from rich.text import Text
+
+from llm_fsm.cli import exit_codes as exits
+from llm_fsm.cli.chat_session import Talk
+from llm_fsm.cli.terminal import answers
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import slash_commands as slash
+from llm_fsm.cli.terminal.wrap import Words
+from llm_fsm.engine.conversation import AsyncConversation, Turn
+from llm_fsm.engine.observers import Observer
+from llm_fsm.errors import ConversationConflict, ConversationEnded, LLMFSMError, ModelError, StoreError
+from llm_fsm.session.events import Event, MessageDelta
+
+try:
+    import termios
+except ImportError:  # Windows
+    termios = None  # type: ignore[assignment]
+
+NOTE = "dim"
+FAULT = "red"
+_Done = TypeVar("_Done")
+_UNCHANGED = "Nothing has changed; ↑ brings the message back."
+_BROKEN_OFF = {
+    "kept": "The turn is kept, and all that was said in it.",
+    "begun": "The turn is not finished; it is when the conversation goes on.",
+    "gone": "Nothing of this turn is kept: neither the message nor what was said.",
+}
+
+
+class Screen:
+    """The two streams of a terminal: replies on standard output, everything else on standard error."""
+
+    def __init__(self) -> None:
+        self._out = Console(highlight=False, markup=False, emoji=False)
+        self._err = Console(stderr=True, highlight=False, markup=False, emoji=False)
+
+    def reply(self, text: str) -> None:
+        """Show what the machine said."""
+        self._out.print()
+        self._out.print(Text(printing.words(text)))
+        self._out.print()
+
+    def note(self, text: str, *, to_copy: bool = False) -> None:
+        """Show something about the conversation. `to_copy`: lines are not broken."""
+        self._err.print(Text(printing.words(text), style=NOTE), soft_wrap=to_copy)
+
+    def fault(self, text: str) -> None:
+        """Show what went wrong."""
+        self._err.print(
+            Text(f"{printing.PROGRAM}: error: {printing.one_line(text)}", style=FAULT), soft_wrap=True
+        )
+
+    def hear_out(self, work: Callable[[Callable[[MessageDelta], None]], _Done]) -> _Done:
+        """Show the words of some work as they come; until then a spinner and the seconds that have passed."""
+        columns = (SpinnerColumn(), TextColumn("thinking"), _Seconds())
+        words = Words(lambda: self._out.width)
+        try:
+            with _unseen_keys(), Progress(*columns, console=self._err, transient=True) as progress:
+                progress.add_task("thinking", total=None)
+
+                def hear(delta: MessageDelta) -> None:
+                    progress.stop()
+                    if delta.restart:
+                        words.end()
+                        self.note("That was not to be; this is:")
+                    words.say(delta.text)
+
+                return work(hear)
+        finally:
+            words.end()
+
+
+@contextmanager
+def _unseen_keys() -> Iterator[None]:
+    """What is typed meanwhile does not stand in the middle of the words; the line editor has it afterwards."""
+    if termios is None or not sys.stdin.isatty():
+        yield
+        return
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    unseen = [*before[:3], before[3] & ~(termios.ECHO | termios.ICANON), *before[4:]]  # a line would swallow Ctrl-D
+    termios.tcsetattr(keyboard, termios.TCSANOW, unseen)
+    try:
+        yield
+    finally:
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
+
+
+class Opening:
+    """What a new conversation shows first: its head, the same for all, and its greeting as the words come.
+
+    `head`: the lines for a conversation id; they stand above the first word, and are shown once. All but the first
+    are to be copied. `id`: of the conversation whose head stands there, "" before.
+    """
+
+    def __init__(self, head: Callable[[str], Sequence[str]]) -> None:
+        self.screen = Screen()
+        self.heard = False
+        self.id = ""
+        self._head = head
+
+    def show_head(self, conversation_id: str) -> None:
+        """Show the head, unless it stands there."""
+        if not self.id:
+            self.id = conversation_id
+            whose, *to_copy = self._head(conversation_id)
+            self.screen.note(whose)
+            for line in to_copy:
+                self.screen.note(line, to_copy=True)
+
+    def begin(self, start: Callable[[Observer], AsyncConversation]) -> AsyncConversation:
+        """The conversation that `start` begins; its greeting is shown meanwhile."""
+
+        def work(hear: Callable[[MessageDelta], None]) -> AsyncConversation:
+            def observe(conversation_id: str, event: Event) -> None:
+                if isinstance(event, MessageDelta):
+                    self.heard = True
+                    self.show_head(conversation_id)
+                    hear(event)
+
+            return start(observe)
+
+        return self.screen.hear_out(work)
+
+
+class _Seconds(ProgressColumn):
+    """The seconds since the work began."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.elapsed or 0.0:.1f} s")
+
+
+class _SlashCommands(Completer):
+    """Completes the first word of a line that begins with a slash."""
+
+    def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterator[Completion]:
+        del complete_event
+        typed = document.text_before_cursor
+        if typed.startswith("/") and " " not in typed:
+            for name, command in slash.COMMANDS.items():
+                if name.startswith(typed):
+                    yield Completion(name, start_position=-len(typed), display_meta=command.help)
+
+
+class _Remembered(FileHistory):
+    """What was typed, in a file that only the user reads; a disk that is full is no reason to stop talking."""
+
+    def store_string(self, string: str) -> None:
+        try:
+            super().store_string(string.encode("utf-8", "backslashreplace").decode())
+        except OSError:
+            return
+
+
+def history_in(folder: Path | None) -> History:
+    """The history of all chats, kept in `folder`; only in memory where there is none, or it cannot be written."""
+    if folder is None:
+        return InMemoryHistory()
+    path = folder / "history"
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        os.close(os.open(path, os.O_CREAT | os.O_RDWR | os.O_APPEND, 0o600))
+    except OSError:
+        return InMemoryHistory()
+    return _Remembered(str(path))
+
+
+def _keys() -> KeyBindings:
+    keys = KeyBindings()
+
+    @keys.add("escape", "enter")
+    def _(event: KeyPressEvent) -> None:
+        event.current_buffer.insert_text("\n")
+
+    return keys
+
+
+def line_editor(folder: Path | None) -> PromptSession[str]:
+    """The line editor: history, pasted lines stay one message, slash commands are completed."""
+    return PromptSession(
+        message=FormattedText([("bold ansigreen", "› ")]),
+        history=history_in(folder),
+        completer=_SlashCommands(),
+        complete_while_typing=True,
+        reserve_space_for_menu=4,
+        auto_suggest=AutoSuggestFromHistory(),
+        enable_suspend=True,
+        key_bindings=_keys(),
+        prompt_continuation="  ",
+    )
+
+
+def converse(talk: Talk, screen: Screen, editor: PromptSession[str], *, opening: str, resumed: bool) -> int:
+    """Hold the conversation until it or the user ends it; gives the exit code.
+
+    One that is resumed and over takes commands alone, until its end is taken back. KeyboardInterrupt goes through, and
+    so does a StoreError that will not pass by itself.
+    """
+    if opening:
+        screen.reply(opening)
+    asked = ""
+    over = resumed and talk.ended
+    if over:
+        screen.note("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
+    while over or not talk.ended:
+        asked = _asked(talk, screen, asked)
+        try:
+            line = _typed(talk, screen, editor)
+        except EOFError:
+            return _left(talk)
+        if line is None:
+            continue
+        message = slash.message_of(line)
+        if message is None:
+            answer = slash.obey(talk, line)
+            if answer.leave:
+                return _left(talk)
+            _answered(talk, screen, answer)
+        elif message.strip():
+            _take(talk, screen, message)
+        over = over and talk.ended
+    screen.note("The conversation has ended.")
+    return exits.OK
+
+
+def _left(talk: Talk) -> int:
+    return exits.OK if talk.paused is None else exits.PAUSED
+
+
+def _asked(talk: Talk, screen: Screen, before: str) -> str:
+    """Show once what is waited for; gives the id of the pause that was shown, "" where there is none."""
+    pause = talk.paused
+    if pause is None:
+        return ""
+    if pause.id != before:
+        for line in answers.shown(pause):
+            screen.note(line)
+    return pause.id
+
+
+def _answered(talk: Talk, screen: Screen, answer: slash.Answer) -> None:
+    """Do what is left of a command."""
+    if answer.text:
+        screen.note(answer.text)
+    if answer.again and (words := talk.last_words()):
+        screen.reply(words)
+    for value in answer.value:
+        _turn(talk, screen, lambda hear: talk.answer(value, hear))  # noqa: B023 - called at once
+
+
+def _take(talk: Talk, screen: Screen, message: str) -> None:
+    """A line that is no command: a message, or the answer that is waited for."""
+    pause = talk.paused
+    if pause is None:
+        _turn(talk, screen, lambda hear: talk.send(message, hear))
+        return
+    try:
+        value = answers.typed(pause, message.strip())
+    except ValueError as error:
+        screen.fault(str(error))
+        return
+    _turn(talk, screen, lambda hear: talk.answer(value, hear))
+
+
+class _Due(Exception):
+    """Something happens by itself while the user types; `text` is what was typed so far."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
+def _typed(talk: Talk, screen: Screen, editor: PromptSession[str]) -> str | None:
+    """The line that the user types; None where the conversation ended meanwhile. What becomes due is shown above it."""
+    typed, over = "", talk.ended
+    while over or not talk.ended:
+        seconds = talk.patience()
+
+        def watch(seconds: float | None = seconds) -> None:
+            if seconds is not None:
+                asyncio.get_running_loop().call_later(seconds, interrupt)
+
+        def interrupt() -> None:
+            if editor.app.is_running:
+                editor.app.exit(exception=_Due(editor.default_buffer.text), style="class:aborting")
+
+        try:
+            return editor.prompt(default=typed, pre_run=watch)
+        except _Due as due:
+            typed = due.text
+            for words in talk.due():
+                screen.reply(words)
+    return None
+
+
+def _turn(talk: Talk, screen: Screen, work: Callable[[Callable[[MessageDelta], None]], Turn]) -> None:
+    """One turn; what failed is said, and the user may go on. An interrupt goes through; what it left is said."""
+    before = talk.data()
+    try:
+        screen.hear_out(work)
+    except KeyboardInterrupt:
+        with suppress(LLMFSMError, KeyboardInterrupt):
+            screen.note(_BROKEN_OFF[talk.left_by_interrupt(before)])
+        raise
+    except (ModelError, ConversationConflict) as error:
+        screen.fault(str(error))
+        screen.note(_UNCHANGED)
+        talk.refresh()
+    except ConversationEnded as error:
+        screen.fault(str(error))
+        talk.refresh()
+    except StoreError as error:
+        if not error.retryable:
+            raise
+        screen.fault(str(error))
+        screen.note(_UNCHANGED)
+    except ValueError as error:
+        screen.fault(str(error))

@@ -1,0 +1,199 @@
+"""What can be typed in a conversation beside messages: lines that begin with a slash.
+
+A line that begins with two slashes is a message that begins with one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from llm_fsm._likeness import nearest
+from llm_fsm.cli import transcript
+from llm_fsm.cli.chat_session import Talk
+from llm_fsm.cli.commands.test import save as saved_test
+from llm_fsm.cli.destination import write_new
+from llm_fsm.cli.exit_codes import Failure
+from llm_fsm.cli.terminal import answers
+from llm_fsm.cli.terminal import escape as printing
+from llm_fsm.cli.terminal import explain as explained
+from llm_fsm.engine.explain import explain_last
+from llm_fsm.errors import ConversationConflict
+from llm_fsm.session.context import has
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.session import Session
+from llm_fsm.turn.available import asides, outlook
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a command says, for standard error. `again`: what was said last is shown again; `leave`: chat ends.
+
+    `value`: one JSON value that answers what the conversation waits for.
+    """
+
+    text: str = ""
+    again: bool = False
+    leave: bool = False
+    value: tuple[Any, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command of the chat, its argument as the help shows it, and what it does."""
+
+    run: Callable[[Talk, str], Answer]
+    argument: str
+    help: str
+
+
+def message_of(line: str) -> str | None:
+    """The message of a line; None when the line is a command."""
+    if not line.startswith("/"):
+        return line
+    return line[1:] if line.startswith("//") else None
+
+
+def obey(talk: Talk, line: str) -> Answer:
+    """Do what a line that begins with a slash says."""
+    word, _, rest = line.strip().partition(" ")
+    command = COMMANDS.get(word)
+    if command is None:
+        near = nearest(word, COMMANDS)
+        hint = f"; did you mean {near}?" if near else "; /help lists the commands"
+        known = f"there is no command {printing.shortened(word, 40)}{hint}"
+        return Answer(f"{known} (a message that begins with / is typed with //)")
+    if rest.strip() and not command.argument:
+        return Answer(f"{word} takes nothing after it")
+    return command.run(talk, rest.strip())
+
+
+def _help(_: Talk, __: str) -> Answer:
+    rows = [(f"{name} {command.argument}".rstrip(), command.help) for name, command in COMMANDS.items()]
+    rows += [("//…", "send a message that begins with /"), ("Alt-Enter", "begin a new line in the message")]
+    rows += [("Ctrl-D", "leave"), ("Ctrl-C", "stop at once; the conversation can be resumed")]
+    return Answer("\n".join(f"  {name:14} {text}" for name, text in rows))
+
+
+def _state(talk: Talk, _: str) -> Answer:
+    session = talk.session()
+    program = talk.program().at(session)
+    state = None if program is None else program.definition.states.get(session.state)
+    if program is None or state is None:
+        return Answer(f"state {session.state}, which this definition does not have")
+    lines = [f"state {session.state} ({program.definition.kind_of(session.state)})"]
+    lines += _stack(session)
+    if state.purpose or state.description:
+        lines.append(f"  purpose: {printing.shortened(state.purpose or state.description, 200)}")
+    for key in state.required_context_keys:
+        known = "known" if has(session.context, key) else "still missing"
+        lines.append(f"  {printing.one_line(key)}: {known}")
+    beside = asides(talk.program(), session)
+    look = outlook(program, session, beside)
+    for move in program.states[session.state].moves:
+        if move.target != session.state:
+            status = "open" if move.pointer in look.open else "closed now"
+            words = f" — {printing.shortened(move.description, 80)}" if move.description else ""
+            lines.append(f"  → {move.target}: {status}{words}")
+    for name in look.further:
+        aside = beside.get(name)
+        if aside is None or aside.move.place is not None:
+            lines.append(f"  → {name}: open — back to what was left open")
+        else:
+            status = "open" if aside.is_open else "closed now"
+            lines.append(f"  → {name}: {status} — {printing.shortened(aside.move.description, 80)}, of what calls this")
+    return Answer("\n".join(lines))
+
+
+def _stack(session: Session) -> list[str]:
+    """What the conversation comes back to, the nearest first."""
+    lines = [f"  in the flow {printing.one_line(session.flow)}"] if session.flow else []
+    for frame in reversed(session.stack):
+        what = "called by" if frame.kind == "subflow" else "in a digression from"
+        lines.append(f"  {what} {frame.kept['state']}")
+    return lines
+
+
+def _context(talk: Talk, _: str) -> Answer:
+    context = transcript.masked(talk.program().is_secret, talk.session().context)
+    lines = [
+        f"  {printing.one_line(key)} = {value if value == BLOT else printing.one_line(_json(value))}"
+        for key, value in context.items()
+    ]
+    return Answer("\n".join(lines) or "nothing has been collected yet")
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+def _why(talk: Talk, _: str) -> Answer:
+    found = explain_last(talk.program(), talk.id, talk.records())
+    return Answer("nothing has happened yet" if found is None else "\n".join(explained.lines(found)))
+
+
+def _undo(talk: Talk, _: str) -> Answer:
+    try:
+        talk.undo()
+    except ConversationConflict as error:
+        return Answer(str(error))
+    return Answer(f"the last turn was taken back; the state is {talk.session().state} again", again=True)
+
+
+def _save(talk: Talk, argument: str) -> Answer:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    path = Path(argument or f"conversation-{stamp}.json").expanduser()
+    whole = (talk.program(), talk.session(), talk.records())
+    readable = path.suffix.lower() in (".md", ".markdown")
+    text = transcript.markdown(*whole) if readable else printing.as_json(transcript.document(*whole))
+    shown = printing.one_line(str(path))
+    try:
+        write_new(path, f"{text}\n")
+    except FileExistsError:
+        return Answer(f"{shown} exists already and was not overwritten; name another file")
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        return Answer(f"{shown} cannot be written: {reason.lower()}")
+    return Answer(f"saved to {shown}")
+
+
+def _answer(talk: Talk, argument: str) -> Answer:
+    if talk.paused is None:
+        return Answer("the conversation waits for no answer")
+    if not argument:
+        return Answer("\n".join(answers.shown(talk.paused)))
+    try:
+        return Answer(value=(answers.given(argument),))
+    except ValueError as error:
+        return Answer(str(error))
+
+
+def _test(talk: Talk, argument: str) -> Answer:
+    stamp = time.strftime("%Y%m%d-%H%M%S")
+    name = os.path.expanduser(argument or f"conversation-{stamp}.test.json")
+    try:
+        return Answer(saved_test.write(talk, name))
+    except Failure as error:
+        return Answer(error.format_message())
+
+
+def _quit(_: Talk, __: str) -> Answer:
+    return Answer(leave=True)
+
+
+COMMANDS: Mapping[str, Command] = {
+    "/help": Command(_help, "", "this list"),
+    "/state": Command(_state, "", "where the conversation stands and where it can go"),
+    "/context": Command(_context, "", "what has been collected"),
+    "/why": Command(_why, "", "why the last turn went as it did"),
+    "/answer": Command(_answer, "JSON", "answer what the conversation waits for; alone: what that is"),
+    "/undo": Command(_undo, "", "take the last turn back"),
+    "/save": Command(_save, "[FILE]", "write the conversation to a file, JSON or Markdown (.md)"),
+    "/test": Command(_test, "[FILE]", "write the conversation as a test that plays it again (.test.json)"),
+    "/quit": Command(_quit, "", "leave; the conversation can be resumed"),
+}
