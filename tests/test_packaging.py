@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 PIP = (sys.executable, "-m", "pip", "--quiet", "--disable-pip-version-check")
 
-SCHEMAS = {"llm_fsm/definition.schema.json", "llm_fsm/cases/case.schema.json"}
+SCHEMAS = {"llm_fsm/definition/definition.schema.json", "llm_fsm/testing/scenarios/case.schema.json"}
 
 READ_SHIPPED = """
 import json

@@ -19,7 +19,7 @@ def validator():
 
 
 def test_the_published_file_is_what_the_models_say():
-    place = "src/llm_fsm/definition.schema.json"
+    place = "src/llm_fsm/definition/definition.schema.json"
     assert published_schema() == definition_schema(), f"run: llm-fsm schema > {place}"
     assert json.loads((ROOT / place).read_text(encoding="utf-8")) == definition_schema()
 

@@ -44,6 +44,13 @@ _NEW_OBJECTS = 50_000
 """Objects that may be made before garbage is looked for: commands are short, and most of what they make is kept."""
 
 
+_GROUPS: Mapping[str, str] = {"conversations": "conversations.listing", "test": "test.run"}
+
+
+def _module_of(command: str) -> str:
+    return f"llm_fsm.cli.commands.{_GROUPS.get(command, command)}"
+
+
 @contextmanager
 def _pipe_closed() -> Iterator[None]:
     try:
@@ -66,7 +73,7 @@ class Commands(click.Group):
         gc.disable()  # what an import makes is there to stay: looking for garbage in it costs a tenth of the time
         try:
             with _undisturbed():
-                found = getattr(import_module(f"llm_fsm.cli.{cmd_name}"), cmd_name)
+                found = getattr(import_module(_module_of(cmd_name)), cmd_name)
         finally:
             gc.freeze()
             gc.set_threshold(_NEW_OBJECTS)

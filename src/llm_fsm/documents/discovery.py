@@ -77,7 +77,7 @@ def looks_like_definition(path: str | os.PathLike[str]) -> bool:
 
 def travelling(name: str) -> Path:
     """A folder that travels with the package: under `_data` in a wheel, at the repository's root in a checkout."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     inside = package / "_data" / name
     return inside if inside.is_dir() else package.parent.parent / name
 

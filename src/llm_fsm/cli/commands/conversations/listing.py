@@ -43,7 +43,7 @@ class Conversations(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """As click does."""
         if cmd_name in LATER:
-            module: Any = import_module(f"llm_fsm.cli.{cmd_name}")
+            module: Any = import_module(f"llm_fsm.cli.commands.conversations.{cmd_name}")
             return cast(click.Command, getattr(module, cmd_name))
         return super().get_command(ctx, cmd_name)
 

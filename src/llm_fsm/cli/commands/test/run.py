@@ -26,7 +26,8 @@ from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.errors import ConfigurationError
-from llm_fsm.testing.scenarios import running, selection
+from llm_fsm.testing.scenarios import selection
+from llm_fsm.testing.scenarios import session as playing
 from llm_fsm.testing.scenarios.loader import read_suite
 from llm_fsm.testing.scenarios.player import Host
 from llm_fsm.testing.scenarios.problems import SuiteError
@@ -357,8 +358,8 @@ def _played(wanted: Wanted) -> Iterator[FileResult]:
     ready: list[Job] = []
     for file in selection.files(wanted.paths):
         ready += _jobs(wanted, file)
-    done = running.run_jobs(ready, run_job, wanted.processes)
-    yield from done if wanted.processes <= 1 else running.joined(done)
+    done = playing.run_jobs(ready, run_job, wanted.processes)
+    yield from done if wanted.processes <= 1 else playing.joined(done)
 
 
 def _jobs(wanted: Wanted, file: str) -> Sequence[Job]:
@@ -374,11 +375,11 @@ def _jobs(wanted: Wanted, file: str) -> Sequence[Job]:
     if not names:
         return []
     parts = 1 if job.mode == "record" else wanted.processes
-    return running.split(replace(job, names=tuple(names)), names, parts)
+    return playing.split(replace(job, names=tuple(names)), names, parts)
 
 
 def _run_job(tools: tuple[str, ...], job: Job) -> FileResult:
-    return running.run_job(job, host_of(tools))
+    return playing.run_job(job, host_of(tools))
 
 
 def host_of(tools: tuple[str, ...]) -> Host:
