@@ -13,8 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-from llm_fsm import Machine
 from llm_fsm.tool_schema import CallInfo
+
+from llm_fsm import Machine
 from llm_fsm.tools import ToolRegistry
 
 DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "refund.json"

@@ -15,9 +15,8 @@ from typing import Any
 sys.path.append(str(Path(__file__).parent.parent))
 
 from harness import Killing
-from probes import POINTS, SQLITE_POINTS, Probe, Probed, ProbedSQLite
-
 from llm_fsm.stores.registry import resolve
+from probes import POINTS, SQLITE_POINTS, Probe, Probed, ProbedSQLite
 from services import own_server
 
 

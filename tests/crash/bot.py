@@ -12,12 +12,11 @@ import re
 from typing import Any
 
 from ledger import Ledger
-from probes import Probe
-
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.outbox.sinks import Delivery, sink
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.tools.schema import CallInfo
+from probes import Probe
 
 TURNS = 12
 """Messages of a conversation; with the last one it ends."""

@@ -16,10 +16,9 @@ from pathlib import Path
 from audit import faults
 from bot import TURNS, machine, message
 from ledger import Ledger
-from probes import Probe
-
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.sqlite.store import SQLiteStore
+from probes import Probe
 
 FREE = (resource.RLIM_INFINITY, resource.RLIM_INFINITY)
 LIMIT = 50_000

@@ -12,14 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from audit import faults
 from bot import SHOP, TURNS, message
 from ledger import Ledger
+from llm_fsm.stores.sqlite.store import SQLiteStore
 from naive import IllegalError, Replayed
 from probes import Probe
 from worker import work
-
-from llm_fsm.stores.sqlite.store import SQLiteStore
 
 pytestmark = pytest.mark.anyio
 HERE = Path(__file__).parent

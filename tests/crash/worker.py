@@ -10,11 +10,10 @@ from typing import Any
 
 from bot import TURNS, machine, message
 from ledger import Ledger
-from probes import Probe
-
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import ConversationConflict, ConversationNotFound
+from probes import Probe
 
 Opens = Callable[[Probe], Any]
 """Opens the store in this process, with the points of a probe in it."""

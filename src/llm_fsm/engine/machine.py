@@ -57,7 +57,7 @@ class AsyncMachine:
     servers by alias. `summaries` False: no state and no history is summarised. `summarizer`: a function that makes
     summaries instead of the model, from {"of", "happened", "summary", "background"} a text or {"summary",
     "todo_list"}. `clock`: seconds since the epoch.
-    `sinks`: functions and addresses that are told of events, at least once and in order; see `llm_fsm.engine.outbox.sinks`.
+    `sinks`: functions and addresses that are told of events, at least once and in order; see `engine.outbox.sinks`.
     `on_change`: what happens to conversations that were begun with another version of the definition: "pin" (they
     finish on it), "reject", "migrate" or its map {"states": {old: new}, "keys": {old: new, or None to drop}}.
     `flows`: definitions by the names that subflows call; `file`: what paths in subflows lead from (see `from_file`).

@@ -1,6 +1,6 @@
 """Sinks: who else is told of a machine's events, at least once and in order, even when a process dies in between.
 
-A sink is a function of one `Delivery`, or an address (see `llm_fsm.engine.outbox.webhook`). The events of a turn are written with
+A sink is a function of one `Delivery`, or an address (see `webhook`). The events of a turn are written with
 the turn, and handed to the sink after it; one that raises, or takes too long, is given the same event again, later.
 """
 

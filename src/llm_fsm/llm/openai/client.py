@@ -1,7 +1,7 @@
 """Any server that speaks OpenAI's chat completions, directly over HTTP.
 
 One request is `POST {base_url}/chat/completions`. The key goes to this address only, redirects are not
-followed, and nothing about the conversation but its messages is sent. Proxies are those of `llm_fsm.llm.openai.proxies`.
+followed, and nothing about the conversation but its messages is sent. Proxies are those of `proxies`.
 """
 
 from __future__ import annotations

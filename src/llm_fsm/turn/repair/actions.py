@@ -1,6 +1,6 @@
 """What repair patterns do: to the place where a conversation is, to its answers, and which words say so.
 
-The words come from the pattern's definition (see `llm_fsm.turn.repair.patterns`). None of them needs a further model call,
+The words come from the pattern's definition (see `turn.repair.patterns`). None of them needs a further model call,
 unless it comes back into another definition, whose questions the model has not seen.
 """
 

@@ -59,7 +59,7 @@ class ReplyReader:
         self._step: Callable[[], bool] = self._opening
 
     def feed(self, piece: str) -> str:
-        """Take the next piece; the words that came with it, which together are those `llm_fsm.turn.reply.parser.parse` gives."""
+        """Take the next piece; the words that came with it, which together are those `parser.parse` gives."""
         self._text = self._text[self._at :] + piece
         self._at = 0
         while self._step():

@@ -1,0 +1,448 @@
+"""`chat` on a terminal: a pseudo-terminal types, and what the screen shows is read back."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import re
+import select
+import shlex
+import signal
+import struct
+import sys
+import termios
+import time
+from collections.abc import Iterator
+from fcntl import ioctl
+from pathlib import Path
+
+import pytest
+
+from cli_command import ASKS, BYE, HELLO, TO_BAR, Desk, desk
+from llm_fsm.testing import FaultyStream, serve_scripted
+from refunds import REFUNDS, TOOLS
+from refunds import model as refund_model
+
+__all__ = ["desk"]
+
+_ESCAPES = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b[()][A-Z0-9]|\x1b[=>]|\x1b\][^\x07]*\x07")
+_PATIENCE = 20.0
+ENTER = "\r"
+
+
+class Terminal:
+    """The command on a pseudo-terminal. `screen` is everything shown so far, without escape sequences."""
+
+    def __init__(self, *arguments: str, env: dict[str, str] | None = None, job: bool = False) -> None:
+        """`job`: it runs in a shell, which says when it is put into the background and takes it back."""
+        command = [sys.executable, "-m", "llm_fsm", *arguments]
+        if job:
+            command = ["/bin/sh", "-c", f"set -m; {shlex.join(command)}; echo away; fg"]
+        self.raw = ""
+        self._answered = 0
+        self.pid, self._master = pty.fork()
+        if self.pid == 0:
+            os.environ.update({"TERM": "xterm-256color", **(env or {})})
+            os.execv(command[0], command)
+        ioctl(self._master, termios.TIOCSWINSZ, struct.pack("HHHH", 40, 200, 0, 0))
+
+    @property
+    def screen(self) -> str:
+        return _ESCAPES.sub("", self.raw).replace("\r\n", "\n").replace("\r", "\n")
+
+    def type(self, text: str) -> None:
+        os.write(self._master, text.encode())
+
+    def wait_for(self, text: str, times: int = 1) -> None:
+        """Read until the screen has shown a text so many times."""
+        deadline = time.monotonic() + _PATIENCE
+        while self.screen.count(text) < times:
+            if not self._read(deadline):
+                raise AssertionError(f"{text!r} did not appear {times} times on:\n{self.screen}")
+
+    def leave(self) -> int:
+        """Ctrl-D at the next prompt, and the exit code."""
+        self.wait_for_prompt()
+        self.type("\x04")
+        return self.code()
+
+    def wait_for_prompt(self) -> None:
+        """Read until the last thing on the screen is an empty line editor."""
+        deadline = time.monotonic() + _PATIENCE
+        while re.search(r"›[\s\x08]*\Z", self.screen) is None:
+            if not self._read(deadline):
+                raise AssertionError(f"no prompt on:\n{self.screen}")
+
+    def code(self) -> int:
+        """Read to the end and give the exit code."""
+        deadline = time.monotonic() + _PATIENCE
+        while self._read(deadline):
+            pass
+        while (ended := os.waitpid(self.pid, os.WNOHANG))[0] == 0:
+            if time.monotonic() > deadline:
+                raise AssertionError(f"the command goes on, after:\n{self.screen}")
+            time.sleep(0.01)
+        self.pid, status = 0, ended[1]
+        return os.waitstatus_to_exitcode(status)
+
+    def close(self) -> None:
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        os.close(self._master)
+
+    def _read(self, deadline: float) -> bool:
+        if not select.select([self._master], [], [], max(0.0, deadline - time.monotonic()))[0]:
+            return False
+        try:
+            data = os.read(self._master, 65_536)
+        except OSError:  # Linux: the other end is closed
+            return False
+        self.raw += data.decode("utf-8", "replace")
+        asked = self.raw.count("\x1b[6n")
+        if asked > self._answered:  # where is the cursor?
+            self._answered = asked
+            self.type("\x1b[1;1R")
+        return bool(data)
+
+
+@pytest.fixture
+def terminals(desk: Desk) -> Iterator[list[Terminal]]:
+    opened: list[Terminal] = []
+    yield opened
+    for terminal in opened:
+        terminal.close()
+
+
+def opened(
+    terminals: list[Terminal], *arguments: str, env: dict[str, str] | None = None, job: bool = False
+) -> Terminal:
+    terminal = Terminal(*arguments, env=env, job=job)
+    terminals.append(terminal)
+    return terminal
+
+
+def test_a_conversation_to_its_end(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS, BYE))
+    terminal.wait_for("to go on another time: llm-fsm chat greeter.json --resume x")
+    terminal.wait_for("Hello!")
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("Your name?")
+    terminal.wait_for_prompt()
+    terminal.type("Ada" + ENTER)
+    terminal.wait_for("Bye Ada.")
+    terminal.wait_for("The conversation has ended.")
+    assert terminal.code() == 0
+
+
+def test_what_is_typed_while_words_come_stands_behind_them_and_is_taken(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    words = " ".join(f"word{number}" for number in range(40))
+    slow = FaultyStream(words={**ASKS, "message": words}, size=4, split=400, pause=0.02)
+    with serve_scripted([HELLO, slow, BYE]) as server:
+        terminal = opened(terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url)
+        terminal.wait_for_prompt()
+        terminal.type("hi" + ENTER)
+        terminal.wait_for("word1 ")
+        terminal.type("/state" + ENTER + "Ada" + ENTER)
+        terminal.wait_for("Bye Ada.")
+        assert terminal.code() == 0
+    screen = " ".join(terminal.screen.split())
+    assert screen.index(words) < screen.index("state hello")
+
+
+def test_ctrl_d_while_words_come_leaves_after_them(desk: Desk, terminals: list[Terminal]) -> None:
+    slow = FaultyStream(words={**ASKS, "message": "one two three four"}, size=4, split=400, pause=0.05)
+    with serve_scripted([HELLO, slow]) as server:
+        terminal = opened(terminals, "chat", "greeter.json", "--model", "any", "--base-url", server.base_url)
+        terminal.wait_for_prompt()
+        terminal.type("hi" + ENTER)
+        terminal.wait_for("one")
+        terminal.type("\x04")
+        assert terminal.code() == 0
+    assert "one two three four" in terminal.screen
+
+
+@pytest.mark.parametrize("gone", [True, False], ids=["broken", "interrupted"])
+def test_a_greeting_that_breaks_off_is_told_as_no_beginning(
+    desk: Desk, terminals: list[Terminal], gone: bool
+) -> None:
+    words = {"transition": {"target_state": "hello"}, "message": " ".join(f"word{number}" for number in range(100))}
+    slow = FaultyStream(words=words, size=4, split=400, pause=0.02, cut_after=20_000 if gone else None)
+    with serve_scripted([slow]) as server:
+        arguments = ("greeter.json", "--id", "x", "--model", "any", "--base-url", server.base_url)
+        terminal = opened(terminals, "chat", *arguments)
+        terminal.wait_for("word1 ")
+        terminal.type("" if gone else "\x03")
+        assert terminal.code() == (3 if gone else 130)
+    assert "word99" not in terminal.screen
+    assert "the conversation has not begun: nothing of it is kept" in terminal.screen
+    assert desk.run("conversations", "show", "x").code == 2
+
+
+def test_an_interrupt_in_the_middle_of_words_says_that_nothing_of_the_turn_is_kept(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    words = {"transition": {"target_state": "hello"}, "message": " ".join(f"word{number}" for number in range(100))}
+    slow = FaultyStream(words=words, size=4, split=400, pause=0.02)
+    with serve_scripted([HELLO, slow]) as server:
+        arguments = ("greeter.json", "--id", "x", "--model", "any", "--base-url", server.base_url)
+        terminal = opened(terminals, "chat", *arguments)
+        terminal.wait_for_prompt()
+        terminal.type("hi there" + ENTER)
+        terminal.wait_for("word1 ")
+        terminal.type("\x03")
+        assert terminal.code() == 130
+    assert "Nothing of this turn is kept: neither the message nor what was said." in terminal.screen
+    assert "hi there" not in desk.run("conversations", "show", "x").out
+
+
+def test_a_store_that_forgets_is_told_of_at_the_beginning(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--db", "memory", *desk.replies(HELLO))
+    terminal.wait_for("kept in memory alone: it is gone when you leave")
+    terminal.wait_for_prompt()
+    terminal.type("\x03")
+    assert terminal.code() == 130
+    assert "--resume" not in terminal.screen
+
+
+def test_an_interrupt_says_how_to_go_on_and_the_conversation_goes_on(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("Your name?")
+    terminal.wait_for_prompt()
+    terminal.type("half a mess\x03")
+    assert terminal.code() == 130
+    assert "llm-fsm: interrupted" in terminal.screen
+    assert "llm-fsm: to go on: llm-fsm chat greeter.json --resume x" in terminal.screen
+    assert "Traceback" not in terminal.screen
+
+    again = opened(terminals, "chat", "greeter.json", "--resume", "x", *desk.replies(BYE))
+    again.wait_for("Your name?")
+    again.wait_for_prompt()
+    again.type("Ada" + ENTER)
+    again.wait_for("Bye Ada.")
+    assert again.code() == 0
+
+
+def test_a_conversation_that_has_ended_takes_commands_and_goes_on_when_its_end_is_taken_back(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, BYE))
+    terminal.wait_for_prompt()
+    terminal.type("Ada" + ENTER)
+    assert terminal.code() == 0
+
+    again = opened(terminals, "chat", "greeter.json", "--resume", "x", *desk.replies(BYE))
+    again.wait_for("The conversation has ended; /undo takes its last turn back, Ctrl-D leaves.")
+    for typed, shown in (("Ada", "llm-fsm: error: "), ("/undo", "the state is hello again"), ("Ada", "has ended.")):
+        again.wait_for_prompt()
+        again.type(typed + ENTER)
+        again.wait_for(shown)
+    assert again.code() == 0
+
+
+def test_a_conversation_that_ends_with_its_greeting_is_over(desk: Desk, terminals: list[Terminal]) -> None:
+    hello = {"purpose": "x", "transitions": [{"target_state": "bye", "auto": True}]}
+    states = {"hello": hello, "bye": {"reply": "Bye."}}
+    desk.write("bye.json", json.dumps({"name": "bye", "initial_state": "hello", "states": states}))
+    terminal = opened(terminals, "chat", "bye.json", *desk.replies(BYE))
+    terminal.wait_for("The conversation has ended.")
+    assert terminal.code() == 0
+
+
+def test_the_end_of_input_leaves_and_the_conversation_stays(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
+    terminal.wait_for_prompt()
+    assert terminal.leave() == 0
+    assert desk.run("conversations", "show", "x").code == 0
+
+
+def test_slash_commands_are_answered_without_the_model(desk: Desk, terminals: list[Terminal]) -> None:
+    replies = desk.replies(HELLO, TO_BAR, ASKS)
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *replies)
+    terminal.wait_for_prompt()
+    terminal.type("a drink, pin 4711" + ENTER)
+    terminal.wait_for("Your name?")
+    for typed, shown in (
+        ("/why", "is of age: does not hold (age = 12)"),
+        ("/stat", "did you mean /state?"),
+        ("/context", "pin = •••"),
+        ("/save out.md", "saved to out.md"),
+        ("/undo", "the last turn was taken back; the state is hello again"),
+    ):
+        terminal.wait_for_prompt()
+        terminal.type(typed + ENTER)
+        terminal.wait_for(shown)
+    terminal.wait_for_prompt()
+    terminal.type("/quit" + ENTER)
+    assert terminal.code() == 0
+    assert "a drink" in Path("out.md").read_text(encoding="utf-8")
+
+
+def test_a_message_that_is_half_typed_is_put_into_the_background_and_goes_on(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    arguments = ("chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
+    terminal = opened(terminals, *arguments, job=True)
+    terminal.wait_for_prompt()
+    terminal.type("half a ")
+    terminal.wait_for("half a")
+    terminal.type("\x1a")
+    terminal.wait_for("away\n")
+    terminal.wait_for("half a", times=2)
+    terminal.type("message" + ENTER)
+    terminal.wait_for("Your name?")
+    assert terminal.leave() == 0
+    assert "  user: half a message\n" in desk.run("conversations", "show", "x").out
+
+
+def test_a_pasted_text_is_one_message(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO, ASKS))
+    terminal.wait_for_prompt()
+    terminal.type("\x1b[200~first\nsecond\nthird\x1b[201~")
+    terminal.type(ENTER)
+    terminal.wait_for("Your name?")
+    assert terminal.leave() == 0
+    assert "  user: first\n    second\n    third\n" in desk.run("conversations", "show", "x").out
+
+
+def test_a_model_that_fails_leaves_the_conversation_open(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("llm-fsm: error: the script has 1 reply")
+    terminal.wait_for("Nothing has changed; ↑ brings the message back.")
+    terminal.wait_for_prompt()
+    terminal.type("/quit" + ENTER)
+    assert terminal.code() == 0
+
+
+def test_without_a_file_one_of_the_shipped_definitions_is_chosen(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    terminal = opened(terminals, "chat", "--model", "offline")
+    terminal.wait_for("Which definition?")
+    terminal.wait_for("Number or name: ")
+    terminal.type("greeting\n")
+    terminal.wait_for("Ctrl-D leaves")
+    terminal.wait_for_prompt()
+    assert terminal.leave() == 0
+
+
+def test_nobody_chooses_a_definition_where_no_model_is_chosen(desk: Desk, terminals: list[Terminal]) -> None:
+    terminal = opened(terminals, "chat", env={"LLM_FSM_MODEL": ""})
+    assert terminal.code() == 3
+    assert "no model is chosen" in terminal.screen
+    assert "Which definition?" not in terminal.screen
+
+
+def test_a_greeting_that_takes_its_time_is_waited_for_and_stands_below_the_head(
+    desk: Desk, terminals: list[Terminal]
+) -> None:
+    with serve_scripted([HELLO], delay=1.0) as server:
+        key = {"LLM_FSM_API_KEY": "k"}
+        asked = ("--model", "compat/m", "--base-url", server.base_url)
+        terminal = opened(terminals, "chat", "greeter.json", "--id", "x", *asked, env=key)
+        terminal.wait_for("thinking")
+        terminal.wait_for("Hello!")
+    shown = terminal.screen
+    assert shown.count("Hello!") == 1
+    assert shown.index("--resume x") < shown.index("Hello!")
+    assert terminal.leave() == 0
+
+
+def test_what_a_model_says_cannot_move_the_cursor(desk: Desk, terminals: list[Terminal]) -> None:
+    evil = {"message": "\x1b]0;title\x07\x1b[2J\x1b[Hgone\u202e"}
+    terminal = opened(terminals, "chat", "greeter.json", *desk.replies(evil))
+    terminal.wait_for("\\x1b]0;title\\x07\\x1b[2J\\x1b[Hgone\\u202e")
+    assert terminal.leave() == 0
+    assert "\x1b]0;title" not in terminal.raw
+    assert "\u202e" not in terminal.raw
+
+
+@pytest.mark.parametrize(("env", "coloured"), [({}, True), ({"NO_COLOR": "1"}, False)])
+def test_colours_obey_no_color(
+    desk: Desk, terminals: list[Terminal], env: dict[str, str], coloured: bool
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", *desk.replies(HELLO), env=env)
+    terminal.wait_for_prompt()
+    terminal.type("hi" + ENTER)
+    terminal.wait_for("Nothing has changed")
+    assert terminal.leave() == 0
+    assert (re.search(r"\x1b\[[0-9;]*3[0-7]m", terminal.raw) is not None) is coloured
+
+
+@pytest.mark.parametrize(("arguments", "env"), [(["--plain"], {}), ([], {"TERM": "dumb"})])
+def test_plain_lines_also_on_a_terminal(
+    desk: Desk, terminals: list[Terminal], arguments: list[str], env: dict[str, str]
+) -> None:
+    terminal = opened(terminals, "chat", "greeter.json", *arguments, *desk.replies(HELLO, BYE), env=env)
+    terminal.wait_for("Hello!")
+    terminal.type("Ada\n")
+    terminal.wait_for("Bye Ada.")
+    assert terminal.code() == 0
+    assert "\x1b" not in terminal.raw
+
+
+def test_deleting_asks_first(desk: Desk, terminals: list[Terminal]) -> None:
+    desk.run("chat", "greeter.json", "--id", "x", *desk.replies(HELLO))
+    for typed, said in (("n\n", "nothing was deleted"), ("y\n", "deleted x")):
+        terminal = opened(terminals, "conversations", "delete", "x")
+        terminal.wait_for("Delete conversation x for good? [y/N]: ")
+        terminal.type(typed)
+        assert terminal.code() == 0
+        assert f"llm-fsm: {said}" in terminal.screen
+    assert desk.run("conversations", "show", "x").code == 2
+
+
+def test_silence_is_broken_while_the_user_has_begun_to_type(terminals: list[Terminal], tmp_path: Path) -> None:
+    file = tmp_path / "quiet.json"
+    states = {
+        "ask": {"reply": "Your name?", "transitions": [{"target_state": "end"}]},
+        "end": {"reply": "Bye."},
+        "silence": {"kind": "wait", "reply": "Hello?", "remind": [0.5], "timeout": 1.5, "on_timeout": "gone"},
+        "gone": {"reply": "I hang up."},
+    }
+    document = {"name": "quiet", "initial_state": "ask", "patterns": ["silence"], "states": states}
+    file.write_text(json.dumps(document), encoding="utf-8")
+    terminal = opened(terminals, "chat", str(file), "--model", "offline")
+    terminal.wait_for_prompt()
+    terminal.type("A")
+    terminal.wait_for("Hello?")
+    terminal.wait_for("I hang up.")
+    assert terminal.code() == 0
+    assert "The conversation has ended." in terminal.screen
+
+
+def test_a_pause_is_asked_about_and_answered(desk: Desk, terminals: list[Terminal]) -> None:
+    desk.write("tools.py", TOOLS)
+    desk.write("refunds.json", REFUNDS)
+    terminal = opened(terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--id", "x")
+    terminal.wait_for("Hello!")
+    terminal.type(f"my money back{ENTER}")
+    terminal.wait_for("Allow refund(amount=5)? [y, or n and why]")
+    terminal.wait_for_prompt()
+    terminal.type(f"perhaps{ENTER}")
+    terminal.wait_for("please begin with yes or no")
+    terminal.wait_for_prompt()
+    terminal.type(f"y{ENTER}")
+    terminal.wait_for("It is paid.")
+    terminal.wait_for("waits for signature")
+    terminal.wait_for_prompt()
+    terminal.type('/answer {"name": "Ada"}' + ENTER)
+    terminal.wait_for('"by" is a required property')
+    assert terminal.leave() == 5
+    assert terminal.screen.count("waits for signature") == 2
+    again = opened(terminals, "chat", "refunds.json", "--tools", "tools.py", *refund_model(desk), "--resume", "x")
+    again.wait_for("waits for signature")
+    again.wait_for_prompt()
+    again.type('{"by": "Ada"}' + ENTER)
+    again.wait_for("Bye Ada.")
+    assert again.code() == 0

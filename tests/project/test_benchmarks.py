@@ -1,0 +1,112 @@
+"""The benchmarks run and print their table; of what they measure, only the sizes of prompts are judged here."""
+
+from __future__ import annotations
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from benchmarks import __main__ as command
+from benchmarks import certain, claim
+from benchmarks.figures import Figure, table
+from benchmarks.form import MESSAGES, definition, long_definition, replies
+from benchmarks.prompts import counter, figures, requests, sent, shared
+from benchmarks.words import wrong
+from llm_fsm.documents.check import check
+from llm_fsm.testing import play
+from paths import ROOT
+
+
+@pytest.mark.parametrize(
+    "document", [definition(), long_definition(20), certain.definition()], ids=["form", "20 states", "visit"]
+)
+def test_the_measured_definitions_have_no_findings(document: dict) -> None:
+    assert check(document) == []
+
+
+def test_the_measured_conversation_visits_every_state_and_keeps_the_correction() -> None:
+    played = play(definition(), MESSAGES, replies=replies(), greet=True)
+    assert set(played.states) | {"greeting"} == set(definition()["states"])
+    assert played.context["email"] == "m.gonzalez@example.org"
+    assert played.ended
+
+
+def test_the_longer_conversation_in_german_ends_as_it_should() -> None:
+    played = play(claim.definition(), claim.MESSAGES, replies=claim.replies(), greet=True)
+    assert set(played.states) | {"begruessung"} == set(claim.definition()["states"])
+    assert (played.context["betrag"], played.ended) == (4800, True)
+
+
+@pytest.mark.parametrize("said", [certain.SHORT, certain.TALKS], ids=["short", "talks"])
+def test_a_conversation_with_turns_without_a_model_ends_as_with_one_and_they_are_as_many_as_documented(
+    said: tuple[certain.Said, ...],
+) -> None:
+    fast, slow = (asyncio.run(certain.held(said, fast=on)) for on in (True, False))
+    assert (fast.context, fast.state) == (slow.context, slow.state)
+    assert (fast.calls, slow.calls, fast.state) == (len(said) - fast.alone, len(said), "done")
+    assert f" {fast.alone} of {fast.turns}" in (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("talk", "most"),
+    [
+        ((definition(), MESSAGES, replies()), (600, 750)),
+        ((claim.definition(), claim.MESSAGES, claim.replies()), (1250, 1600)),
+    ],
+    ids=["form", "claim"],
+)
+def test_prompts_stay_small_and_begin_as_earlier_ones_did(talk: tuple[Any, Any, Any], most: tuple[int, int]) -> None:
+    messages, whole, share = asyncio.run(figures(*talk, counter()))
+    assert messages <= most[0]
+    assert whole <= most[1]
+    assert share >= 0.8
+
+
+def test_a_turn_takes_the_same_tokens_among_a_thousand_states_as_among_ten() -> None:
+    count = counter()
+
+    def mean(states: int) -> float:
+        stays = {"transition": {"target_state": "step_0", "context_update": {}}, "message": "Please go on."}
+        asked = asyncio.run(requests(long_definition(states), ["an answer"] * 12, [stays]))
+        return sum(count(sent(request)) for request in asked[1:]) / 12
+
+    assert mean(1000) == pytest.approx(mean(10), rel=0.1)
+
+
+def test_the_table_says_what_is_over_its_bar() -> None:
+    lines = table([Figure("quick", 1.0, 2.0), Figure("slow", 3.0, 2.0), Figure("free", 9.0)]).splitlines()
+    assert [line.split() for line in lines[2:]] == [
+        ["quick", "1.000", "2", "pass"],
+        ["slow", "3.000", "2", "OVER"],
+        ["free", "9.000"],
+    ]
+
+
+def test_random_cuts_of_replies_give_their_words() -> None:
+    assert wrong(200, seed=7) == 0
+
+
+def test_the_share_of_a_prefix_counts_what_an_earlier_text_began_with() -> None:
+    assert shared(["abcd", "abxx", "abcdef"], len) == (10, 2 + 4)
+
+
+def test_one_command_measures_everything() -> None:
+    command = (sys.executable, "-m", "benchmarks", "--quick")
+    done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True)
+    assert len([line for line in done.stdout.splitlines() if line.endswith(("pass", "OVER"))]) == 9
+
+
+def test_an_interrupted_run_says_so_in_a_line(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(runs: int) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(command.startup, "measure", interrupted)
+    monkeypatch.setattr(sys, "argv", ["benchmarks", "--quick"])
+    with pytest.raises(SystemExit, match="130"):
+        command.main()
+    assert capsys.readouterr() == ("", "\ninterrupted before all was measured\n")

@@ -1,0 +1,302 @@
+"""What the documents show is true: every block is run, every table of names is held against the code.
+
+Blocks of one document run in order, in one folder that holds a copy of the checkout, Python blocks in one
+namespace. A comment on the line before a block says more about it:
+
+    <!-- file: NAME -->   the block is the content of a file, which is written
+    <!-- output -->       the block is what the block before it prints
+    <!-- same: NAME -->   the block is the code of a file, which has a test of its own
+
+Of `console` blocks, lines with `$ ` are commands, lines with `> ` what is typed, the others what is printed.
+In `bash` blocks `make` and `pip install` say only what they would do; `.ci/run` does it.
+`docs/LLM_GUIDE.md` has tests of its own.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import io
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, get_args
+
+import pytest
+
+from doc_tables import rows
+from llm_fsm import Machine, __version__, errors
+from llm_fsm.cli.main import COMMANDS
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.session import serialization as event_json
+from llm_fsm.turn.effects import Effect
+from paths import ROOT
+
+DOCUMENTS = [
+    ROOT / "README.md",
+    *(path for path in sorted((ROOT / "docs").glob("*.md")) if path.name != "LLM_GUIDE.md"),
+]
+COPIED = (
+    "src",
+    "prompts",
+    "patterns",
+    "fsm_definitions",
+    "examples",
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "Makefile",
+)
+BLOCK = re.compile(
+    r"(?:^<!-- (?P<role>file|output|same)(?:: (?P<name>\S+))? -->\n)?"
+    r"^```(?P<language>\w*)\n(?P<text>.*?)^```$",
+    re.MULTILINE | re.DOTALL,
+)
+HARMLESS = """
+set -euo pipefail
+make() { command make --dry-run "$@" > /dev/null; }
+pip() { python -m pip --quiet "$@" --dry-run --no-deps --no-build-isolation --no-index; }
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block: where it begins, its language and text, and what the comment before it says."""
+
+    place: str
+    language: str
+    text: str
+    role: str = ""
+    name: str = ""
+
+
+def blocks(path: Path) -> Iterator[Block]:
+    text = path.read_text(encoding="utf-8")
+    for found in BLOCK.finditer(text):
+        line = text.count("\n", 0, found.start()) + 1
+        yield Block(
+            place=f"{path.name}:{line}",
+            language=found["language"],
+            text=found["text"],
+            role=found["role"] or "",
+            name=found["name"] or "",
+        )
+
+
+def code_of(path: Path) -> str:
+    """A module without its docstring."""
+    text = path.read_text(encoding="utf-8")
+    first = ast.parse(text).body[0]
+    return "".join(text.splitlines(keepends=True)[first.end_lineno :]).lstrip("\n")
+
+
+@dataclass(slots=True)
+class Reader:
+    """Does what a document says, block by block, in `folder`."""
+
+    folder: Path
+    names: dict[str, Any] = field(default_factory=lambda: {"__name__": "__main__"})
+    printed: str = ""
+
+    def take(self, block: Block) -> None:
+        if block.role == "output":
+            assert self.printed.split("\n") == block.text.split("\n"), block.place
+        elif block.role == "same":
+            assert block.text == code_of(self.folder / block.name), block.place
+        elif block.role == "file":
+            (self.folder / block.name).write_text(block.text, encoding="utf-8")
+        else:
+            kinds = {
+                "bash": self.bash,
+                "console": self.console,
+                "json": self.json,
+                "python": self.python,
+                "text": self.tree,
+            }
+            assert block.language in kinds, f"{block.place}: nothing is known of {block.language!r} blocks"
+            kinds[block.language](block)
+
+    def shell(self, command: str, place: str, typed: str = "") -> str:
+        binaries = Path(sys.executable).parent
+        environment = {**os.environ, "PATH": f"{binaries}{os.pathsep}{os.environ['PATH']}", "NO_COLOR": "1"}
+        done = subprocess.run(
+            ("bash", "-c", HARMLESS + command),
+            check=False,
+            cwd=self.folder,
+            env=environment,
+            input=typed,
+            capture_output=True,
+            text=True,
+        )
+        assert done.returncode == 0, f"{place}: exit code {done.returncode}\n{done.stdout}{done.stderr}"
+        return done.stdout
+
+    def bash(self, block: Block) -> None:
+        self.printed = self.shell(block.text, block.place)
+
+    def console(self, block: Block) -> None:
+        for part in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+            command, *lines = part.splitlines()
+            typed = [line.removeprefix("> ") for line in lines if line.startswith("> ")]
+            shown = [line for line in lines if line and not line.startswith("> ")]
+            printed = self.shell(command, block.place, "".join(f"{line}\n" for line in typed))
+            assert [line for line in printed.splitlines() if line] == shown, f"{block.place}: {command}"
+
+    def json(self, block: Block) -> None:
+        json.loads(block.text)
+        self.printed = ""
+
+    def python(self, block: Block) -> None:
+        output = io.StringIO()
+        with contextlib.redirect_stdout(output):
+            exec(compile(block.text, block.place, "exec"), self.names)
+        self.printed = output.getvalue()
+
+    def tree(self, block: Block) -> None:
+        assert block.text.strip() in (errors.__doc__ or "").replace("\n    ", "\n"), block.place
+
+
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda path: path.name)
+def test_every_block_of_a_document_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = tmp_path / "checkout"
+    folder.mkdir()
+    skip = shutil.ignore_patterns("__pycache__")
+    for name in COPIED:
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, folder / name, ignore=skip)
+        else:
+            shutil.copy2(ROOT / name, folder / name)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setenv("LLM_FSM_MODEL", "offline")
+    reader = Reader(folder)
+    try:
+        for block in blocks(path):
+            reader.take(block)
+    finally:
+        for machine in [value for value in reader.names.values() if isinstance(value, Machine)]:
+            machine.close()
+
+
+@pytest.mark.parametrize(
+    "path", [*DOCUMENTS, ROOT / "CHANGELOG.md", ROOT / "docs" / "LLM_GUIDE.md"], ids=lambda path: path.name
+)
+def test_every_link_inside_the_repository_leads_somewhere(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?:|mailto:)([^)#]+)", path.read_text(encoding="utf-8"))
+    assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def anchors(path: Path) -> set[str]:
+    """What links to headings of a document are called, as GitHub makes them."""
+    text = re.sub(r"^```.*?^```", "", path.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    headings = re.findall(r"^#+ (.*)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("path", [*DOCUMENTS, ROOT / "docs" / "LLM_GUIDE.md"], ids=lambda path: path.name)
+def test_every_link_to_a_heading_leads_to_one(path: Path) -> None:
+    links = re.findall(r"\]\((?!https?:)([^)#]*)#([^)]+)\)", path.read_text(encoding="utf-8"))
+    missing = [(place, name) for place, name in links if name not in anchors(path.parent / place if place else path)]
+    assert missing == []
+
+
+
+
+def project() -> dict[str, Any]:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        found: dict[str, Any] = tomllib.load(file)["project"]
+    return found
+
+
+def test_the_map_names_every_event_and_effect() -> None:
+    shown = [
+        name for cell, _ in rows("docs/architecture.md", "| event | happened |") for name in cell.split(", ")
+    ]
+    assert sorted(shown) == sorted(event_json.NAMES)
+    effects = rows("docs/architecture.md", "| effect | result | performed by |")
+    assert [row[0] for row in effects] == [kind.__name__ for kind in get_args(Effect)]
+
+
+def test_every_dependency_has_its_reason() -> None:
+    header = "| package | floor | what for | imported by | ms |"
+    shown = {name + floor for name, floor, *_ in rows("docs/dependencies.md", header)}
+    assert shown == set(project()["dependencies"])
+
+
+def importers(package: str) -> set[str]:
+    """The rooms that import a package; a folder of which several modules do counts once."""
+    line = re.compile(rf"^\s*(?:import|from) {package}\b|import_module\(\"{package}\"", re.MULTILINE)
+    places = ROOT / "src" / "llm_fsm"
+    found = [
+        path.relative_to(places).with_suffix("").parts
+        for path in places.rglob("*.py")
+        if line.search(path.read_text(encoding="utf-8"))
+    ]
+    return {parts[0] if parts[0] in ("cli", "cases") else ".".join(parts) for parts in found}
+
+
+def test_the_table_of_dependencies_names_who_imports_them() -> None:
+    header = "| package | floor | what for | imported by | ms |"
+    modules = {"google-re2": "re2"}
+    for name, _, _, rooms, _ in rows("docs/dependencies.md", header):
+        package = modules.get(name, name.replace("-", "_"))
+        found = importers(package) | (importers("pydantic_core") if package == "pydantic" else set())
+        assert set(re.split(", (?:when|with) ", rooms)[0].split(", ")) == found, name
+
+
+def test_every_extra_is_listed_with_its_packages() -> None:
+    shown = {
+        name: packages.split(", ") for name, packages in rows("docs/dependencies.md", "| extra | packages |")
+    }
+    declared = project()["optional-dependencies"]
+    assert sorted(shown) == sorted(declared)
+    for name in shown.keys() - {"all", "litellm"}:
+        assert shown[name] == declared[name]
+
+
+def test_every_package_of_the_development_is_told_of() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        needed = tomllib.load(file)["dependency-groups"]["dev"]
+    text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    told = set(re.findall(r"[\w-]+", text[text.index("\n## Development") :]))
+    assert {re.split(r"[\[><=]", package)[0] for package in needed} - told == set()
+
+
+def test_the_readme_names_every_command() -> None:
+    shown = [row[0].split()[0] for row in rows("README.md", "| command | what it does | exit codes |")]
+    assert sorted(set(shown)) == sorted(COMMANDS)
+
+
+def test_the_readme_leads_to_every_document() -> None:
+    text = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert [path.name for path in (ROOT / "docs").glob("*.md") if f"](docs/{path.name}" not in text] == []
+
+
+def test_the_readme_names_every_shipped_definition() -> None:
+    headers = ("| definition | a conversation about |", "| definition | works on |")
+    shown = [row[0] for header in headers for row in rows("README.md", header)]
+    assert sorted(shown) == sorted(definition_paths())
+
+
+def test_the_readme_shows_the_example_of_ten_lines() -> None:
+    assert [block.name for block in blocks(ROOT / "README.md") if block.role == "same"] == [
+        "examples/ten_lines.py"
+    ]
+
+
+def test_there_is_one_version() -> None:
+    assert __version__ == project()["version"]
+    assert f"## {__version__}\n" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
+
+
+def test_no_document_installs_what_another_project_published_by_this_name() -> None:
+    told = re.compile(r"(?<!do not `)pip install (?:-\S+ )*[\"']?llm-fsm(?![\w\[-])")
+    pages = [ROOT / "README.md", *(ROOT / "docs").glob("*.md")]
+    assert [page.name for page in pages if told.search(page.read_text(encoding="utf-8"))] == []

@@ -1,0 +1,151 @@
+"""Imports stand at the top of a module, cost little and change nothing."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from paths import ROOT
+
+PACKAGE = ROOT / "src" / "llm_fsm"
+# Imports inside functions that are meant: what is slow to load and seldom needed.
+LAZY = {
+    *{("documents.loader", "documents.check"), ("turn.reply.parser", "json_repair")},
+    ("lint.rules.conditions.bad_check", "lint.facts.data_flow"),
+    ("lint.rules.conditions.bad_check", "lint.facts.members"),
+}
+LAZY_ROOMS = ("cli",)  # its commands
+
+
+def modules() -> dict[str, Path]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+NAMED = [name for name in MODULES if name]  # without the package itself, whose names load on first use
+
+
+def room_of(module: str) -> str:
+    return module.split(".", maxsplit=1)[0]
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(MODULES[module].read_text(encoding="utf-8"))
+
+
+def imported(node: ast.AST) -> Iterator[str]:
+    """Dotted names that an import statement loads; ours without `llm_fsm.`."""
+    if isinstance(node, ast.Import):
+        for alias in node.names:
+            yield alias.name.removeprefix("llm_fsm.")
+    elif isinstance(node, ast.ImportFrom):
+        assert node.level == 0, "imports are absolute"
+        place = node.module or ""
+        if place != "llm_fsm" and not place.startswith("llm_fsm."):
+            yield place
+            return
+        inner = place.removeprefix("llm_fsm").removeprefix(".")
+        for alias in node.names:
+            deeper = f"{inner}.{alias.name}".removeprefix(".")
+            yield deeper if deeper in MODULES else inner
+
+
+def test_imports_stand_at_the_top() -> None:
+    inner = {
+        (module, name)
+        for module in NAMED
+        if room_of(module) not in LAZY_ROOMS
+        for function in ast.walk(tree(module))
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+        for node in ast.walk(function)
+        for name in imported(node)
+    }
+    assert inner == LAZY
+
+
+def hidden_in_comprehensions(function: ast.AST, own: set[str]) -> set[str]:
+    """Names of a module that a function reads, and that a comprehension in it has as a variable."""
+    kinds = ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp
+    variables: set[str] = set()
+    inside: set[ast.AST] = set()
+    for node in ast.walk(function):
+        if isinstance(node, kinds):
+            targets = [name for part in node.generators for name in ast.walk(part.target) if isinstance(name, ast.Name)]
+            taken = {name.id for name in targets} & own
+            variables |= taken
+            inside |= {name for name in ast.walk(node) if isinstance(name, ast.Name) and name.id in taken}
+    names = {node for node in ast.walk(function) if isinstance(node, ast.Name)} - inside
+    return variables & {name.id for name in names if isinstance(name.ctx, ast.Load)}
+
+
+@pytest.mark.parametrize("module", NAMED)
+def test_no_comprehension_hides_what_its_function_calls(module: str) -> None:
+    """Python 3.12.1 takes the one for the other and raises UnboundLocalError."""
+    body = tree(module).body
+    own = {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)}
+    own |= {
+        (alias.asname or alias.name).partition(".")[0]
+        for node in body
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+    functions = [
+        node for node in ast.walk(tree(module)) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    ]
+    assert not {name for function in functions for name in hidden_in_comprehensions(function, own)}
+
+
+def after(statement: str) -> dict[str, list[str]]:
+    """What a fresh interpreter has loaded and changed once `statement` ran."""
+    program = (
+        "import json, logging, os, sys\n"
+        "before = dict(os.environ), list(logging.root.handlers), logging.root.level, set(sys.modules)\n"
+        f"{statement}\n"
+        "changed = [] if before[:3] == (dict(os.environ), list(logging.root.handlers), logging.root.level) else"
+        " ['environment or logging']\n"
+        "print(json.dumps({'changed': changed, 'loaded': sorted(set(sys.modules) - before[3])}))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    found: dict[str, list[str]] = json.loads(done.stdout)
+    return found
+
+
+HEAVY = {
+    *{"pydantic", "pydantic_core", "asyncio", "aiohttp", "litellm", "jinja2", "loguru", "click", "rich"},
+    "prompt_toolkit",
+}
+SELDOM = {
+    *{"llm_fsm.engine.explain", "llm_fsm.lint.facts.data_flow", "llm_fsm.lint.facts.members"},
+    *{"llm_fsm.documents.check", "jsonschema_rs", "re2"},
+}
+"""What only some machines need, or the command line alone."""
+
+
+@pytest.mark.parametrize(
+    ("statement", "absent"),
+    [
+        ("import llm_fsm", HEAVY),
+        ("from llm_fsm import check", HEAVY),
+        ("import llm_fsm.cli.commands.validate", HEAVY - {"click"}),
+        ("from llm_fsm import Machine", {"litellm", "aiohttp", "loguru", "click", "rich", "prompt_toolkit"} | SELDOM),
+        ("from llm_fsm import load, check", {"litellm", "aiohttp", "asyncio", "loguru", "rich"}),
+        ("import llm_fsm.llm.litellm.adapter", {"litellm", "openai"}),
+        ("import llm_fsm.cli", {"litellm", "aiohttp", "loguru", "prompt_toolkit", "rich"}),
+    ],
+)
+def test_importing_is_cheap_and_changes_nothing(statement: str, absent: set[str]) -> None:
+    found = after(statement)
+    assert not absent & set(found["loaded"])
+    assert found["changed"] == []

@@ -1,0 +1,145 @@
+"""The shipped definitions, played: every conversation in tests/conversations/shipped, every state, every transition."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from llm_fsm import AsyncMachine, Handler, Occasion, check, create_handler, load
+from llm_fsm.documents.discovery import definition_paths
+from llm_fsm.testing.coverage.collect import Kind
+from llm_fsm.testing.scenarios.session import FileResult, Job, run_job
+from paths import TESTS
+
+pytestmark = pytest.mark.anyio
+
+CONVERSATIONS = TESTS / "conversations" / "shipped"
+EXPECTED = {
+    "appointment",
+    "feedback",
+    "greeting",
+    "interview",
+    "membership",
+    "order",
+    "payment",
+    "product_advice",
+    "quiz",
+    "registration",
+    "reservation",
+    "returns",
+    "support_desk",
+    "tickets",
+    "troubleshooting",
+}
+WORKING = {"cleanup", "code_review", "refund", "research"}
+"""Those that work without a user; tests/test_examples_work.py plays them."""
+PINS = {"R-204518": "4711"}
+OFFLINE = {
+    "appointment": (["a check-up", "2099-11-24 at 9:30", "Ada Lovelace, 030 555 0188", "yes"], "booked"),
+    "feedback": (["9", "the cake", "yes", "ada@example.com"], "thanks"),
+    "greeting": (["I'm Ada", "to see the house"], "goodbye"),
+    "interview": (["I agree", "I am a baker", "daily", "It did not print my label", "speed"], "thanks"),
+    "order": (["two large diavola", "pickup", "yes"], "placed"),
+    "product_advice": (["commuting", "no", "yes please", "Ada, 2099-05-01"], "noted"),
+    "quiz": (["yes", "Canberra", "the Volga", "nine", "pass", "count"], "good"),
+    "registration": (["Ada Lovelace", "ada@example.com", "no thanks", "yes"], "done"),
+    "reservation": (["four", "2099-06-05 at 7 pm", "Ada Lovelace", "yes"], "reserved"),
+    "returns": (["R-204518 and 4711", "the lamp", "it is damaged", "a refund", "yes"], "registered"),
+    "support_desk": (["my order", "AB123456", "It has not arrived", "ada@example.com", "yes"], "sent"),
+    "membership": (["Ada Lovelace, 36", "3", "card"], "member"),
+    "payment": (["card, Ada Lovelace"], "card"),
+    "tickets": (["brass", "2, Ada Lovelace", "V-1234", "card"], "booked"),
+    "troubleshooting": (["it is slow", "no", "030 555 0188 in the evening"], "arranged"),
+}
+"""What somebody says who talks to a definition without a model, and where that ends."""
+
+
+def check_pin(occasion: Occasion) -> dict[str, Any]:
+    """The host's part of returns.json: compare the PIN, then forget it."""
+    order = occasion.context["order_number"]
+    if PINS.get(order) == occasion.context["pin"]:
+        return {"verified_order": order, "pin": None}
+    return {"attempts": occasion.context.get("attempts", 0) + 1, "pin": None}
+
+
+def handlers_of(definition: str) -> list[Handler]:
+    if definition == "returns":
+        return [create_handler("check PIN").on_state_entry("check").as_critical().do(check_pin)]
+    return []
+
+
+def covered(name: str) -> FileResult:
+    """The conversations of a definition, played."""
+    return run_job(Job(file=str(CONVERSATIONS / f"{name}.test.json"), cover=True))
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_conversations_go_as_their_file_says_and_touch_every_state_and_transition(name: str) -> None:
+    done = covered(name)
+    assert [str(fault) for fault in done.faults] == []
+    assert [failure for result in done.results for failure in result.failures] == []
+    assert len(done.results) >= 2
+    assert done.covered is not None
+    kinds: tuple[Kind, ...] = ("states", "transitions", "keys")
+    missing = [place for kind in kinds for place in done.covered.coverage.missing(kind) if "#" not in place]
+    assert missing == []
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+async def test_a_shipped_definition_can_be_talked_to_without_a_model(name: str) -> None:
+    said, ends_in = OFFLINE[name]
+    machine = AsyncMachine.from_file(
+        definition_paths()[name], model="offline", handlers=handlers_of(name), store="memory"
+    )
+    chat = await machine.start()
+    assert [turn.text for turn in [await chat.send(text) for text in said] if not turn.text] == []
+    assert (chat.state, chat.ended) == (ends_in, True)
+
+
+def test_the_shipped_definitions_are_the_known_ones() -> None:
+    assert set(definition_paths()) == EXPECTED | WORKING
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_nothing_is_to_be_said_against_a_shipped_definition(name: str) -> None:
+    assert check(definition_paths()[name]) == []
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_shipped_definition_is_named_like_its_file_and_describes_itself(name: str) -> None:
+    definition = load(definition_paths()[name])
+    assert definition.name == name
+    assert definition.description
+    assert definition.version
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_every_path_of_a_shipped_definition_can_end(name: str) -> None:
+    definition = load(definition_paths()[name])
+    shared = {move.target_state for move in definition.global_transitions}
+    following = {
+        state_id: {move.target_state for move in state.transitions}
+        | (shared if definition.kind_of(state_id) == "converse" else set())
+        | ({"cancelled"} & set(definition.states) if "cancel" in definition.patterns else set())
+        for state_id, state in definition.states.items()
+    }
+    reached: set[str] = set()
+    waiting = {definition.initial_state}
+    while waiting:
+        state_id = waiting.pop()
+        reached.add(state_id)
+        waiting |= following[state_id] - reached
+    assert reached == set(definition.states)
+    ending = {state_id for state_id in following if definition.kind_of(state_id) == "final"}
+    while more := {state_id for state_id, targets in following.items() if targets & ending} - ending:
+        ending |= more
+    assert ending == set(definition.states)
+
+
+@pytest.mark.parametrize("name", sorted(EXPECTED))
+def test_a_state_that_talks_has_words_fit_to_be_read_without_a_model(name: str) -> None:
+    definition = load(definition_paths()[name])
+    for state_id, state in definition.states.items():
+        if state.kind != "decide":
+            assert state.purpose[-1] in "?.!", state_id

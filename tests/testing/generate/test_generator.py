@@ -1,0 +1,416 @@
+"""Tests made from a definition: they pass, reach every transition, and notice what is changed."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+import re
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from benchmarks.mutants import EVERY
+from cli_command import Desk, desk
+from large_machines import calling, deciding, guarded
+from llm_fsm.definition.json_schema.validator import compile_shape
+from llm_fsm.documents.loader import load, load_dict
+from llm_fsm.testing.generate.generator import generated
+from llm_fsm.testing.generate.values import matching, samples
+from llm_fsm.testing.scenarios.loader import suite_of
+from llm_fsm.testing.scenarios.player import Player
+from paths import ROOT
+
+__all__ = ["desk"]
+
+FOLDER = ROOT / "fsm_definitions"
+
+SHOP: dict[str, Any] = {
+    "name": "shop",
+    "initial_state": "hello",
+    "context_schema": {
+        "type": "object",
+        "properties": {
+            "guests": {"type": "integer", "minimum": 1, "maximum": 20},
+            "code": {"type": "string", "pattern": "^[A-Z]{2}-[0-9]{3}$"},
+            "known": {"type": "boolean", "x-source": "host"},
+        },
+    },
+    "states": {
+        "hello": {
+            "purpose": "Ask how many come",
+            "required_context_keys": ["guests", "code"],
+            "transitions": [
+                {
+                    "target_state": "sort",
+                    "description": "Both are known",
+                    "conditions": [
+                        {"requires_context_keys": ["guests"]},
+                        {"logic": {"matches": [{"var": "code"}, "^AB"]}},
+                    ],
+                }
+            ],
+        },
+        "sort": {
+            "kind": "decide",
+            "transitions": [
+                {"target_state": "hall", "priority": 1, "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]},
+                {"target_state": "vip", "priority": 2, "conditions": [{"logic": {"==": [{"var": "known"}, True]}}]},
+                {"target_state": "table", "priority": 3},
+            ],
+        },
+        "hall": {"kind": "final", "reply": "The hall for {{ guests }}."},
+        "vip": {"kind": "final", "reply": "Welcome back."},
+        "table": {"kind": "final", "reply": "A table for {{ guests }}."},
+    },
+}
+
+
+def made_of(document: dict[str, Any]) -> dict[str, Any]:
+    return generated(load_dict(document).definition, name="shop.json", file="shop.test.json").document
+
+
+def failures(tests: dict[str, Any], document: dict[str, Any], file: str = "shop.test.json") -> int:
+    """How many of the tests fail on a definition."""
+    loaded = suite_of(json.dumps({**tests, "definition": document}), file=file)
+
+    async def played() -> int:
+        player = Player(loaded)
+        try:
+            return sum([not (await player.play(play)).passed for play in loaded.plays])
+        finally:
+            await player.close()
+
+    return asyncio.run(played())
+
+
+def test_generated_tests_pass_and_reach_every_transition_both_ways() -> None:
+    made = generated(load_dict(SHOP).definition, name="shop.json", file="shop.test.json")
+    assert made.coverage.missing("transitions") == []
+    assert made.coverage.missing("conditions") == []
+    assert failures(made.document, SHOP) == 0
+    names = [case["name"] for case in made.document["cases"]]
+    assert len(set(names)) == len(names)
+
+
+ADULT = {"some": [{"var": "people"}, {">=": [{"var": "age"}, 18]}]}
+RICH = {">": [{"var": "wish"}, {"*": [{"-": [{"var": "income"}, {"var": "debts"}]}, 10]}]}
+PEOPLE = {"type": "array", "items": {
+    "type": "object", "required": ["name", "age"],
+    "properties": {"name": {"type": "string"}, "age": {"type": "integer"}},
+}}  # fmt: skip
+WHOLE = {"type": "integer", "minimum": 0}
+
+
+@pytest.mark.parametrize(("kind", "keys", "rules"), [
+    ("converse", {"people": PEOPLE}, [ADULT, {"none": [{"var": "people"}, {">=": [{"var": "age"}, 18]}]}]),
+    ("decide", {"wish": WHOLE, "income": WHOLE, "debts": WHOLE}, [RICH, {">=": [{"var": "wish"}, 100_000]}]),
+    ("converse", {"said": {"type": "string"}}, [{"contains": [{"lower": [{"var": "said"}]}, "yes"]}]),
+    ("converse", {"said": {"type": "string"}}, [{">": [{"var": "_turn"}, 2]}]),
+    ("converse", {"said": {"type": "string"}}, [{">": [{"var": "_turns_in_state"}, 3]}]),
+], ids=str)  # fmt: skip
+def test_values_are_found_for_conditions(kind: str, keys: dict[str, Any], rules: list[Any]) -> None:
+    """In a state that talks each transition opens by itself; in one that decides those before it must not hold."""
+    ways = [{"target_state": f"way{number}", "conditions": [{"logic": rule}]} for number, rule in enumerate(rules)]
+    asks = [{"target_state": "sort"}] if kind == "decide" else ways
+    document = {
+        "name": "finds", "initial_state": "ask", "context_schema": {"type": "object", "properties": keys},
+        "states": {
+            "ask": {"required_context_keys": list(keys), "transitions": asks},
+            **({"sort": {"kind": "decide", "transitions": [*ways, {"target_state": "else"}]}, "else": {}}
+               if kind == "decide" else {}),
+            **{way["target_state"]: {} for way in ways},
+        },
+    }  # fmt: skip
+    made = generated(load_dict(document).definition, name="x.json", file="x.test.json")
+    assert made.coverage.missing("transitions") == []
+
+
+def test_a_key_and_one_that_is_named_like_a_part_of_it_are_tried_together() -> None:
+    """What is tried of the one leaves the values of the other as its schema wants them."""
+    only_q = {"type": "object", "properties": {"q": {"type": "string"}}, "additionalProperties": False}
+    document = {
+        "name": "parts", "initial_state": "ask",
+        "context_schema": {"type": "object", "properties": {"o": only_q, "o.p": {"enum": ["x", "y"]}}},
+        "states": {
+            "ask": {"required_context_keys": ["o"], "transitions": [
+                {"target_state": "sort", "conditions": [{"requires_context_keys": ["o"]}]},
+                {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "o.p"}, True]}}]},
+            ]},
+            "sort": {"kind": "decide", "transitions": [
+                {"target_state": "end", "conditions": [{"requires_context_keys": ["o", "o.p"]}]},
+                {"target_state": "ask"},
+            ]},
+            "end": {},
+        },
+    }  # fmt: skip
+    assert failures(made_of(document), document) == 0
+
+
+def test_an_answer_that_gives_a_whole_and_a_part_of_it_is_tried() -> None:
+    document = {
+        "name": "answers", "initial_state": "ask",
+        "context_schema": {"type": "object", "properties": {
+            "whole": {"type": "string", "x-source": "answer"}, "part": {"type": "string", "x-source": "answer"},
+        }},
+        "states": {
+            "ask": {"kind": "wait", "wait_for": "it", "answer_schema": {}, "timeout": 60, "on_timeout": "end",
+                    "output": {"whole": "$.x", "part": "$.x.y"}, "transitions": [
+                        {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "whole"}, "a"]}}]},
+                        {"target_state": "end", "conditions": [{"logic": {"==": [{"var": "part"}, "b"]}}]},
+            ]},
+            "end": {},
+        },
+    }  # fmt: skip
+    assert failures(made_of(document), document) == 0
+
+
+def test_the_counter_example_of_a_statement_is_played() -> None:
+    document = {**SHOP, "properties": [{"never": "hall"}, {"never": "vip", "before": "hall"}, {"eventually": "sort"}]}
+    cases = {case["name"]: case for case in made_of(document)["cases"]}
+    assert cases["against /properties/0"]["steps"][-1]["expect"]["path"] == ["sort", "hall"]
+    assert cases["against /properties/1"]["steps"][-1]["expect"]["path"] == ["sort", "vip"]
+    assert "against /properties/2" not in cases
+
+
+def test_values_that_need_no_model_are_said_alone() -> None:
+    guests = {"type": "integer", "minimum": 1, "maximum": 20, "x-fast": True}
+    open_to_all = {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}
+    document = copy.deepcopy(SHOP)
+    document["context_schema"]["properties"]["guests"] = guests
+    document["states"]["hello"] |= {"required_context_keys": ["guests"], "transitions": [open_to_all]}
+    tests = made_of(document)
+    fast = [step for case in tests["cases"] for step in case["steps"] if step.get("say") == "9"]
+    assert any(step["expect"]["calls"] == 0 and step["expect"]["state"] == "hall" for step in fast)
+    slow = copy.deepcopy(document)
+    del slow["context_schema"]["properties"]["guests"]["x-fast"]
+    assert failures(tests, slow) > 0
+
+
+def test_they_are_the_same_each_time() -> None:
+    assert made_of(SHOP) == made_of(SHOP)
+
+
+RULE = ["states", "sort", "transitions", 0, "conditions", 0, "logic"]
+CHANGES: list[tuple[str, list[Any], Any]] = [
+    ("a bound of a condition", [*RULE, ">", 1], 9),
+    ("an operator", RULE, {">=": [{"var": "guests"}, 8]}),
+    ("an expression", ["states", "hello", "transitions", 0, "conditions", 1, "logic", "matches", 1], "^AC"),
+    ("a target", ["states", "sort", "transitions", 2, "target_state"], "hall"),
+    ("an order", ["states", "sort", "transitions", 1, "priority"], 5),
+    ("a fixed reply", ["states", "vip", "reply"], "Welcome."),
+    ("the bound of a key", ["context_schema", "properties", "guests", "maximum"], 21),
+    ("who writes a key", ["context_schema", "properties", "code", "x-source"], "host"),
+    ("where it begins", ["initial_state"], "sort"),
+    ("a key that is collected", ["states", "hello", "required_context_keys"], ["guests"]),
+    ("a further move", ["global_transitions"], [{"target_state": "vip"}]),
+    ("a secret", ["context_schema", "properties", "guests", "x-secret"], True),
+    ("what is shown", ["states", "hello", "context_scope"], {"read": ["code"]}),
+    ("what a handler may set", ["context_schema", "properties", "known"], {"x-source": "host"}),
+    ("a character of a pattern", ["context_schema", "properties", "code", "pattern"], "^[A-Za-z]{2}-[0-9]{3}$"),
+    ("a value that needs no model", ["context_schema", "properties", "guests", "x-fast"], True),
+    ("a pattern that is switched on", ["patterns"], ["cancel"]),
+]
+
+
+WORKS: dict[str, Any] = {
+    "name": "works", "initial_state": "look", "tools": {"find": {"registered": "find"}, "pay": {"registered": "pay"}},
+    "limits": {"tool_calls": 12, "llm_calls": 9},
+    "states": {
+        "look": {"kind": "task", "tools": ["find"], "max_retries": 1, "on_exhausted": "lost", "key_results": [
+            {"name": "some", "check": {"and": [
+                {">": [{"len": [{"var": "output"}]}, 1]},
+                {"==": [{"len": [{"var": "input"}]}, {"len": [{"var": "output"}]}]},
+            ]}}], "transitions": [{"target_state": "sign"}]},
+        "sign": {"kind": "wait", "wait_for": "signature", "answer_schema": {
+            "type": "object", "properties": {"ok": {"type": "boolean"}},
+            "required": ["ok"], "additionalProperties": False,
+        }, "transitions": [{"target_state": "done"}]},
+        "done": {"kind": "final"}, "lost": {"kind": "final"},
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "value"), [
+    (["states", "look", "tools"], ["find", "pay"]),
+    (["states", "look", "memory"], True),
+    (["states", "look", "max_retries"], 2),
+    (["states", "look", "key_results", 0, "check", "and", 1], True),
+    (["states", "sign", "wait_for"], "stamp"),
+    (["states", "sign", "remind"], [45]),
+    (["states", "sign", "answer_schema", "additionalProperties"], True),
+    (["limits", "tool_calls"], 11),
+    (["limits", "llm_calls"], 8),
+], ids=str)  # fmt: skip
+def test_what_is_changed_of_work_is_noticed(path: list[Any], value: Any) -> None:
+    changed = copy.deepcopy(WORKS)
+    place: Any = changed
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    tests = made_of(WORKS)
+    assert failures(tests, WORKS) == 0
+    assert failures(tests, changed) > 0
+
+
+@pytest.mark.parametrize(("what", "path", "value"), CHANGES, ids=[change[0] for change in CHANGES])
+def test_what_is_changed_is_noticed(what: str, path: list[Any], value: Any) -> None:
+    changed = copy.deepcopy(SHOP)
+    place: Any = changed
+    for step in path[:-1]:
+        place = place[step]
+
+    place[path[-1]] = value
+    assert failures(made_of(SHOP), changed) > 0
+
+
+@pytest.mark.parametrize("name", ["feedback", "cleanup", "payment", "tickets"])
+def test_a_generated_suite_of_a_shipped_definition_passes(name: str) -> None:
+    path = str(FOLDER / f"{name}.json")
+    made = generated(load(path), name=path, file=path, place=path)
+    assert made.coverage.missing("transitions") == []
+    text = json.dumps(made.document)
+    loaded = suite_of(text, file=path)
+
+    async def wrong() -> list[str]:
+        player = Player(loaded)
+        try:
+            return [play.name for play in loaded.plays if not (await player.play(play)).passed]
+        finally:
+            await player.close()
+
+    assert asyncio.run(wrong()) == []
+
+
+@pytest.mark.parametrize("make", [guarded, deciding, calling], ids=lambda make: make.__name__)
+def test_every_transition_of_a_machine_of_fifty_states_is_reached(
+    make: Callable[[], dict[str, Any]], tmp_path: Path
+) -> None:
+    files = make()
+    for name, document in files.items():
+        (tmp_path / name).write_text(json.dumps(document))
+    path = str(tmp_path / next(iter(files)))
+    definition = load(path)
+    assert len(definition.states) == 50
+    made = generated(definition, name=path, file=path, place=path)
+    assert made.coverage.missing("transitions") == []
+    assert made.coverage.missing("conditions") == []
+
+
+@cache
+def shipped(name: str) -> dict[str, Any]:
+    path = str(FOLDER / f"{name}.json")
+    return generated(load(path), name=path, file=path, place=path).document
+
+
+@pytest.mark.parametrize("kind", [
+    "a transition is gone", "targets are swapped", "a condition is negated", "a bound is in instead of out",
+    "auto is another", "fixed words lack a part", "a mapping is another", "a setting of a state is another",
+    "an answer's schema is another one", "a tool's terms are others", "a key result is gone",
+    "a move is new", "a state asks for a key less", "a tool is new", "a pattern is new",
+])
+def test_changes_of_the_kinds_that_are_measured_are_noticed(kind: str) -> None:
+    for name in ("cleanup", "membership", "refund"):
+        path = FOLDER / f"{name}.json"
+        document = json.loads(path.read_text())
+        changed = next(iter(EVERY[kind](document)), None)
+        if changed is not None:
+            assert failures(shipped(name), changed[1], str(path)) > 0
+            return
+    pytest.fail("no definition can be changed so")
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["^[A-Z]{2}-[0-9]{3}$", "^([01][0-9]|2[0-3]):[0-5][0-9]$", r"^\+?[0-9 ()/-]{6,25}$", r"\?$", "^(ab|cd)+x?$", "a.c"],
+)
+def test_texts_are_made_that_an_expression_matches(pattern: str) -> None:
+    made = list(matching(pattern))
+    assert made
+    assert all(re.search(pattern, text) for text in made)
+
+
+@pytest.mark.parametrize("pattern", ["(", "[", "(?P<x>a", "a{", "\\"])
+def test_expressions_that_are_not_understood_give_nothing_or_a_text(pattern: str) -> None:
+    assert all(isinstance(text, str) for text in matching(pattern))
+
+
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"type": "integer", "minimum": 3, "maximum": 5},
+        {"type": "string", "format": "email"},
+        {"type": "string", "minLength": 30},
+        {"enum": ["a", 2, None]},
+        {"type": "array", "items": {"type": "integer"}},
+        {"type": "object", "properties": {"ok": {"type": "boolean"}}, "required": ["ok"]},
+        {"type": "boolean"},
+        {"const": 7},
+    ],
+    ids=str,
+)
+def test_samples_are_accepted_by_their_schema(schema: dict[str, Any]) -> None:
+    shape = compile_shape(schema)
+    assert any(shape.fault(value) is None for value in samples(schema))
+
+
+def test_the_command_writes_tests_beside_a_definition_and_plays_them(desk: Desk) -> None:
+    desk.write("shop.json", json.dumps(SHOP))
+    done = desk.run("test", "--generate", "shop.json")
+    assert (done.code, done.out) == (0, "")
+    assert re.search(r"wrote shop\.generated\.test\.json: \d+ cases, 100 % of transitions\n$", done.err)
+    played = desk.run("test", "shop.generated.test.json")
+    assert played.code == 0
+    assert " passed in " in played.out
+
+
+def test_tasks_and_tools_of_what_is_called_are_played_and_its_callers_digressions_taken(desk: Desk) -> None:
+    inner = {
+        "name": "inner",
+        "initial_state": "ask",
+        "tools": {"look": {"registered": "look", "output": {"size": "size"}}},
+        "context_schema": {"properties": {"n": {"type": "integer"}, "size": {"type": "integer", "x-source": "tool"}}},
+        "states": {
+            "ask": {"purpose": "How many?", "required_context_keys": ["n"], "transitions": [
+                {"target_state": "work", "description": "Known", "conditions": [{"requires_context_keys": ["n"]}]}]},
+            "work": {"kind": "task", "purpose": "Look", "tools": ["look"], "transitions": [{"target_state": "end"}]},
+            "end": {"kind": "final"},
+        },
+    }  # fmt: skip
+    outer = {
+        "name": "outer",
+        "initial_state": "hello",
+        "states": {
+            "hello": {"purpose": "Hello", "transitions": [{"target_state": "call", "description": "Go"}]},
+            "call": {"kind": "subflow", "flow": "inner.json", "transitions": [{"target_state": "bye"}]},
+            "bye": {"reply": "Bye."},
+            "hours": {"reply": "From nine to five."},
+        },
+        "global_transitions": [{"target_state": "hours", "description": "Asks for the hours", "return": True}],
+    }
+    desk.write("inner.json", inner)
+    desk.write("outer.json", outer)
+    done = desk.run("test", "--generate", "outer.json")
+    assert done.code == 0
+    assert "100 % of transitions" in done.err
+    written = json.loads((desk.folder / "outer.generated.test.json").read_text(encoding="utf-8"))
+    assert list(written["tools"]) == ["look"]
+    assert "call: aside to hours" in [case["name"] for case in written["cases"]]
+    assert desk.run("test", "outer.generated.test.json").code == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "words"),
+    [
+        (["missing.json"], 1, "missing.json"),
+        (["shop.json", "shop.json", "-o", "x.test.json"], 4, "-o takes the tests of one definition, here are 2"),
+    ],
+)
+def test_what_cannot_be_generated_is_told(desk: Desk, arguments: list[str], code: int, words: str) -> None:
+    desk.write("shop.json", json.dumps(SHOP))
+    done = desk.run("test", "--generate", *arguments)
+    assert done.code == code
+    assert words in done.err

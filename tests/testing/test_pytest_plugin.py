@@ -1,0 +1,76 @@
+"""Conversation tests under pytest: every case of a `*.test.json` file is a test."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+from paths import ROOT
+
+CASES = [
+    {"name": "good", "steps": [{"say": "x", "reply": {"to": "done"}, "expect": "done"}]},
+    {"name": "bad one", "steps": [{"say": "x", "reply": {"to": "done"}, "expect": {"ended": False}}]},
+    {"name": "later", "skip": "not yet", "steps": []},
+]
+DEFINITION = {
+    "name": "d",
+    "initial_state": "ask",
+    "states": {
+        "ask": {"reply": "x", "transitions": [{"target_state": "done"}]},
+        "done": {"reply": "Bye."},
+    },
+}
+
+
+def run(folder: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Pytest as a user runs it: the plugin comes by its entry point."""
+    command = (sys.executable, "-m", "pytest", "-p", "no:cacheprovider", "-rs", *arguments)
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+def test_cases_are_tests_and_failures_have_their_line(tmp_path: Path) -> None:
+    text = json.dumps({"definition": DEFINITION, "cases": CASES}, indent=1)
+    (tmp_path / "a.test.json").write_text(text)
+    done = run(tmp_path)
+    column = 16
+    line = text.splitlines().index('      "ended": false') + 1
+    assert done.returncode == 1
+    assert f"a.test.json:{line}:{column}: step 1: expected ended false, but it is true" in done.stdout
+    assert "1 failed, 1 passed, 1 skipped" in done.stdout
+    assert "not yet" in done.stdout
+    assert "Traceback" not in done.stdout
+    assert "1 passed, 2 deselected" in run(tmp_path, "-k", "good").stdout
+    assert "1 passed" in run(tmp_path, "a.test.json::good").stdout
+
+
+def test_a_file_that_cannot_be_used_is_an_error_of_collection(tmp_path: Path) -> None:
+    (tmp_path / "a.test.json").write_text('{"definition": "order",\n "steeps": []}')
+    done = run(tmp_path)
+    assert done.returncode == 2
+    assert 'a.test.json:2:2: error: unknown key "steeps"; did you mean "steps"?' in done.stdout
+
+
+def test_nothing_is_loaded_before_there_is_such_a_file() -> None:
+    loaded = "print([m for m in sys.modules if m.startswith('llm_fsm.')])"
+    program = f"import sys; import llm_fsm.testing.pytest_plugin; {loaded}"
+    done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "['llm_fsm.testing.pytest_plugin']"
+
+
+def test_pytest_finds_the_plugin_by_its_entry_point() -> None:
+    with (ROOT / "pyproject.toml").open("rb") as file:
+        assert tomllib.load(file)["project"]["entry-points"]["pytest11"] == {
+            "llm_fsm": "llm_fsm.testing.pytest_plugin"
+        }
+
+
+def test_a_case_that_expects_nothing_is_a_warning(tmp_path: Path) -> None:
+    case = {"name": "idle", "steps": [{"say": "x", "reply": {"to": "done"}}]}
+    (tmp_path / "a.test.json").write_text(json.dumps({"definition": DEFINITION, "cases": [case]}))
+    done = run(tmp_path)
+    assert done.returncode == 0
+    assert "CaseWarning: a.test.json:1:" in done.stdout
+    assert run(tmp_path, "-W", "error").returncode == 2
