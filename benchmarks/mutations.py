@@ -22,7 +22,7 @@ from typing import Any
 from benchmarks import faults, slips
 from benchmarks.faults import Document, Fault
 from llm_fsm.documents.check import check, check_data
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 
 FOLDER = Path(__file__).resolve().parent.parent / "fsm_definitions"
 BAR = 0.95

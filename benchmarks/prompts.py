@@ -16,7 +16,7 @@ from typing import Any
 from benchmarks import claim
 from benchmarks.form import MESSAGES, definition, long_definition, replies
 from llm_fsm import AsyncMachine
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.testing import reply

@@ -29,13 +29,13 @@ if TYPE_CHECKING:
         ConversationError,
         ConversationNotFound,
         DefinitionError,
+        Finding,
         HandlerError,
         LLMFSMError,
         ModelError,
         ReplyError,
         StoreError,
     )
-    from llm_fsm.findings import Finding
     from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
     from llm_fsm.tools.registry import ToolRegistry
 
@@ -56,6 +56,7 @@ _PLACES = {
         "LLMFSMError",
         "ModelError",
         "ReplyError",
+        "Finding",
         "StoreError",
     ),
     "findings": ("Finding",),

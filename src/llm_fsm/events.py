@@ -1,4 +1,3 @@
-"""The events of a conversation: import them from here."""
+"""The events of a conversation, under their public name; `llm_fsm.session.events` says what each one means."""
 
 from llm_fsm.session.events import *  # noqa: F403
-from llm_fsm.session.flow_events import *  # noqa: F403

@@ -13,7 +13,7 @@ from cli_command import Desk, command, desk
 from llm_fsm import __version__, errors
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli.main import COMMANDS, group
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 
 __all__ = ["desk"]
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._pointers import escape
+from llm_fsm._json import escape
 from llm_fsm.definition.json_source import Position, SourceError, parse, plainly, scan
 from llm_fsm.definition.positions import Finder
 

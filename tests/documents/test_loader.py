@@ -14,8 +14,7 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.documents.check import blocking, check
 from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load, load_dict, load_text
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.registry import RULES
 from paths import TESTS

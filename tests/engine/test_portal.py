@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm._threads import at_home
+from llm_fsm._async import at_home
 from llm_fsm.engine.portal import Loop, _Letting
 
 NAME: contextvars.ContextVar[str] = contextvars.ContextVar("NAME", default="nobody")

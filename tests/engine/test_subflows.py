@@ -13,8 +13,7 @@ from llm_fsm import AsyncMachine, ConversationEnded, DefinitionError, Machine, c
 from llm_fsm.cli.terminal.explain import lines
 from llm_fsm.engine.explain import Went, explain_last
 from llm_fsm.llm.scripted import ScriptedLLM
-from llm_fsm.session.events import ToolReturned
-from llm_fsm.session.flow_events import FlowPushed, FlowReturned
+from llm_fsm.session.events import FlowPushed, FlowReturned, ToolReturned
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import serve_scripted
 from llm_fsm.testing.play import reply

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.documents.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session import turn_record as records
 from llm_fsm.session.reducer import apply, fold
@@ -106,17 +105,17 @@ def check_moves(made: Program, before: Session, played: Played) -> bool:
                 moves = program.asides if crossed else plan.moves
                 move = next(move for move in moves if move.pointer == event.transition)
                 assert move.target == event.state
-        elif isinstance(event, fe.FlowPushed) and event.kind == "subflow":
+        elif isinstance(event, ev.FlowPushed) and event.kind == "subflow":
             assert program.states[session.state].calls == event.flow
             assert event.entered == made.flows[event.flow].definition.initial_state
-        elif isinstance(event, fe.FlowReturned):
+        elif isinstance(event, ev.FlowReturned):
             assert session.stack[event.frame].kept["state"] == event.state
-        elif isinstance(event, fe.FlowPushed):
+        elif isinstance(event, ev.FlowPushed):
             assert event.caller is None or event.caller in session.callers()
         elif isinstance(event, ev.ContextSet) and session.flow == "inner":
             assert set(event.values) <= {"n", "pin", "_extra"}
             told = told or event.values.get("pin") == "secret-1"
-        crossed = isinstance(event, fe.FlowPushed) and event.caller is not None
+        crossed = isinstance(event, ev.FlowPushed) and event.caller is not None
         session = apply(session, event)
     assert session == played.session
     return told

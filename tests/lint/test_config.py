@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import check
-from llm_fsm.findings import Finding, Level
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.config import Config, ConfigError, FailOn, parse
 
 

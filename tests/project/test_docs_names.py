@@ -24,8 +24,8 @@ from llm_fsm.engine.handlers.registry import Handler, HandlerBuilder, Occasion, 
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.engine.outbox.sinks import Delivery, SinkFailed
 from llm_fsm.engine.sync import Conversation, Machine
-from llm_fsm.findings import Finding
-from llm_fsm.session import events, flow_events, messages
+from llm_fsm.errors import Finding
+from llm_fsm.session import events, messages
 from llm_fsm.session import serialization as event_json
 from llm_fsm.stores.base import Listed
 from llm_fsm.testing.scenarios import expected, scripted
@@ -131,7 +131,7 @@ def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
 
 def test_every_event_is_told_of_with_its_fields() -> None:
     shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields |")}
-    kinds = {name: getattr(events, name, None) or getattr(flow_events, name) for name in event_json.NAMES}
+    kinds = {name: getattr(events, name) for name in event_json.NAMES}
     assert shown == {
         name: [field.name for field in dataclasses.fields(kind)]
         for name, kind in {**kinds, "SinkFailed": SinkFailed}.items()

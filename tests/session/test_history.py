@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.definition.models import HistorySettings
 from llm_fsm.session.history import surplus
 

@@ -8,8 +8,7 @@ from functools import reduce
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._markup import escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import escaped, estimate
 from llm_fsm.session.window import Exchange, Window, in_prompt, longer, most_chars, shorter, tokens_in
 
 exchanges = st.lists(st.tuples(st.none() | st.text(), st.text()), max_size=6)

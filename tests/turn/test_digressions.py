@@ -9,7 +9,6 @@ import pytest
 
 from llm_fsm.documents.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session import turn_record as records
 from llm_fsm.turn.available import asides, outlook, turn_view
 from machines import Played, machine, nested, reply, say, talk
@@ -54,11 +53,11 @@ def test_a_digression_that_leads_nowhere_answers_and_comes_back_in_the_same_turn
     assert [
         type(event)
         for event in done.events
-        if isinstance(event, fe.FlowPushed | fe.FlowReturned | ev.StateEntered)
+        if isinstance(event, ev.FlowPushed | ev.FlowReturned | ev.StateEntered)
     ] == [
-        fe.FlowPushed,
+        ev.FlowPushed,
         ev.StateEntered,
-        fe.FlowReturned,
+        ev.FlowReturned,
     ]
     assert not done.session.ended
 
@@ -288,7 +287,7 @@ def test_open_states_are_resumed_in_the_order_that_the_user_chooses() -> None:
     both = asked(reply("help", "What about?"), reply("other", "Which other thing?"))
     first = say(SHOP, both.session, "my name first", reply("name", "Sure: your name?"))
     assert (first.session.state, open_states(first), first.text) == ("name", ["help"], "Sure: your name?")
-    assert first.of(fe.FlowReturned)[0].how == "resumed"
+    assert first.of(ev.FlowReturned)[0].how == "resumed"
     done = say(SHOP, first.session, "now the help", reply("help", "About what?"))
     assert (done.session.state, open_states(done)) == ("help", ["name"])
     done = say(SHOP, done.session, "that", reply("answered", "So it is."))
@@ -480,7 +479,7 @@ def test_the_open_question_of_a_flow_is_chosen_from_a_digression_of_its_caller()
     done = travelled(("pets", "Dog or cat?"), ("passport", "The number, then?"))
     assert (done.session.flow, done.session.state, open_states(done)) == ("person", "passport", ["who"])
     assert done.text == "The number, then?"
-    assert done.of(fe.FlowReturned)[0].how == "resumed"
+    assert done.of(ev.FlowReturned)[0].how == "resumed"
 
 
 def test_an_end_of_a_digression_out_of_a_flow_is_said_to_come_back_to_the_flow() -> None:

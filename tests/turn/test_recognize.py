@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm._excerpt import TRUNCATED
+from llm_fsm._text import TRUNCATED
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import compile_keys
 from llm_fsm.turn.recognize import Heard, recognisers

@@ -10,7 +10,6 @@ import pytest
 from llm_fsm.engine.validation import admit
 from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session import turn_record as records
 from llm_fsm.turn.compiled import Program
@@ -85,7 +84,7 @@ def test_a_subflow_begins_with_what_it_is_given_and_one_call_speaks_for_it() -> 
     assert (done.text, done.usage.calls) == ("Right.\n\nWhich card?", 2)
     assert done.session.root_context() == {"total": 5}
     assert done.session.origins == {"amount": (1, "model")}
-    [pushed] = done.of(fe.FlowPushed)
+    [pushed] = done.of(ev.FlowPushed)
     assert (pushed.kind, pushed.state, pushed.flow, pushed.entered) == ("subflow", "pay", "pay", "card")
 
 
@@ -107,7 +106,7 @@ def test_its_final_state_brings_it_back_and_the_label_of_that_state_leads_on() -
     assert (done.session.flow, done.session.state, done.session.stack) == ("", "sent", ())
     assert done.text == "Thanks.\n\nYou paid 5.\n\nWhere to?"
     assert done.session.context == {"total": 5}
-    [returned] = done.of(fe.FlowReturned)
+    [returned] = done.of(ev.FlowReturned)
     assert (returned.state, returned.ended, returned.how) == ("pay", "paid", "final")
     assert [event.by for event in done.of(ev.StateEntered)] == ["model", "flow"]
 
@@ -333,7 +332,7 @@ def test_an_answer_around_a_flow_changes_there_and_where_the_flow_was_given_it()
     done = say(HOLDING, begun.session, "no, six", reply("correct", "Six.", total="6"))
     assert (done.session.root_context(), done.session.context) == ({"total": 6}, {"amount": 6})
     assert (done.session.state, done.text) == ("card", "Six.\n\nWhich card?")
-    assert done.of(fe.AnswersChanged) == [fe.AnswersChanged(frame=0, values={"total": 6})]
+    assert done.of(ev.AnswersChanged) == [ev.AnswersChanged(frame=0, values={"total": 6})]
     assert records.parse_session(records.dump_session(done.session)) == done.session
 
 
@@ -367,7 +366,7 @@ def test_nothing_else_around_a_flow_is_changed_by_a_reply_in_it(key: str) -> Non
     )  # fmt: skip
     done = say(HOLDING, begun.session, "x", reply("correct", "Done.", **{key: "new"}))
     assert done.session.root_context() == begun.session.root_context()
-    assert done.of(fe.AnswersChanged) == []
+    assert done.of(ev.AnswersChanged) == []
 
 
 def test_without_the_pattern_nothing_around_a_flow_is_changed() -> None:
@@ -447,7 +446,7 @@ def test_flows_are_left_up_to_the_one_that_goes_another_way() -> None:
     assert (done.session.state, done.text) == ("done", "By card.\n\n80 by card.\n\nBye.")
     done = deep(reply("correct", "40.", amount=40))
     assert (done.session.state, done.session.stack, done.text) == ("free", (), "40.\n\nOn the house.")
-    assert [event.how for event in done.of(fe.FlowReturned)] == ["corrected", "corrected"]
+    assert [event.how for event in done.of(ev.FlowReturned)] == ["corrected", "corrected"]
 
 
 def test_digressions_of_all_definitions_around_a_flow_are_offered_where_their_conditions_hold() -> None:

@@ -17,8 +17,7 @@ from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.files import MAX_BYTES, read
 from llm_fsm.documents.loader import load_text
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import DefinitionError, Finding
 
 STDIN = "<stdin>"
 GENERATED = "x-generated"

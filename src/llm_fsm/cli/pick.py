@@ -10,15 +10,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.cli.exit_codes import Failure
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import read
 from llm_fsm.documents.loader import load_text
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import DefinitionError, Finding
 
 _DESCRIPTION_CHARS = 70
 _LEAST_CHARS = 16

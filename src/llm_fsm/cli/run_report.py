@@ -13,7 +13,6 @@ from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.transcript import masked
 from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import Paused
 from llm_fsm.turn.compiled import Program
@@ -110,9 +109,9 @@ class Tally:
             self.tools += 1
         elif isinstance(event, ev.StateEntered | ev.Started | ev.AttemptBegun):
             self.state = event.state
-        elif isinstance(event, fe.FlowPushed):
+        elif isinstance(event, ev.FlowPushed):
             self.state = event.entered or event.state
-        elif isinstance(event, fe.FlowReturned):
+        elif isinstance(event, ev.FlowReturned):
             self.state = event.state
 
     def text(self) -> str:
@@ -158,9 +157,9 @@ def _of_tools(event: ev.Event) -> tuple[str, str] | None:
 def _of_moves(event: ev.Event) -> tuple[str, str] | None:
     if isinstance(event, ev.Started):
         return "head", f"● {event.state}"
-    if isinstance(event, fe.FlowPushed) and event.kind == "subflow":
+    if isinstance(event, ev.FlowPushed) and event.kind == "subflow":
         return "head", f"● {event.entered}  (in {printing.one_line(event.flow)})"
-    if isinstance(event, fe.FlowReturned):
+    if isinstance(event, ev.FlowReturned):
         return "head", f"● {event.state}  (back from {printing.one_line(event.flow) or 'a digression'})"
     if isinstance(event, ev.StateEntered):
         return "head", f"● {event.state}  (by {event.by})"

@@ -9,7 +9,6 @@ from typing import Any
 
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.redaction import BLOT, blotted, texts_in
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, standing
@@ -34,7 +33,7 @@ def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> li
 def _values(event: ev.Event) -> Mapping[str, Any]:
     if isinstance(event, ev.ContextSet):
         return event.values
-    return event.context if isinstance(event, ev.Started | fe.FlowPushed) else {}
+    return event.context if isinstance(event, ev.Started | ev.FlowPushed) else {}
 
 
 def _turn(record: TurnRecord) -> dict[str, Any]:
@@ -60,9 +59,9 @@ def _move(event: ev.Event) -> dict[str, str] | None:
     match event:
         case ev.StateEntered():
             return {"from": event.previous, "to": event.state, "by": event.by}
-        case fe.FlowPushed(kind="subflow"):
+        case ev.FlowPushed(kind="subflow"):
             return {"from": event.state, "to": event.entered, "by": f"subflow {printing.one_line(event.flow)}"}
-        case fe.FlowReturned():
+        case ev.FlowReturned():
             return {"from": event.ended, "to": event.state, "by": f"back, {event.how}"}
         case _:
             return None

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.conditions.closures import LOOPS, SPECIAL
 from llm_fsm.conditions.coercion import (
     MAX_DEPTH,

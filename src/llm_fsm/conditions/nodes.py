@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final, NamedTuple
 
-from llm_fsm._pointers import step as step_to
+from llm_fsm._json import step as step_to
 from llm_fsm.conditions.coercion import Fault, Meter
 from llm_fsm.conditions.operators import ABSENT, OPERATIONS, SLOT
 

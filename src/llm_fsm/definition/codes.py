@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from llm_fsm.findings import Finding, Level
+from llm_fsm.errors import Finding, Level
 
 
 class Code(NamedTuple):

@@ -12,7 +12,7 @@ import math
 import re
 from typing import Any, Final, NoReturn
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.definition.positions import Container, Duplicate, Position, Scan, lines_of
 
 __all__ = ["Duplicate", "Position", "Scan", "SourceError", "parse", "plainly", "scan"]

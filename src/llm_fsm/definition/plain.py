@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.definition.codes import finding
 from llm_fsm.definition.json_source import MAX_DEPTH
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 
 _MAX_INT = 2**63
 

@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from llm_fsm._pointers import step, steps, unescape
+from llm_fsm._json import step, steps, unescape
 
 _SPACE = re.compile(r"[ \t\r\n]*")
 _DECODER: Final = json.JSONDecoder()

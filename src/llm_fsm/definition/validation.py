@@ -11,14 +11,13 @@ import re
 from collections.abc import Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._excerpt import listed
-from llm_fsm._likeness import nearest
-from llm_fsm._pointers import places_of, step
+from llm_fsm._json import places_of, step
+from llm_fsm._text import listed, nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.codes import finding
 from llm_fsm.definition.names import ALIASES
 from llm_fsm.definition.published import ROOT, Part, shape_of
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 
 _SHOWN_CHARS = 40
 _SHOWN_DIGITS = 15

@@ -17,7 +17,7 @@ from operator import attrgetter
 from typing import Any, NamedTuple
 
 from llm_fsm._copies import changed
-from llm_fsm._pointers import step, steps
+from llm_fsm._json import step, steps
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition import positions as places
 from llm_fsm.definition import validation as form
@@ -26,8 +26,7 @@ from llm_fsm.definition.compat.foreign import rewrite
 from llm_fsm.definition.compat.legacy import Upgraded, upgrade
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, beside, decoded, name_of, read, read_called, stem_of
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding, Place
+from llm_fsm.errors import DefinitionError, Finding, Place
 from llm_fsm.lint.document import Called, FlowReader, Placed, Subject
 from llm_fsm.lint.registry import BY_NAME, RULES
 from llm_fsm.lint.suppressions import read_ignores

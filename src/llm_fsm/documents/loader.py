@@ -19,8 +19,7 @@ from llm_fsm.definition.compat.legacy import upgrade
 from llm_fsm.definition.models import Definition
 from llm_fsm.definition.plain import NotPlainError, plain
 from llm_fsm.documents.files import FilePath, name_of, read, stem_of
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint.blocking import BLOCKING
 from llm_fsm.lint.document import Placed, Subject
 

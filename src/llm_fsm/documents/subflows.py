@@ -13,14 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm._likeness import nearest
-from llm_fsm._pointers import step
+from llm_fsm._json import step
+from llm_fsm._text import nearest
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.files import FilePath, beside, name_of, read_called
 from llm_fsm.documents.loader import load_dict, load_text
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, misfit
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.catalogue_pages import flow_nesting

@@ -15,8 +15,7 @@ from llm_fsm.engine.engine import Engine
 from llm_fsm.engine.session_cache import Seen
 from llm_fsm.engine.turn_runner import Outcome, due_rows
 from llm_fsm.errors import ConversationConflict
-from llm_fsm.session.events import Answered, Event, StateEntered, UserSaid
-from llm_fsm.session.flow_events import FlowPushed, FlowReturned
+from llm_fsm.session.events import Answered, Event, FlowPushed, FlowReturned, StateEntered, UserSaid
 from llm_fsm.session.messages import Message, Paused, Usage
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import transcript

@@ -15,7 +15,6 @@ from llm_fsm.conditions.coercion import look_up
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import Keys, has
 from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.reducer import apply
@@ -253,16 +252,16 @@ class _Account:
 
     def went(self, event: ev.Event) -> None:
         """Into a flow, or back, or a repair; nothing for other events."""
-        if isinstance(event, fe.Repaired | fe.Corrected | fe.Missed | fe.KeysSkipped):
+        if isinstance(event, ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped):
             self.notes.append(_mended(event))
             if self.picked in PATTERNS:
                 self.picked = None
-        if isinstance(event, fe.FlowReturned):
+        if isinstance(event, ev.FlowReturned):
             self.stay()
             self.notes.append(
                 Went(kind=event.kind, how=event.how, state=event.ended, arrived=event.state, flow=event.flow)
             )
-        elif isinstance(event, fe.FlowPushed) and event.kind == "subflow":
+        elif isinstance(event, ev.FlowPushed) and event.kind == "subflow":
             secrets = {_text(value) for key, value in event.context.items() if self.program.is_secret(key)}
             self.secrets |= secrets
             self.notes.append(
@@ -319,15 +318,15 @@ def _check(keys: Keys, guard: Guard, data: Mapping[str, Any]) -> Check:
     )
 
 
-def _mended(event: fe.Repaired | fe.Corrected | fe.Missed | fe.KeysSkipped) -> Mended:
+def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> Mended:
     match event:
-        case fe.Corrected():
+        case ev.Corrected():
             back = f", so back to {event.back_to}" if event.back_to else ""
             dropped = f", without {', '.join(event.dropped)}" if event.dropped else ""
             return Mended(pattern="correct", how=f"{', '.join(event.keys)}{back}{dropped}")
-        case fe.Missed():
+        case ev.Missed():
             return Mended(pattern="cannot_handle", how=f"not understood {event.count} times in a row")
-        case fe.KeysSkipped():
+        case ev.KeysSkipped():
             return Mended(pattern="skip", how=f"not asked for any more: {', '.join(event.keys)}")
         case _:
             return Mended(pattern=event.pattern, how=event.how)

@@ -15,8 +15,8 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
-from llm_fsm._compact import in_unicode
 from llm_fsm._copies import fields, stored
+from llm_fsm._json import in_unicode
 from llm_fsm.engine.exactly_once import likeness
 from llm_fsm.errors import HandlerError, StoreError
 from llm_fsm.session import serialization as event_json

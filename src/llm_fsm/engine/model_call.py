@@ -11,9 +11,8 @@ from functools import partial
 from types import CoroutineType
 from typing import Any
 
+from llm_fsm._async import OutOfPatience, in_time, in_words, is_cancelled
 from llm_fsm._copies import changed
-from llm_fsm._patience import OutOfPatience, in_time, in_words
-from llm_fsm._threads import is_cancelled
 from llm_fsm.definition.models import Limits
 from llm_fsm.errors import LLMFSMError, ModelError, told
 from llm_fsm.llm.base import LLM, Listener, listened

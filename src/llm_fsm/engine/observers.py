@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from llm_fsm._threads import is_async
+from llm_fsm._async import is_async
 from llm_fsm.errors import told
 from llm_fsm.session.events import Event, Progressed
 

@@ -16,7 +16,6 @@ from typing import Any
 
 from llm_fsm._copies import stored
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.messages import ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.reducer import fold
@@ -47,7 +46,7 @@ from llm_fsm.turn.tool_policy import Terms, planned
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}
-_GOES_ON = (ev.AttemptBegun, ev.BotSaid, ev.Ended, ev.Paused, ev.StateEntered, fe.FlowPushed, fe.SilenceWatched)
+_GOES_ON = (ev.AttemptBegun, ev.BotSaid, ev.Ended, ev.Paused, ev.StateEntered, ev.FlowPushed, ev.SilenceWatched)
 """What the record of a start holds one of, unless the run was to go on in a turn of its own."""
 
 

@@ -13,8 +13,8 @@ from hashlib import sha256
 from itertools import count
 from typing import Any
 
-from llm_fsm._compact import copied, in_unicode
-from llm_fsm._threads import is_async, is_cancelled
+from llm_fsm._async import is_async, is_cancelled
+from llm_fsm._json import copied, in_unicode
 from llm_fsm.engine.exactly_once import Once
 from llm_fsm.engine.journal import entry_reply, reply_entry
 from llm_fsm.engine.turn_runner import Host, Running

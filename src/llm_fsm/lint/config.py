@@ -18,8 +18,8 @@ from fnmatch import fnmatchcase
 from importlib import import_module
 from typing import Any, Literal, get_args
 
-from llm_fsm._likeness import nearest
-from llm_fsm.findings import Finding, Level
+from llm_fsm._text import nearest
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.naming import matches, names_a_rule, near_rule
 
 FailOn = Literal["error", "warning", "info", "never"]

@@ -12,7 +12,7 @@ from functools import cached_property
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm._pointers import step, steps
+from llm_fsm._json import step, steps
 from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
 from llm_fsm.definition.graph import Paths, reachable, search_tree
 from llm_fsm.lint.facts.global_transitions import Menu

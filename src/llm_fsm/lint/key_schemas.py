@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 
 _SCHEMA_WORDS = frozenset(

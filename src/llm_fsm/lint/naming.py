@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.rule import Rule
 

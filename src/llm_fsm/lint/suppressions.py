@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Set
 from typing import Any, NamedTuple
 
-from llm_fsm._likeness import nearest
-from llm_fsm._pointers import places_of, step
+from llm_fsm._json import places_of, step
+from llm_fsm._text import nearest
 from llm_fsm.definition.codes import finding
-from llm_fsm.findings import Finding, Level
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.naming import matches, names_a_rule, near_rule
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import TypeVar
 
-from llm_fsm._patience import in_words
+from llm_fsm._async import in_words
 from llm_fsm.errors import ModelError
 from llm_fsm.session.messages import ModelReply
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.messages import ToolSpec
 

@@ -8,9 +8,8 @@ from functools import reduce
 from typing import Any
 
 from llm_fsm._copies import changed
-from llm_fsm._excerpt import cut
+from llm_fsm._text import cut
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import OF_FLOW, OF_PLACE, Frame, Session, Silence, Work, from_dict, moved_callers
 from llm_fsm.session.window import longer, shorter
@@ -226,7 +225,7 @@ def _migrated(session: Session, event: ev.Migrated) -> Session:
     )
 
 
-def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
+def _flow_pushed(session: Session, event: ev.FlowPushed) -> Session:
     if event.kind == "digression":
         return _digression_begun(session, event)
     kept = {name: getattr(session, name) for name in OF_FLOW}
@@ -246,7 +245,7 @@ def _flow_pushed(session: Session, event: fe.FlowPushed) -> Session:
     )
 
 
-def _digression_begun(session: Session, event: fe.FlowPushed) -> Session:
+def _digression_begun(session: Session, event: ev.FlowPushed) -> Session:
     across, main = event.caller is not None, not session.aside()
     frame = Frame(
         kind="digression",
@@ -273,7 +272,7 @@ def _taken_up(session: Session, begun: Frame) -> Session:
     return changed(session, stack=(*session.stack[:number], *moved_callers(session.stack[number + 1 :], number, -1)))
 
 
-def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
+def _flow_returned(session: Session, event: ev.FlowReturned) -> Session:
     lowered = session.lowered(event.frame) if event.frame >= 0 else session
     frames = list(lowered.stack)
     frame = frames.pop(-1 if lowered is not session else event.frame)
@@ -284,7 +283,7 @@ def _flow_returned(session: Session, event: fe.FlowReturned) -> Session:
     return changed(session, stack=tuple(frames), **frame.kept)
 
 
-def _answers_changed(session: Session, event: fe.AnswersChanged) -> Session:
+def _answers_changed(session: Session, event: ev.AnswersChanged) -> Session:
     frames = list(session.stack)
     frame = frames[event.frame]
     kept = {
@@ -296,15 +295,15 @@ def _answers_changed(session: Session, event: fe.AnswersChanged) -> Session:
     return changed(session, stack=tuple(frames))
 
 
-def _keys_skipped(session: Session, event: fe.KeysSkipped) -> Session:
+def _keys_skipped(session: Session, event: ev.KeysSkipped) -> Session:
     return changed(session, skipped=tuple(dict.fromkeys((*session.skipped, *event.keys))))
 
 
-def _missed(session: Session, event: fe.Missed) -> Session:
+def _missed(session: Session, event: ev.Missed) -> Session:
     return changed(session, misses=(event.count, session.turn))
 
 
-def _restarted(session: Session, event: fe.Restarted) -> Session:
+def _restarted(session: Session, event: ev.Restarted) -> Session:
     kept = session.memory.get("background")
     root = session.root_frame()
     origins = session.origins if root is None else dict(root.kept["origins"])
@@ -323,7 +322,7 @@ def _restarted(session: Session, event: fe.Restarted) -> Session:
     )
 
 
-def _silence_watched(session: Session, event: fe.SilenceWatched) -> Session:
+def _silence_watched(session: Session, event: ev.SilenceWatched) -> Session:
     return changed(session, silence=Silence(reminders=event.reminders, closes=event.closes))
 
 
@@ -356,13 +355,13 @@ CHANGES: Mapping[type[ev.Event], Callable[[Session, Any], Session]] = {
     ev.Answered: _answered,
     ev.TimedOut: _timed_out,
     ev.Reminded: _reminded,
-    fe.FlowPushed: _flow_pushed,
-    fe.FlowReturned: _flow_returned,
-    fe.AnswersChanged: _answers_changed,
-    fe.KeysSkipped: _keys_skipped,
-    fe.Missed: _missed,
-    fe.Restarted: _restarted,
-    fe.SilenceWatched: _silence_watched,
+    ev.FlowPushed: _flow_pushed,
+    ev.FlowReturned: _flow_returned,
+    ev.AnswersChanged: _answers_changed,
+    ev.KeysSkipped: _keys_skipped,
+    ev.Missed: _missed,
+    ev.Restarted: _restarted,
+    ev.SilenceWatched: _silence_watched,
 }
 """What changes a session, by the event that does."""
 

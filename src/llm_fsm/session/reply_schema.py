@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from llm_fsm._compact import in_unicode
+from llm_fsm._json import in_unicode
 from llm_fsm.session.messages import ReplySchema
 
 _SCALARS = ("string", "integer", "number", "boolean")

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields
 from typing import Any
 
-from llm_fsm.session import events, flow_events
+from llm_fsm.session import events
 from llm_fsm.session.events import Event
 from llm_fsm.session.redaction import BLOT
 
 _TYPES: Mapping[str, type[Event]] = {
     name: cls
-    for module in (events, flow_events)
-    for name, cls in vars(module).items()
+    for name, cls in vars(events).items()
     if isinstance(cls, type) and issubclass(cls, Event) and cls is not Event
 }
 
@@ -45,7 +44,7 @@ _TUPLES: Mapping[type[Event], Mapping[str, bool]] = {
 
 _OF_CONTEXTS = (
     *(events.Started, events.ContextSet, events.TurnUndone),
-    *(flow_events.FlowPushed, flow_events.AnswersChanged, flow_events.Restarted),
+    *(events.FlowPushed, events.AnswersChanged, events.Restarted),
 )
 _CONTEXTS = frozenset(("context", "values", "before"))
 """Names under which these hold one; sessions, in `TurnUndone`, do so in all their parts."""

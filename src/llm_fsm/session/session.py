@@ -11,8 +11,8 @@ from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Literal
 
-from llm_fsm._compact import SCALARS, in_unicode, value_of
 from llm_fsm._copies import changed, fields
+from llm_fsm._json import SCALARS, in_unicode, value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.window import Exchange

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from llm_fsm._compact import in_unicode, value_of
 from llm_fsm._copies import stored
+from llm_fsm._json import in_unicode, value_of
 from llm_fsm.errors import UnreadableError
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from llm_fsm._markup import escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import escaped, estimate
 
 Exchange = tuple[str | None, str]
 """What the user said, None where nobody did, and what was answered."""

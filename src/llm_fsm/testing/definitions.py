@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from llm_fsm.documents.check import check
 from llm_fsm.documents.discovery import NoDefinitionError, definitions
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.config import Config, FailOn
 from llm_fsm.lint.report.formats import text
 

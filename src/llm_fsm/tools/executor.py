@@ -9,9 +9,8 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from llm_fsm._likeness import nearest
-from llm_fsm._patience import in_words
-from llm_fsm._threads import at_home, in_thread, is_async, is_cancelled
+from llm_fsm._async import at_home, in_thread, in_words, is_async, is_cancelled
+from llm_fsm._text import nearest
 from llm_fsm.errors import told
 from llm_fsm.turn.effects import PlannedCall, ToolResult, ToolResults
 from llm_fsm.turn.tool_arguments import ArgumentsFault

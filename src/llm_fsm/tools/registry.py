@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
 
-from llm_fsm._threads import is_async
+from llm_fsm._async import is_async
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
 from llm_fsm.tools.schema import CallInfo, Parameters, name_of, read_parameters

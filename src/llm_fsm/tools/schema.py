@@ -20,8 +20,8 @@ from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 from typing_extensions import TypedDict
 
-from llm_fsm._compact import copied
-from llm_fsm._likeness import nearest
+from llm_fsm._json import copied
+from llm_fsm._text import nearest
 from llm_fsm.definition.json_schema.inline import flattened, mapped
 from llm_fsm.errors import told
 from llm_fsm.session.json_values import ValueFault, to_json_value

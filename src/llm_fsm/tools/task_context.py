@@ -12,7 +12,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from typing import Any, Protocol
 
-from llm_fsm._compact import copied
+from llm_fsm._json import copied
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.session import events as ev
 from llm_fsm.session.memory import Background, Memory

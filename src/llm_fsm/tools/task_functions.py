@@ -16,8 +16,8 @@ from copy import deepcopy
 from functools import partial
 from typing import Any
 
-from llm_fsm._likeness import nearest
-from llm_fsm._threads import is_cancelled
+from llm_fsm._async import is_cancelled
+from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError, told
 from llm_fsm.tools.executor import called, readable
 from llm_fsm.turn.compiled import Program, StatePlan

@@ -12,8 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_fsm._markup import escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import escaped, estimate
 from llm_fsm.conditions.coercion import look_up
 from llm_fsm.session.context import missing
 from llm_fsm.session.messages import Choice, TurnView

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.session.messages import ToolCall, ToolSpec
 from llm_fsm.turn.tool_policy import Terms
 

@@ -9,15 +9,13 @@ from functools import cache
 from typing import Any
 
 from llm_fsm._copies import changed
-from llm_fsm._markup import escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import escaped, estimate
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.documents.subflows import Flow, Flows, document_of
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._excerpt import TRUNCATED
+from llm_fsm._text import TRUNCATED
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides

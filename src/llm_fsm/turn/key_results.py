@@ -9,7 +9,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llm_fsm._excerpt import cut
+from llm_fsm._text import cut
 from llm_fsm.conditions.coercion import mended
 from llm_fsm.conditions.compiler import test
 from llm_fsm.errors import ReplyError

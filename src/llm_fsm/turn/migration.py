@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import apply

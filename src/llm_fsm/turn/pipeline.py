@@ -13,7 +13,6 @@ from typing import Any
 
 from llm_fsm._copies import made
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.history import surplus
 from llm_fsm.session.memory import Background
@@ -249,7 +248,7 @@ class Course(Talking):
             return
         state, now = self.quiet()[0].states["silence"].state, self.moment
         self.note(
-            fe.SilenceWatched(
+            ev.SilenceWatched(
                 reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),
                 closes=None if state.timeout is None else now + state.timeout,
             )

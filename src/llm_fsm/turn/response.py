@@ -6,13 +6,13 @@ from collections.abc import Mapping
 from typing import Any, Literal
 
 from llm_fsm._copies import changed, made
-from llm_fsm._markup import each_escaped, escaped
+from llm_fsm._text import each_escaped, escaped
 from llm_fsm.definition.models import Scope
 from llm_fsm.definition.names import is_foreign, label
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.dotted_keys import part_schema
-from llm_fsm.session.flow_events import FlowPushed, FlowReturned
+from llm_fsm.session.events import FlowPushed, FlowReturned
 from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import blotted
 from llm_fsm.session.session import Frame

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Generator, Mapping
 
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.dotted_keys import trespass
 from llm_fsm.session.session import Session
 from llm_fsm.turn.corrections import handed_on
@@ -44,7 +43,7 @@ class Nested(Working):
         sources = {key: _writer(origins, source) for key, source in plan.state.input.items() if key in values}
         self.conceal()
         self.note(
-            fe.FlowPushed(
+            ev.FlowPushed(
                 kind="subflow",
                 state=plan.id,
                 flow=name,
@@ -82,7 +81,7 @@ class Nested(Working):
         session, frame = self.session, self.session.stack[-1]
         self.conceal()
         self.note(
-            fe.FlowReturned(
+            ev.FlowReturned(
                 kind=frame.kind,
                 state=frame.kept["state"],
                 ended=session.state,
@@ -117,7 +116,7 @@ class Nested(Working):
                 self.note(ev.ContextSet(source="model", values=values))
             elif values:
                 inner = places[places.index(place) - 1]
-                self.note(fe.AnswersChanged(frame=inner, values=values))
+                self.note(ev.AnswersChanged(frame=inner, values=values))
 
     def conceal(self) -> None:
         """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""

@@ -13,8 +13,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from llm_fsm._copies import changed, stored
-from llm_fsm._excerpt import cut
-from llm_fsm._markup import escaped
+from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
 from llm_fsm.session.memory import Memory

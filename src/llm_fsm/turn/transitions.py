@@ -11,7 +11,6 @@ from typing import Any
 from llm_fsm._copies import made
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import accept_reply, has
 from llm_fsm.session.history import surplus
 from llm_fsm.session.memory import Background, MemoryFault
@@ -190,7 +189,7 @@ class Moving(Nested):
         """To where the way is decided again, without what was collected on the way that is no longer taken."""
         here, context = self.session.state, self.session.context
         dropped = tuple(key for key in found.dropped if key in context)
-        self.note(fe.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped))
+        self.note(ev.Corrected(keys=changed, named=named, back_to=found.state, dropped=dropped))
         if dropped:
             self.note(ev.ContextSet(source="model", removed=dropped))
         self.note(ev.StateEntered(state=found.state, previous=here, by="correct", on_path=True))
@@ -229,7 +228,7 @@ class Moving(Nested):
         """Be back at a place on the stack that a digression left open, whatever lies above it."""
         frame = self.reopened = self.session.stack[place]
         state, here = frame.kept["state"], self.session.state
-        self.note(fe.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place))
+        self.note(ev.FlowReturned(kind="digression", state=state, ended=here, how="resumed", frame=place))
         return frame
 
     def leave_open(self, entered: str = "", caller: int | None = None) -> None:
@@ -238,7 +237,7 @@ class Moving(Nested):
         if caller is not None:
             self.conceal()
         self.note(
-            fe.FlowPushed(
+            ev.FlowPushed(
                 kind="digression", state=here, entered=entered, asked=asked, wanted=wanted, caller=caller
             )
         )
@@ -318,7 +317,7 @@ class Moving(Nested):
         """What happened in this turn and is not in the summary yet: each definition has one of its own."""
         begin, known = 0, self.outset.summary
         for place, event in enumerate(self.events, start=1):
-            if isinstance(event, fe.FlowPushed | fe.FlowReturned):
+            if isinstance(event, ev.FlowPushed | ev.FlowReturned):
                 begin, known = 0, ""
             elif isinstance(event, ev.Summarised) and event.summary != known:
                 begin, known = place, event.summary

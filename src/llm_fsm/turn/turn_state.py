@@ -16,9 +16,7 @@ from operator import attrgetter
 from typing import Any, Literal, Self
 
 from llm_fsm._copies import made, row
-from llm_fsm._excerpt import cut
-from llm_fsm._markup import escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import cut, escaped, estimate
 from llm_fsm.session import events as ev
 from llm_fsm.session.context import accept_host
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, ToolSpec, Usage

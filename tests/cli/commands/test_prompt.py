@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cli_command import GREETER, Desk
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 
 
 @pytest.fixture

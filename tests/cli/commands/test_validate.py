@@ -14,7 +14,7 @@ import pytest
 import cli_command
 from cli_command import Desk, desk
 from llm_fsm.cli.commands.validate import code, summary
-from llm_fsm.findings import Finding, Level
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.config import Config, FailOn
 
 __all__ = ["desk"]

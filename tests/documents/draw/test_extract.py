@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from llm_fsm.documents.draw.extract import Details, extract, faults_of_path, light, mark, one_line
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 
 MACHINE: dict[str, Any] = {
     "name": "m",

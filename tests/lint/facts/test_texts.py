@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.engine.bundled import prompt_sources
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.prompt_budget import shared_tokens, state_tokens

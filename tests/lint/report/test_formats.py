@@ -12,7 +12,7 @@ import pytest
 
 from llm_fsm import __version__
 from llm_fsm.documents.check import check_data
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.report.formats import FORMATS, as_json, github, junit, statistics, text
 from llm_fsm.lint.report.sarif import sarif, uri

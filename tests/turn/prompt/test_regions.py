@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.session import events as ev
 from llm_fsm.turn.prompt.render import sections
 from machines import Played, machine, reply, say, talk

@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jinja2 import TemplateSyntaxError
 
-from llm_fsm._markup import each_escaped, escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import each_escaped, escaped, estimate
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ToolCall, ToolSpec
 from llm_fsm.turn.prompt.render import call_sizes, compile_prompts, key_line, sections
 from llm_fsm.turn.prompt.tool_formats import to_openai

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.turn_runner import due_rows
 from llm_fsm.llm.offline.patterns import pattern_of
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session import turn_record as records
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import Program
@@ -245,7 +244,7 @@ def test_values_that_come_with_a_pattern_are_kept() -> None:
 def test_skip_goes_the_one_way_that_is_open_without_the_answer() -> None:
     done = say(FORM, at("mail"), "I would rather not", reply("skip", "Then your telephone."))
     assert (done.session.state, done.text) == ("phone", "Then your telephone.\n\nWhich number?")
-    assert done.of(fe.KeysSkipped) == [fe.KeysSkipped(keys=("mail",))]
+    assert done.of(ev.KeysSkipped) == [ev.KeysSkipped(keys=("mail",))]
     assert done.of(ev.StateEntered)[0].by == "skip"
 
 
@@ -432,7 +431,7 @@ def test_what_is_understood_in_between_begins_the_count_again() -> None:
     assert not session.ended
     first = say(FORM, session, "xyzzy", reply("cannot_handle", "Pardon?"))
     assert first.text == "Pardon?"
-    assert first.of(fe.Missed) == [fe.Missed(count=1)]
+    assert first.of(ev.Missed) == [ev.Missed(count=1)]
 
 
 # -- silence
@@ -521,7 +520,7 @@ def test_a_correction_goes_back_to_where_the_way_is_decided_again(target: str) -
     done = say(TRAVEL, travelled(), "no, private", reply(target, "Private, then.", kind="private"))
     assert done.session.state == "birth"
     assert done.session.context == {"kind": "private", "city": "Rome"}
-    [found] = done.of(fe.Corrected)
+    [found] = done.of(ev.Corrected)
     assert (found.keys, found.back_to, found.dropped) == (("kind",), "route", ("firm",))
     assert found.named is (target == "correct")
     assert done.text.endswith("When were you born?")
@@ -716,9 +715,9 @@ def test_a_correction_that_decides_nothing_otherwise_stays() -> None:
     done = say(TRAVEL, travelled(), "in Milan", reply("correct", "Milan. All right now?", city="Milan"))
     assert (done.session.state, done.session.context["city"]) == ("sure", "Milan")
     assert done.text == "Milan. All right now?"
-    assert done.of(fe.Corrected) == [fe.Corrected(keys=("city",), named=True)]
+    assert done.of(ev.Corrected) == [ev.Corrected(keys=("city",), named=True)]
     unnamed = say(TRAVEL, travelled(), "in Milan", reply("sure", "Milan?", city="Milan"))
-    assert (unnamed.text, unnamed.of(fe.Corrected)) == ("Milan?", [fe.Corrected(keys=("city",))])
+    assert (unnamed.text, unnamed.of(ev.Corrected)) == ("Milan?", [ev.Corrected(keys=("city",))])
 
 
 @pytest.mark.parametrize(
@@ -748,7 +747,7 @@ def test_no_words_announce_a_correction_that_was_refused() -> None:
 
 def test_the_same_value_again_is_no_correction() -> None:
     done = say(TRAVEL, travelled(), "business", reply("sure", "Right?", kind="business"))
-    assert (done.session.state, done.of(fe.Corrected)) == ("sure", [])
+    assert (done.session.state, done.of(ev.Corrected)) == ("sure", [])
 
 
 def test_a_pick_that_goes_back_by_itself_is_followed() -> None:
@@ -781,7 +780,7 @@ def test_where_the_model_had_picked_the_one_way_that_is_left_is_gone() -> None:
     session = talk(program, "20", reply("big", "Which lorry?", size=20)).session
     done = say(program, session, "no, 3", reply("correct", "Three.", size=3))
     assert (done.session.state, done.text) == ("small", "Three.\n\nAsk for the bicycle.")
-    assert done.of(fe.Corrected)[0].back_to == "size"
+    assert done.of(ev.Corrected)[0].back_to == "size"
     still = say(program, session, "no, 30", reply("correct", "Thirty. Which lorry?", size=30))
     assert (still.session.state, still.text) == ("big", "Thirty. Which lorry?")
 
@@ -1038,7 +1037,7 @@ def test_a_pattern_in_other_letters_is_that_pattern(target: str) -> None:
     done = say(FORM, at("mail"), "What?", reply(target, "?"))
     assert done.usage.calls == 1
     assert done.of(ev.MovePicked)[0].target == "repeat"
-    assert done.of(fe.Repaired)[0].pattern == "repeat"
+    assert done.of(ev.Repaired)[0].pattern == "repeat"
 
 
 def test_a_target_that_a_state_and_a_pattern_are_in_other_letters_is_refused() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import click
 
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.cli import exit_codes as exits
 from llm_fsm.cli import pick as choice
 from llm_fsm.cli.commands.chat import context_of

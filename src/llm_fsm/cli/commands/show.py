@@ -25,8 +25,7 @@ from llm_fsm.documents.draw.mermaid import mermaid
 from llm_fsm.documents.draw.outline import listing, outline
 from llm_fsm.documents.draw.terminal import boxes
 from llm_fsm.documents.files import read
-from llm_fsm.errors import DefinitionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.testing.coverage.read import counts_of
 
 TEXTS: Mapping[str, Callable[[Picture], str]] = {

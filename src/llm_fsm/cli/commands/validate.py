@@ -20,7 +20,7 @@ from llm_fsm.definition.codes import finding
 from llm_fsm.documents.check import check, check_data
 from llm_fsm.documents.discovery import NoDefinitionError, definitions, settings_file
 from llm_fsm.documents.files import MAX_BYTES
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.config import FAIL_ON, LEVELS, Config, ConfigError, FailOn, parse
 from llm_fsm.lint.registry import RULES
 from llm_fsm.lint.report.formats import FORMATS, statistics

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator
 from contextlib import aclosing
 
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.llm.base import LLM, let_go, streamed
 from llm_fsm.session.messages import LLMRequest, ModelReply

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.cli import transcript
 from llm_fsm.cli.chat_session import Talk
 from llm_fsm.cli.commands.test import save as saved_test

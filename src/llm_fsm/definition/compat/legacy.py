@@ -10,13 +10,13 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import collect_faults
 from llm_fsm.definition.codes import finding
 from llm_fsm.definition.json_schema.inline import with_defs
 from llm_fsm.definition.published import shape_of
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 
 Notes = dict[tuple[str, str, str | None], list[str]]
 

@@ -16,7 +16,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import value_at
+from llm_fsm._json import value_at
 
 _MOST_WORK = 100_000
 _DEEPEST = 300

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.convert.chart import MAX_DEPTH, UNSEEN, Arrow, Chart, ConversionError

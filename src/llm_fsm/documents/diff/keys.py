@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.diff.change import Change, from_to
 from llm_fsm.documents.diff.renames import bare, collected, head_of

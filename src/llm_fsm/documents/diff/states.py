@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.definition.models import Definition, State
 from llm_fsm.documents.diff.change import Change, from_to
 from llm_fsm.documents.diff.renames import WORDS

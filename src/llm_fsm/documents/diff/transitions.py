@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
 
-from llm_fsm._excerpt import listed
-from llm_fsm._pointers import step
+from llm_fsm._json import step
+from llm_fsm._text import listed
 from llm_fsm.definition.models import Definition, Transition
 from llm_fsm.documents.diff.change import Change, from_to
 from llm_fsm.documents.diff.reachability import Ways, stranded

@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any, Literal
 
 from llm_fsm.conditions import infix
-from llm_fsm.findings import Finding, Level
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Placed, Subject
 
 Mark = Level | Literal["covered", "missed"]

@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Literal
 
-from llm_fsm._compact import copied
-from llm_fsm._likeness import nearest
-from llm_fsm._threads import is_async, is_cancelled
+from llm_fsm._async import is_async, is_cancelled
+from llm_fsm._json import copied
+from llm_fsm._text import nearest
 from llm_fsm.conditions.coercion import is_number, mended
 from llm_fsm.errors import ConfigurationError, HandlerError, told
 from llm_fsm.session.context import has

@@ -12,7 +12,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 
-from llm_fsm._threads import is_cancelled
+from llm_fsm._async import is_cancelled
 from llm_fsm.engine.observers import publish
 from llm_fsm.engine.outbox.sinks import Delivery, Sink, SinkFailed, exclusive
 from llm_fsm.errors import StoreError, told

@@ -15,7 +15,7 @@ from functools import partial
 from importlib import import_module
 from typing import Any, TypeAlias
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.events import Event
 from llm_fsm.session.serialization import NAMES

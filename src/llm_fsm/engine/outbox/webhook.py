@@ -16,7 +16,7 @@ from weakref import WeakKeyDictionary
 import aiohttp
 from yarl import URL
 
-from llm_fsm._addresses import is_address
+from llm_fsm._text import is_address
 from llm_fsm.engine.outbox.sinks import Delivery
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.openai.proxies import proxy_for

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.definition.graph import gathered, path_in, search_tree
 from llm_fsm.lint.document import SYSTEM_NAMES, Arc, Placed, Subject
 from llm_fsm.lint.facts.global_transitions import Menu

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.conditions.coercion import Meter, number_of
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.schema_parts import Part, refusal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.definition.json_schema.validator import types_of
 from llm_fsm.lint.facts.data_flow import Flow
 from llm_fsm.lint.facts.suggestions import quoted

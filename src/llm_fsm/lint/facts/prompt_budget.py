@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.lint.document import Arc, Placed, Subject
 
 BUDGET = 4000

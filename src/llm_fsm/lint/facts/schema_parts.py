@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.solver.value_sets import SET, ValueSet, domain, points

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 
 _HINTED = 200
 _COMPARED_ONE_BY_ONE = 8

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
 from llm_fsm.lint.facts.suggestions import Slips
 

@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-from llm_fsm._pointers import steps, value_at
+from llm_fsm._json import steps, value_at
 from llm_fsm.definition.json_source import scan
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.fix.edits import Draft, Edit
 

@@ -9,7 +9,7 @@ from typing import Any
 from uuid import NAMESPACE_URL, uuid5
 
 from llm_fsm import __version__
-from llm_fsm.findings import Finding, Place
+from llm_fsm.errors import Finding, Place
 from llm_fsm.lint.docs import Page, pages
 
 _SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.solver.outcomes import is_literal, variable
 

@@ -17,7 +17,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from llm_fsm._patience import in_words
+from llm_fsm._async import in_words
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
 from llm_fsm.llm.litellm.providers import (

@@ -18,8 +18,8 @@ import aiohttp
 from aiohttp.http_exceptions import HttpProcessingError
 from yarl import URL
 
-from llm_fsm._compact import in_unicode
-from llm_fsm._patience import in_words
+from llm_fsm._async import in_words
+from llm_fsm._json import in_unicode
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.litellm.providers import marked
 from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words

@@ -12,8 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._compact import value_of
 from llm_fsm._copies import made
+from llm_fsm._json import value_of
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.tool_messages import read_calls
 from llm_fsm.llm.retry import is_retryable

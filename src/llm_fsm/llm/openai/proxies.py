@@ -18,7 +18,7 @@ from urllib.request import getproxies, proxy_bypass
 
 from yarl import URL
 
-from llm_fsm._addresses import is_local
+from llm_fsm._text import is_local
 from llm_fsm.errors import ConfigurationError
 
 

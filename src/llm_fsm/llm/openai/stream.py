@@ -12,7 +12,7 @@ from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._compact import in_unicode, value_of
+from llm_fsm._json import in_unicode, value_of
 from llm_fsm.conditions.coercion import joined
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.openai.completion import (

@@ -11,12 +11,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from llm_fsm._pointers import step, steps
+from llm_fsm._json import step, steps
 from llm_fsm.conditions.compiler import test
 from llm_fsm.definition.graph import path_in, search_tree
 from llm_fsm.definition.models import State
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import has
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
@@ -151,9 +150,9 @@ class _Touched:
                 self.decided(session, "")
             case ev.KeyResultChecked():
                 self.key_result(session, event)
-            case fe.Repaired(pattern=pattern):
+            case ev.Repaired(pattern=pattern):
                 self.pattern(session, pattern)
-            case fe.Corrected():
+            case ev.Corrected():
                 self.pattern(session, "correct")
             case ev.Reminded(id="silence"):
                 self.pattern(session, "silence")

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from llm_fsm._pointers import steps
+from llm_fsm._json import steps
 from llm_fsm.definition.models import Definition
 from llm_fsm.testing.coverage.collect import Coverage, Kind, coverage_of
 from llm_fsm.testing.generate.generator import Maker

@@ -18,7 +18,6 @@ from llm_fsm.engine.conversation import Turn
 from llm_fsm.lint.solver.cases import put
 from llm_fsm.llm.base import LLM
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import compile_keys
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.coverage.collect import Coverage, coverage_of
@@ -300,7 +299,7 @@ class _Noting(Rehearsal):
         kind = type(event).__name__
         if isinstance(event, ev.StateEntered):
             return {"type": kind, "transition": event.transition} if self.one_of_several(event) else None
-        if isinstance(event, fe.FlowPushed):
+        if isinstance(event, ev.FlowPushed):
             return {"type": kind, "kind": event.kind, "context": dict(event.context)}
         if isinstance(event, ev.ContextRefused):
             return {"type": kind, "key": event.key}

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from llm_fsm._pointers import step
+from llm_fsm._json import step
 
 _COLUMN = re.compile(r"\{\{\s*([A-Za-z_][A-Za-z0-9_]*)\s*\}\}")
 _TEXTS = frozenset({"say", "name", "description", "message", "text", "contains", "matches", "equals"})

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.definition.json_source import scan
 from llm_fsm.definition.positions import Position, Scan
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 from llm_fsm.testing.scenarios.written import JsonObject, Rule, Texts, Written
 
 PointName = Literal[

@@ -6,8 +6,8 @@ import json
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Protocol
 
-from llm_fsm._compact import in_unicode
 from llm_fsm._copies import made
+from llm_fsm._json import in_unicode
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls

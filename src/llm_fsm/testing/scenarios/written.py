@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue, model_validator
 from pydantic_core import PydanticCustomError
 
-from llm_fsm._pointers import escape
+from llm_fsm._json import escape
 from llm_fsm.conditions.compiler import ConditionError, compile_rule
 
 JsonObject = dict[str, JsonValue]

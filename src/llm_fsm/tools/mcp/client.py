@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from importlib import import_module
 from typing import Any
 
-from llm_fsm._addresses import is_local
-from llm_fsm._patience import in_words
+from llm_fsm._async import in_words
+from llm_fsm._text import is_local
 from llm_fsm.definition.json_schema.inline import flattened
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.json_values import to_json_value

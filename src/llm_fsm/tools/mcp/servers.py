@@ -15,8 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from llm_fsm._addresses import is_address
-from llm_fsm._likeness import nearest
+from llm_fsm._text import is_address, nearest
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.tools.mcp.client import CONNECT, Link, Server, load_sdk

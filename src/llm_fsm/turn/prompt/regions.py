@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 
-from llm_fsm._tokens import estimate
+from llm_fsm._text import estimate
 from llm_fsm.definition.models import Definition, State, Transition
 from llm_fsm.turn.prompt.state_summary import WORKS, instructions_of, shared
 

@@ -17,9 +17,7 @@ from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 
-from llm_fsm._excerpt import cut
-from llm_fsm._markup import clean, escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import clean, cut, escaped, estimate
 from llm_fsm.definition.json_schema.inline import lean, mapped
 from llm_fsm.definition.models import Definition
 from llm_fsm.session.context import Keys

@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from inspect import cleandoc
 from typing import Any
 
-from llm_fsm._markup import clean, escaped
-from llm_fsm._tokens import estimate
+from llm_fsm._text import clean, escaped, estimate
 from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.models import Definition, State
 from llm_fsm.turn.fixed_replies import ended, is_ended

@@ -11,8 +11,8 @@ from typing import Any
 
 from jinja2 import Template
 
-from llm_fsm._compact import in_unicode
-from llm_fsm._markup import clean, escaped
+from llm_fsm._json import in_unicode
+from llm_fsm._text import clean, escaped
 from llm_fsm.session.messages import LLMMessage, ReplySchema
 from llm_fsm.session.session import Session
 from llm_fsm.turn.compiled import Check, Program, StatePlan

@@ -9,9 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._excerpt import TRUNCATED
+from llm_fsm._text import TRUNCATED
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn.compiled import Outlook
 from llm_fsm.turn.corrections import own_moves
@@ -57,7 +56,7 @@ class Repairing(Amending):
         if (yield from self.vetoed(move)) is not None:
             self.answer_aside(name, message)
             return
-        self.note(fe.Repaired(pattern=name, how="moved"))
+        self.note(ev.Repaired(pattern=name, how="moved"))
         flow, first, asked = self.session.flow, len(self.said), self.open_question(self.last_question())
         untrue = self.claims_too_much(name)
         if untrue:
@@ -75,12 +74,12 @@ class Repairing(Amending):
 
     def claims_too_much(self, name: str) -> bool:
         """True where the words of a correction would announce a change that was refused."""
-        corrected = any(isinstance(event, fe.Corrected) for event in self.events)
+        corrected = any(isinstance(event, ev.Corrected) for event in self.events)
         return name == "correct" and bool(self.session.notes) and not corrected
 
     def answer_aside(self, name: str, message: str) -> None:
         """Patterns that change nothing: words, and what is open stays so."""
-        self.note(fe.Repaired(pattern=name))
+        self.note(ev.Repaired(pattern=name))
         if name == "repeat":
             last = self.last_words()
             self.say(name, question=self.open_question() if not last or last.endswith(TRUNCATED) else last)
@@ -109,11 +108,11 @@ class Repairing(Amending):
         places = (n for n in session.callers() if "handover" in self.root.of(session.of_caller(n)).own_patterns)
         place = next(places, None)
         if place is None:
-            self.note(fe.Repaired(pattern="handover"))
+            self.note(ev.Repaired(pattern="handover"))
             self.stopped = "handover"
             self.say("handover", words=message)
             return
-        self.note(fe.Repaired(pattern="handover", how="moved"))
+        self.note(ev.Repaired(pattern="handover", how="moved"))
         while len(self.session.stack) > place:
             self.leave("handover")
         self.said.append(message)
@@ -123,7 +122,7 @@ class Repairing(Amending):
 
     def cancel(self, message: str) -> Run:
         """End what is going on: a digression, a subflow, or the conversation."""
-        self.note(fe.Repaired(pattern="cancel", how=self.session.stack[-1].kind if self.session.stack else ""))
+        self.note(ev.Repaired(pattern="cancel", how=self.session.stack[-1].kind if self.session.stack else ""))
         self.say("cancel", words=message)
         while self.session.stack:
             frame = self.session.stack[-1]
@@ -182,8 +181,8 @@ class Repairing(Amending):
         flow, initial = session.flow, self.root.definition.initial_state
         piece = self.program.patterns["restart"]
         self.conceal()
-        self.note(fe.Repaired(pattern="restart"))
-        self.note(fe.Restarted(state=initial, context=kept))
+        self.note(ev.Repaired(pattern="restart"))
+        self.note(ev.Restarted(state=initial, context=kept))
         self.note(ev.StateEntered(state=initial, previous=left, by="restart"))
         yield from self.run(Point.POST_TRANSITION)
         self.said.append(self.of_pattern(piece, "restart", {"words": message}))
@@ -209,18 +208,18 @@ class Repairing(Amending):
         if len(targets) > 1 or closed:
             targets = going_on  # nobody ends a conversation by leaving an answer out
         if not targets and self.session.aside():
-            self.note(fe.Repaired(pattern="skip", how="left"))
+            self.note(ev.Repaired(pattern="skip", how="left"))
             self.say("skip", words=message)
             yield from self.step_back()
             return
         if not targets:
-            self.note(fe.Repaired(pattern="skip", how="needed"))
+            self.note(ev.Repaired(pattern="skip", how="needed"))
             self.say("skip", needed=", ".join(keys) or "it", question=self.open_question(self.last_question()))
             return
         if keys:
-            self.note(fe.KeysSkipped(keys=keys))
+            self.note(ev.KeysSkipped(keys=keys))
         if len(targets) > 1:
-            self.note(fe.Repaired(pattern="skip", how="stayed"))
+            self.note(ev.Repaired(pattern="skip", how="stayed"))
             self.say("skip", words=message)
             self.say_fixed()
             self.ask_again("")
@@ -230,7 +229,7 @@ class Repairing(Amending):
             self.say_fixed()
             self.ask_again(self.last_question())
             return
-        self.note(fe.Repaired(pattern="skip", how="moved"))
+        self.note(ev.Repaired(pattern="skip", how="moved"))
         self.say("skip", words=message)
         yield from self.enter(move, "skip")
         yield from self.settle()
@@ -246,7 +245,7 @@ class Repairing(Amending):
         session = self.session
         in_row = session.misses is not None and session.misses[1] >= session.turn - 1
         count = session.misses[0] + 1 if session.misses is not None and in_row else 1
-        self.note(fe.Missed(count=count))
+        self.note(ev.Missed(count=count))
         if "cannot_handle" in self.program.own_patterns:
             if count > 2:
                 yield from self.go_to("cannot_handle")
@@ -257,7 +256,7 @@ class Repairing(Amending):
         question = "" if self.ends_in(question, message) else question
         data = {"misses": count, "choices": self.choices(), "question": question}
         end = end_of(self.program.patterns["cannot_handle"], data)
-        self.note(fe.Repaired(pattern="cannot_handle", how=end))
+        self.note(ev.Repaired(pattern="cannot_handle", how=end))
         if end == "give_up":
             if "handover" in self.program.own_patterns:
                 yield from self.go_to("handover")

@@ -6,7 +6,6 @@ from collections.abc import Generator, Mapping
 from typing import Any
 
 from llm_fsm.session import events as ev
-from llm_fsm.session import flow_events as fe
 from llm_fsm.session.context import accept_reply
 from llm_fsm.session.session import Session
 from llm_fsm.turn.corrections import Correction, apart, correction, onward, outside, own_moves
@@ -51,7 +50,7 @@ class Amending(Speaking):
             picked = "" if reply.target in leads else reply.target
             found = correction(self.program, before, session, changed, picked)
         if found is None or reply.target in found.past:
-            self.note(fe.Corrected(keys=changed, named=named))
+            self.note(ev.Corrected(keys=changed, named=named))
             return False
         return (yield from self.go_back(found, reply, changed))
 
@@ -67,7 +66,7 @@ class Amending(Speaking):
             program = self.root.of(caller)
             for event in accept_reply(program.keys, caller.context, values):
                 if isinstance(event, ev.ContextSet):
-                    self.note(fe.AnswersChanged(frame=place, values=event.values))
+                    self.note(ev.AnswersChanged(frame=place, values=event.values))
                 else:
                     self.note(event)
         if found:
@@ -79,7 +78,7 @@ class Amending(Speaking):
         named = reply.target == "correct"
         for place, changed, found in () if reply.target in _ENDS else outside(self.root, before, self.session):
             if found is None:
-                self.note(fe.Corrected(keys=changed, named=named))
+                self.note(ev.Corrected(keys=changed, named=named))
                 continue
             while len(self.session.stack) > place:
                 self.leave("corrected")

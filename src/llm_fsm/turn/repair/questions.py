@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from llm_fsm._excerpt import TRUNCATED
+from llm_fsm._text import TRUNCATED
 from llm_fsm.turn.repair.courtesies import is_courtesy
 from llm_fsm.turn.repair.pleas import begs, may_request
 

@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from llm_fsm.conditions.compiler import compile_rule, test
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import Rule

@@ -23,7 +23,7 @@ from typing import Any
 
 from llm_fsm.conditions.coercion import Meter, is_number, number_of
 from llm_fsm.conditions.compiler import compile_rule, test
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.solver.comparisons import Part, parts

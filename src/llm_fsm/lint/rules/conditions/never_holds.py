@@ -22,7 +22,7 @@ from operator import or_
 from typing import Any
 
 from llm_fsm.conditions.compiler import ConditionError
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import Rule

@@ -18,8 +18,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llm_fsm._pointers import step
-from llm_fsm.findings import Finding
+from llm_fsm._json import step
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import Rule

@@ -20,7 +20,7 @@ from collections.abc import Iterator
 
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.conditions.compiler import compile_rule, test
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow
 from llm_fsm.lint.facts.suggestions import quoted

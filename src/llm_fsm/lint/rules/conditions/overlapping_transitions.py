@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.data_flow import flow
 from llm_fsm.lint.facts.suggestions import quoted

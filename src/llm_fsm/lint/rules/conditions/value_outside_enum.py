@@ -19,7 +19,7 @@ import json
 import re
 from collections.abc import Iterator
 
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.elements import never
 from llm_fsm.lint.facts.schema_parts import Part, refusal

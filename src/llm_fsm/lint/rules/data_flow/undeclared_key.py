@@ -19,7 +19,7 @@ import re
 from collections.abc import Iterator
 
 from llm_fsm.definition.names import KEY_PATTERN
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.data_flow import flow
 from llm_fsm.lint.facts.members import member_fault

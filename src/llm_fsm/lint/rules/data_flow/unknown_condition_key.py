@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
-from llm_fsm._likeness import nearest
-from llm_fsm._pointers import step
-from llm_fsm.findings import Finding
+from llm_fsm._json import step
+from llm_fsm._text import nearest
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
 from llm_fsm.lint.facts.elements import reads

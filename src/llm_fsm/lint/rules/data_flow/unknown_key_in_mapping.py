@@ -20,8 +20,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from llm_fsm._pointers import step
-from llm_fsm.findings import Finding
+from llm_fsm._json import step
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow, mapped
 from llm_fsm.lint.facts.members import member_fault

@@ -17,8 +17,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._likeness import nearest
-from llm_fsm.findings import Finding
+from llm_fsm._text import nearest
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
 from llm_fsm.lint.facts.members import member_fault

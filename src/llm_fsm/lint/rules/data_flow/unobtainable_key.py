@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow
 from llm_fsm.lint.facts.suggestions import quoted

@@ -19,10 +19,10 @@ from collections.abc import Iterator, Mapping
 from difflib import SequenceMatcher
 from typing import Any, TypeGuard
 
-from llm_fsm._likeness import nearest
-from llm_fsm._pointers import step
+from llm_fsm._json import step
+from llm_fsm._text import nearest
 from llm_fsm.definition.json_schema.validator import types_of
-from llm_fsm.findings import Finding, Level
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.schema_parts import Part, schema_parts
 from llm_fsm.lint.facts.shortcuts import idle

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.schema_parts import Part, schema_parts
 from llm_fsm.lint.rule import Rule

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from typing import get_args
 
 from llm_fsm.definition.names import Kind
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import Rule

@@ -19,7 +19,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from llm_fsm.definition.graph import components
-from llm_fsm.findings import Finding, Level
+from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import route
 from llm_fsm.lint.rule import Rule

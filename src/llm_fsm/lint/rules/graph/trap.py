@@ -17,9 +17,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._excerpt import listed
+from llm_fsm._text import listed
 from llm_fsm.definition.graph import components, reachable, shortest_round
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.endings import ends, unsure, ways
 from llm_fsm.lint.facts.suggestions import quoted

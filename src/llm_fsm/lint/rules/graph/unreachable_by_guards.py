@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.definition.graph import reachable, shortest_path
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.paths import routes
 from llm_fsm.lint.facts.suggestions import quoted, route

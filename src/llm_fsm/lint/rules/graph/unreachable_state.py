@@ -16,10 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._excerpt import listed
-from llm_fsm._likeness import nearest
+from llm_fsm._text import listed, nearest
 from llm_fsm.definition.graph import reversed_graph
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.rule import Rule

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._pointers import step
-from llm_fsm.findings import Finding
+from llm_fsm._json import step
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
 from llm_fsm.lint.facts.properties import LIMITS, Statement, statements

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._pointers import step
-from llm_fsm.findings import Finding
+from llm_fsm._json import step
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.called import called, side
 from llm_fsm.lint.facts.subflows import Side, misfit

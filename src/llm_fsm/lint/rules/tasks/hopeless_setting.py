@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.conditions.coercion import is_number
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.prompt_budget import shared_tokens
 from llm_fsm.lint.rule import Rule

@@ -18,7 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from llm_fsm.definition.graph import reachable
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.called import called
 from llm_fsm.lint.facts.endings import ends, ways

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from llm_fsm._excerpt import listed
-from llm_fsm.findings import Finding
+from llm_fsm._text import listed
+from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import has_words

@@ -2,7 +2,7 @@ import dataclasses
 
 import pytest
 
-from llm_fsm.findings import Finding
+from llm_fsm.errors import Finding
 
 UNKNOWN_TARGET = Finding(
     code="F101",

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from llm_fsm._threads import in_thread
+from llm_fsm._async import in_thread
 
 pytestmark = pytest.mark.anyio
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("who")

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from llm_fsm._patience import OutOfPatience, in_time, in_words
+from llm_fsm._async import OutOfPatience, in_time, in_words
 
 pytestmark = pytest.mark.anyio
 

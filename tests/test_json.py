@@ -10,7 +10,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from llm_fsm._compact import in_unicode, value_of
+from llm_fsm._json import in_unicode, value_of
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 _VALUES = st.recursive(

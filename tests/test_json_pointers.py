@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._pointers import places_of, step, steps, value_at
+from llm_fsm._json import places_of, step, steps, value_at
 
 DOCUMENT = {"a/b": {"~1": [10, {"": 11}]}, "0": None}
 

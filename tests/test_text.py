@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llm_fsm._likeness import nearest
+from llm_fsm._text import nearest
 
 
 @pytest.mark.parametrize(

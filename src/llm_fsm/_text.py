@@ -1,0 +1,120 @@
+"""Small helpers for text: web addresses, shortening, suggestions, escaping and token estimates."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import SequenceMatcher
+from ipaddress import ip_address
+from urllib.parse import urlsplit
+
+from llm_fsm._json import in_unicode
+
+TRUNCATED = "... [truncated]"
+
+
+def cut(text: str, chars: int) -> str:
+    """The first `chars` characters of a text, marked when something is missing."""
+    return text if len(text) <= chars else text[:chars] + TRUNCATED
+
+
+def listed(names: Iterable[str], limit: int = 8) -> str:
+    """Names for a message, the first `limit` of them."""
+    every = list(names)
+    shown = ", ".join(every[:limit])
+    return f"{shown}, … ({len(every)} in all)" if len(every) > limit else shown
+
+
+_LONGEST_WORD = 200
+_CUTOFF = 0.6
+
+
+def nearest(word: str, candidates: Iterable[str]) -> str | None:
+    """The candidate that `word` was probably meant to be, or None when none is close.
+
+    Letter case does not count, except between candidates that are otherwise equally close; of those
+    that are still equal the first one wins. Words over 200 characters have no near neighbour.
+    """
+    if len(word) > _LONGEST_WORD:
+        return None
+    folded = word.casefold()
+    loose = SequenceMatcher(b=folded, autojunk=False)
+    exact = SequenceMatcher(b=word, autojunk=False)
+    best: str | None = None
+    best_score = (_CUTOFF, 0.0)
+    for candidate in candidates:
+        bare = candidate.casefold()
+        length = len(bare) + len(folded)
+        if length and 2.0 * min(len(bare), len(folded)) / length < best_score[0]:
+            continue  # at most so much of them can be alike
+        loose.set_seq1(bare)
+        if loose.quick_ratio() < best_score[0]:
+            continue
+        exact.set_seq1(candidate)
+        score = (loose.ratio(), exact.ratio())
+        if score > best_score:
+            best, best_score = candidate, score
+    return best
+
+
+def escaped(value: object) -> str:
+    """Compact JSON in which `<`, `>`, `&`, line separators and lone surrogates are \\u escapes."""
+    text = in_unicode(value)
+    return _safe(text) if not text.isascii() or "<" in text or ">" in text or "&" in text else text
+
+
+def each_escaped(values: Iterable[object]) -> list[str]:
+    """The same of each of some values, made safe together: there is no line break in compact JSON."""
+    return _safe("\n".join([in_unicode(value) for value in values])).split("\n")
+
+
+def _safe(text: str) -> str:
+    if "<" in text or ">" in text or "&" in text:  # to look is much quicker than to replace
+        text = text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+    return text if text.isascii() else text.replace("\u2028", "\\u2028").replace("\u2029", "\\u2029")
+
+
+def clean(text: str) -> str:
+    """An author's text as it can be sent: lone surrogates replaced."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+_WIDE = (0x11, *range(0x2E, 0xA0), *range(0xAC, 0xD8), 0xF9, 0xFA, 0xFF)
+"""First bytes in UTF-16 of characters that have a token each."""
+_OTHER = bytes(sorted({*range(256)} - {*_WIDE}))
+
+
+def estimate(text: str) -> int:
+    """Estimated tokens of a text."""
+    if text.isascii():
+        return (len(text) + 3) // 4
+    # Counted in bytes, since a look at each character takes longer than all else that a prompt needs.
+    plain = len(text.encode("ascii", "ignore"))
+    other = len(text) - plain
+    if len(text.encode("utf-8", "surrogatepass")) == plain + 2 * other:
+        return (plain + 3) // 4 + (other + 1) // 2  # of two bytes each, none is wide
+    wide = len(text.encode("utf-16-be", "surrogatepass")[::2].translate(None, _OTHER))
+    return (plain + 3) // 4 + wide + (other - wide + 1) // 2
+
+
+def is_address(text: object) -> bool:
+    """Whether a text is an http:// or https:// address, with a host and with a port that there can be."""
+    if not isinstance(text, str):
+        return False
+    try:
+        parts = urlsplit(text.strip())
+        host = parts.hostname or " "
+        return parts.scheme in {"http", "https"} and host.isprintable() and " " not in host and parts.port != 0
+    except ValueError:
+        return False
+
+
+def is_local(url: str) -> bool:
+    """Whether an address is one of this machine, as far as its host says."""
+    host = (urlsplit(url.strip()).hostname or "").rstrip(".")
+    if host == "localhost" or host.endswith(".localhost"):
+        return True
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return False
+    return address.is_loopback or address.is_unspecified
