@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         StoreError,
     )
     from llm_fsm.session.messages import LLMMessage, LLMRequest, Message, ModelReply, Paused, Usage
+    from llm_fsm.tools.orchestrator import FSM, generate_orchestrator_guide, tools_to_google_ai_schema
     from llm_fsm.tools.registry import ToolRegistry
 
 __version__ = "0.1.0"
@@ -59,7 +60,6 @@ _PLACES = {
         "Finding",
         "StoreError",
     ),
-    "findings": ("Finding",),
     "engine.handlers.registry": ("Handler", "Occasion", "Veto", "create_handler"),
     "documents.loader": ("load",),
     "engine.machine": ("AsyncMachine",),
@@ -68,11 +68,13 @@ _PLACES = {
     "engine.outbox.sinks": ("Delivery", "sink"),
     "engine.sync": ("Conversation", "Machine"),
     "engine.logging": ("enable_logging",),
+    "tools.orchestrator": ("FSM", "generate_orchestrator_guide", "tools_to_google_ai_schema"),
     "tools.registry": ("ToolRegistry",),
 }
 _MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
+    "FSM",
     "AsyncConversation",
     "AsyncMachine",
     "ConfigurationError",
@@ -106,9 +108,11 @@ __all__ = [
     "check",
     "create_handler",
     "enable_logging",
+    "generate_orchestrator_guide",
     "load",
     "observe",
     "sink",
+    "tools_to_google_ai_schema",
 ]
 
 

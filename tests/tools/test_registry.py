@@ -456,3 +456,93 @@ async def test_a_time_that_is_over_before_the_call_calls_nothing():
     result = (await Toolbox(registry).run([planned("add", {"a": 1})], "s", timeout=0.0)).results[0]
     assert result.error == "no time was left for this call; it was not made"
     assert result.refused
+
+
+def test_execute_calls_a_tool_by_name_with_checked_arguments() -> None:
+    registry = ToolRegistry([add])
+    assert registry.execute("add", a="40") == 42
+    assert registry.execute("add", {"a": 1, "b": 1}) == 2
+    assert registry.execute("add", {"a": 1, "b": 1}, b=5) == 6
+    assert registry.get_tools() == [add]
+
+
+def test_execute_takes_arguments_that_are_called_name_and_arguments() -> None:
+    registry = ToolRegistry()
+
+    @registry.register
+    def greet(name: str, arguments: int = 0) -> str:
+        return f"{name} {arguments}"
+
+    assert registry.execute("greet", name="Ada", arguments=2) == "Ada 2"
+
+
+def test_execute_says_what_is_wrong_and_lets_the_tools_own_errors_through() -> None:
+    registry = ToolRegistry([add])
+    with pytest.raises(KeyError) as unknown:
+        registry.execute("ad", a=1)
+    assert str(unknown.value) == "there is no tool 'ad'; did you mean 'add'?"
+    assert isinstance(unknown.value, ValueError)
+    with pytest.raises(ValueError, match="add: c: there is no such argument"):
+        registry.execute("add", a=1, c=2)
+
+    @registry.register
+    def fails() -> None:
+        raise ZeroDivisionError("own")
+
+    with pytest.raises(ZeroDivisionError, match="own"):
+        registry.execute("fails")
+
+
+def test_execute_runs_an_async_tool_to_its_end() -> None:
+    assert ToolRegistry([add_async]).execute("add_async", a=40) == 42
+
+
+async def test_execute_of_an_async_tool_is_awaited_inside_a_loop() -> None:
+    assert await ToolRegistry([add_async]).execute("add_async", a=40) == 42
+
+
+@pytest.mark.parametrize("form", ["openai", "anthropic", "google"])
+def test_get_tool_schemas_speaks_three_forms(form) -> None:
+    registry = ToolRegistry([add])
+    assert registry.get_tool_schemas(form) == registry.schemas(form)
+    with pytest.raises(ValueError, match="unknown tool format 'grok'"):
+        registry.get_tool_schemas("grok")
+
+
+SOURCE = """
+def search(query: str) -> str:
+    return {result!r}
+"""
+
+
+def defined(result: str, module: str = "notebook") -> Any:
+    names: dict[str, Any] = {"__name__": module}
+    exec(SOURCE.format(result=result), names)
+    return names["search"]
+
+
+def test_a_function_that_is_defined_again_replaces_itself() -> None:
+    registry = ToolRegistry([defined("old")])
+    registry.register(defined("new"))
+    assert registry.execute("search", query="x") == "new"
+
+
+def test_another_function_under_a_taken_name_is_a_conflict() -> None:
+    registry = ToolRegistry([defined("old")])
+    with pytest.raises(ValueError, match="there is a tool 'search' already"):
+        registry.register(defined("new", "elsewhere"))
+    with pytest.raises(ValueError, match="there is a tool 'search' already"):
+        registry.register(add, name="search")
+
+
+def test_two_functions_made_in_one_function_are_two_unless_they_are_alike() -> None:
+    def made(result: str) -> Any:
+        def search(query: str) -> str:
+            return result
+
+        return search
+
+    registry = ToolRegistry([made("one")])
+    registry.register(made("one"))
+    with pytest.raises(ValueError, match="there is a tool 'search' already"):
+        registry.register(made("two"))

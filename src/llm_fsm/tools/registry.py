@@ -6,9 +6,10 @@ time-out, becomes a result with an `error` in words for the model; nothing that 
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias, TypeVar, overload
@@ -19,6 +20,7 @@ from llm_fsm.tools.executor import CallFault, called, out_of_scope, unknown_tool
 from llm_fsm.tools.schema import CallInfo, Parameters, name_of, read_parameters
 from llm_fsm.turn.effects import PlannedCall
 from llm_fsm.turn.prompt.tool_formats import Format, formatted
+from llm_fsm.turn.tool_arguments import ArgumentsFault
 from llm_fsm.turn.tool_policy import Terms
 from llm_fsm.turn.tool_results import result_value
 
@@ -27,6 +29,13 @@ NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
 Function: TypeAlias = Callable[..., Any]
 F = TypeVar("F", bound=Function)
+
+
+class UnknownTool(KeyError, ValueError):
+    """There is no tool of the name that was asked for; the message names the closest one."""
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +114,7 @@ class ToolRegistry:
         """Register a tool, or a function as it is. Raises ValueError as `register` does."""
         tool = item if isinstance(item, Tool) else make_tool(item)
         old = self._tools.get(tool.name)
-        if old is not None and old != tool and old.function is not tool.function:
+        if old is not None and old != tool and not _defined_again(old.function, tool.function):
             raise ValueError(f"there is a tool {tool.name!r} already; give this one another name=")
         self._tools[tool.name] = tool
         return tool
@@ -166,6 +175,56 @@ class ToolRegistry:
         """
         return formatted(self.specs(state), form)
 
+    def get_tools(self) -> list[Function]:
+        """Return the registered functions, in the order of their registration."""
+        return [tool.function for tool in self]
+
+    def get_tool_schemas(self, format: Format = "openai") -> list[dict[str, Any]]:
+        """Return the tools as a provider's interface takes them.
+
+        Args:
+            format: `openai`, `anthropic` or `google`.
+
+        Raises:
+            ValueError: The format is another one.
+        """
+        return self.schemas(format)
+
+    def execute(self, name: str, arguments: Mapping[str, Any] | None = None, /, **named: Any) -> Any:
+        """Call a tool with arguments that are checked and coerced by its type hints.
+
+        An async tool is run to its end. Inside a running event loop its coroutine is returned, for you to await.
+
+        Args:
+            name: The name of the tool.
+            arguments: Its arguments, as a model gives them.
+            named: The same as keywords; they count over `arguments`.
+
+        Returns:
+            What the function returns, unchanged.
+
+        Raises:
+            UnknownTool: There is no tool of this name.
+            ValueError: The arguments do not fit; each one that does not is named.
+            Exception: What the function itself raises.
+        """
+        tool = self._tools.get(name)
+        if tool is None:
+            raise UnknownTool(unknown_tool(name, self._tools))
+        given = {**(arguments or {}), **named}
+        try:
+            positional, keywords = tool.parameters.bind(given, CallInfo())
+        except ArgumentsFault as fault:
+            raise ValueError(f"{name}: {fault}") from fault
+        result = tool.function(*positional, **keywords)
+        if not inspect.isawaitable(result):
+            return result
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            return asyncio.run(_waited(result))
+        return result
+
     async def perform(self, call: PlannedCall, info: CallInfo, limit: float) -> Any:
         """Perform one call within `limit` seconds: the function's result as JSON.
 
@@ -184,6 +243,26 @@ class ToolRegistry:
         if is_async(tool.function):
             return result_value(await called(limit, function, thread))
         return await called(limit, partial(_plain, function), thread)
+
+
+def _defined_again(old: Function, new: Function) -> bool:
+    """True for the same function, also after a notebook's cell or a module was run again."""
+    if old is new:
+        return True
+    code = getattr(new, "__code__", None)
+    place = (getattr(new, "__module__", None), getattr(new, "__qualname__", ""))
+    if code is None or place != (getattr(old, "__module__", None), getattr(old, "__qualname__", "")):
+        return False
+    if inspect.ismethod(old) or inspect.ismethod(new):
+        return bool(old == new)
+    if "<locals>" not in place[1]:
+        return True
+    cells = [[cell.cell_contents for cell in one.__closure__ or ()] for one in (old, new)]
+    return getattr(old, "__code__", None) is code and cells[0] == cells[1]
+
+
+async def _waited(value: Awaitable[Any]) -> Any:
+    return await value
 
 
 def _plain(function: Function) -> Any:

@@ -1,0 +1,128 @@
+"""Primitives for a loop of your own: a map of states, and what a model is told of it and of its tools.
+
+You write the loop. `FSM` says which moves are allowed, a `ToolRegistry` runs the calls, and
+`generate_orchestrator_guide` and `tools_to_google_ai_schema` say both to a model. Nothing here asks a model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from llm_fsm.tools.registry import ToolRegistry
+
+
+class FSM:
+    """A table of states, and the one that you are in.
+
+    Args:
+        states: State to the states that may follow it.
+        initial_state: The state to begin in.
+        terminal_states: The states that end the work; None means those that nothing follows.
+
+    Raises:
+        ValueError: A state is named that `states` does not have.
+
+    Example:
+        >>> fsm = FSM({"draft": ["review"], "review": ["draft", "end"], "end": []}, "draft", ["end"])
+        >>> fsm.transition("review")
+        'review'
+        >>> fsm.get_next_states()
+        ['draft', 'end']
+    """
+
+    def __init__(
+        self,
+        states: Mapping[str, Sequence[str]],
+        initial_state: str,
+        terminal_states: Iterable[str] | None = None,
+    ) -> None:
+        self.states: dict[str, list[str]] = {}
+        for name, following in states.items():
+            if isinstance(following, str):
+                raise ValueError(f"the states after {name!r} are a list; write [{following!r}]")  # noqa: TRY004
+            self.states[name] = list(following)
+        ends = [name for name, following in self.states.items() if not following]
+        self.terminal_states = ends if terminal_states is None else list(terminal_states)
+        for name in self.terminal_states:
+            self.states.setdefault(name, [])
+        named = [initial_state, *(one for following in self.states.values() for one in following)]
+        for name in named:
+            if name not in self.states:
+                raise ValueError(f"there is no state {name!r}; the states are {_listed(self.states)}")
+        self.initial_state = initial_state
+        self._current = initial_state
+
+    @property
+    def current_state(self) -> str:
+        """The state that you are in."""
+        return self._current
+
+    def get_next_states(self) -> list[str]:
+        """Return the states that may follow the current one."""
+        return list(self.states[self._current])
+
+    def transition(self, next_state: str) -> str:
+        """Move to a state.
+
+        Args:
+            next_state: One of `get_next_states()`.
+
+        Returns:
+            The new current state.
+
+        Raises:
+            ValueError: The move is not allowed; the message lists those that are. The state stays.
+        """
+        allowed = self.states[self._current]
+        if next_state not in allowed:
+            raise ValueError(
+                f"no transition from {self._current!r} to {next_state!r}; allowed: {_listed(allowed)}"
+            )
+        self._current = next_state
+        return next_state
+
+    def is_terminal(self) -> bool:
+        """Return True in a terminal state."""
+        return self._current in self.terminal_states
+
+    def reset(self) -> None:
+        """Go back to the initial state."""
+        self._current = self.initial_state
+
+
+def generate_orchestrator_guide(fsm: FSM, tools: ToolRegistry) -> str:
+    """Describe the current state, the states that may follow, and the tools that can be called now.
+
+    Args:
+        fsm: The map of states.
+        tools: The tools; one with a `scope` is listed only in the states of its scope.
+
+    Returns:
+        Lines of text for a system prompt.
+    """
+    following = fsm.get_next_states()
+    lines = [
+        f"Current State: {fsm.current_state}",
+        f"Available Next States: {_listed(following)}",
+    ]
+    if fsm.is_terminal():
+        lines.append("This is a terminal state: the work is done.")
+    usable = tools.specs(fsm.current_state)
+    lines.append("Available Tools:" if usable else "Available Tools: none")
+    lines += [f"- {spec.name}: {' '.join(spec.description.split())}".rstrip(": ") for spec in usable]
+    return "\n".join(lines)
+
+
+def tools_to_google_ai_schema(tools: ToolRegistry) -> list[dict[str, Any]]:
+    """Return the tools as `GenerateContentConfig(tools=…)` of google-genai takes them.
+
+    Returns:
+        A list with one object, {"function_declarations": […]}; an empty list where there are no tools.
+    """
+    return tools.schemas("google")
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names) or "none"
