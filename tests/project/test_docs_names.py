@@ -22,6 +22,7 @@ from llm_fsm.definition.names import PATTERNS
 from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.handlers.registry import Handler, HandlerBuilder, Occasion, Veto
 from llm_fsm.engine.machine import AsyncMachine
+from llm_fsm.engine.observers import TurnAborted, TurnSaved
 from llm_fsm.engine.outbox.sinks import Delivery, SinkFailed
 from llm_fsm.engine.sync import Conversation, Machine
 from llm_fsm.errors import Finding
@@ -132,9 +133,10 @@ def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
 def test_every_event_is_told_of_with_its_fields() -> None:
     shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields |")}
     kinds = {name: getattr(events, name) for name in event_json.NAMES}
+    kinds |= {kind.__name__: kind for kind in (SinkFailed, TurnSaved, TurnAborted)}
     assert shown == {
         name: [field.name for field in dataclasses.fields(kind)]
-        for name, kind in {**kinds, "SinkFailed": SinkFailed}.items()
+        for name, kind in kinds.items()
     }
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 from loguru import logger
 
-from llm_fsm.engine.observers import observe
+from llm_fsm.engine.observers import TurnAborted, TurnSaved, observe
 from llm_fsm.engine.outbox.sinks import SinkFailed
 from llm_fsm.session import events as ev
 
@@ -22,6 +22,7 @@ _LEVELS: Mapping[type[ev.Event], str] = {
     ev.StateEntered: "INFO",
     ev.Started: "INFO",
     ev.Ended: "INFO",
+    TurnAborted: "WARNING",
 }
 _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
     ev.Started: ("state",),
@@ -42,6 +43,8 @@ _SHOWN: Mapping[type[ev.Event], tuple[str, ...]] = {
     SinkFailed: ("sink", "error", "again", "failures"),
     ev.HistoryTrimmed: ("dropped",),
     ev.Ended: ("outcome",),
+    TurnSaved: ("kind", "turn", "state", "seconds"),
+    TurnAborted: ("error", "seconds"),
 }
 
 
@@ -60,6 +63,8 @@ def enable_logging(level: str = "INFO") -> Callable[[], None]:
     least = logger.level(level.upper()).no
 
     def log(conversation_id: str, event: ev.Event) -> None:
+        if isinstance(event, ev.MessageDelta):  # its words follow with the whole message
+            return
         name = _LEVELS.get(type(event), "DEBUG")
         if logger.level(name).no >= least:
             logger.log(name, "{} {} {}", conversation_id, type(event).__name__, _line(event))

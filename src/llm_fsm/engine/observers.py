@@ -8,16 +8,47 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from typing import TypeVar
 
 from llm_fsm._async import is_async
 from llm_fsm.errors import told
 from llm_fsm.session.events import Event, Progressed
+from llm_fsm.session.messages import Usage
 
 Observer = Callable[[str, Event], None]
 T = TypeVar("T")
 
 _observers: list[Observer] = []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnSaved(Event):
+    """A turn is on record. Never part of a turn record: observers are told.
+
+    `definition`: the machine's name; `kind` as of turn records; `turn`: its number; `state`: where the conversation
+    stands after it. `seconds`: how long it took.
+    """
+
+    definition: str
+    kind: str
+    turn: int
+    state: str
+    ended: bool
+    usage: Usage
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TurnAborted(Event):
+    """A turn was not finished: nothing of it is on record. Never part of a turn record: observers are told.
+
+    `definition`: the machine's name. `error`: the class of the error; `seconds`: how long the turn had taken.
+    """
+
+    definition: str
+    error: str
+    seconds: float
 
 
 def plain(observer: Observer) -> Observer:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Awaitable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from collections.abc import AsyncGenerator, Awaitable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
@@ -23,7 +23,7 @@ from llm_fsm.engine.journal import (
     result_entry,
     without_kind,
 )
-from llm_fsm.engine.observers import Observer, is_observed, publish
+from llm_fsm.engine.observers import Observer, TurnAborted, TurnSaved, is_observed, publish
 from llm_fsm.engine.streaming import Listening, Voice
 from llm_fsm.errors import HandlerError, ModelError, StoreError
 from llm_fsm.session import events as ev
@@ -145,10 +145,11 @@ class Running:
         self.events: list[ev.Event] = []
         self.journal: Journal | None = None
         self._sink = sink
-        self._voice = None if sink is None else Voice(lambda delta: sink(conversation_id, delta))
+        self._voice = None if sink is None else Voice(self.tell)
         self._alone = alone
+        self._began = time.monotonic()
         timeout = host.timeout
-        self._deadline = None if timeout is None else time.monotonic() + timeout
+        self._deadline = None if timeout is None else self._began + timeout
 
     def left(self) -> float | None:
         """Seconds left for the next effect; None: no limit."""
@@ -156,8 +157,21 @@ class Running:
             return self.host.timeout
         return None if self._deadline is None else max(0.0, self._deadline - time.monotonic())
 
-    def lock(self) -> AbstractAsyncContextManager[None]:
-        return self.host.store.lock(self.id, self.left())
+    @asynccontextmanager
+    async def lock(self) -> AsyncGenerator[None]:
+        """Be the one writer of the conversation; observers are told of a turn that is not finished."""
+        async with self.host.store.lock(self.id, self.left()):
+            try:
+                yield
+            except BaseException as error:
+                if self.events and is_observed():
+                    publish(self.id, self._aborted(error))
+                raise
+
+    def _aborted(self, error: BaseException) -> TurnAborted:
+        return TurnAborted(
+            definition=self.host.name, error=type(error).__name__, seconds=time.monotonic() - self._began
+        )
 
     async def open(self, turn: Entry, at: float, *, blank: bool = False) -> float:
         """Begin the turn, or take it up where a crash left it: the time at which it began. `blank`: as of `Held`."""
@@ -380,7 +394,20 @@ class Running:
         )
         if posted:
             self.host.committed(self.id)
+        if is_observed():
+            publish(self.id, self._saved(record, session))
         return Outcome(record, session) if loose is None else row(Outcome, record, session, False, text, loose)
+
+    def _saved(self, record: TurnRecord, session: Session) -> TurnSaved:
+        return TurnSaved(
+            definition=self.host.name,
+            kind=record.kind,
+            turn=record.turn,
+            state=session.state,
+            ended=session.ended,
+            usage=record.usage,
+            seconds=time.monotonic() - self._began,
+        )
 
 
 def due_rows(session: Session) -> tuple[tuple[float, str], ...]:

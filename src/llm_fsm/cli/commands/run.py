@@ -27,7 +27,8 @@ from llm_fsm.cli.verbosity import Settings, verbose_option
 from llm_fsm.definition.models import Definition
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.engine.machine import AsyncMachine
-from llm_fsm.engine.observers import observe
+from llm_fsm.engine.observers import TurnAborted, TurnSaved, observe
+from llm_fsm.session.events import Event
 from llm_fsm.stores.base import Store
 
 
@@ -145,7 +146,12 @@ def _perform(wanted: Wanted, out: TextIO | None) -> int:
         stack.callback(lambda: runner.run(machine.close()))
         name = wanted.resume or wanted.id or uuid.uuid4().hex
         view = _view(wanted, machine, out)
-        stack.callback(observe(lambda who, event: view.take(event) if who == name else None))
+
+        def show(who: str, event: Event) -> None:
+            if who == name and not isinstance(event, TurnSaved | TurnAborted):  # the view tells the end itself
+                view.take(event)
+
+        stack.callback(observe(show))
         errand = Errand(wanted=wanted, path=path, runner=runner, machine=machine, view=view, id=name)
         return errand.play()
 
