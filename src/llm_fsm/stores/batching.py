@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.errors import Unreachable
 
 _MOST = 256
 """Requests that are served together."""
@@ -22,10 +23,6 @@ Outcome = Any
 
 Serve = Callable[[Sequence[Any]], Awaitable[Sequence[Outcome]]]
 """Serves all values of one kind, and gives an outcome for each. What it raises goes to all."""
-
-
-class Unreachable(StoreError):
-    """The server could not be had, whatever was asked of it."""
 
 
 class Request(NamedTuple):

@@ -1,13 +1,90 @@
-"""What a store says when a commit does not fit: the same words in every store."""
+"""Messages of all stores: refused commits, faults of the file system, faults of database drivers.
+
+Every message names its place and says what to do. The faults of a driver are a table of `Fault` rows, which is data
+in `stores/<database>/errors.py`; `fault_of` finds the row of an error.
+"""
 
 from __future__ import annotations
+
+import errno
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
 
 from llm_fsm.errors import ConversationConflict, StoreError
 from llm_fsm.stores.base import Commit
 
+RETRY = "; nothing is lost that was acknowledged: try again"
+_DISK_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+
+
+class Unreachable(StoreError):
+    """The server could not be reached, whatever was asked of it."""
+
+
+class Fault(NamedTuple):
+    """A row of a driver's table.
+
+    Args:
+        words: The message, after the place.
+        retryable: True where the same call may succeed later without anybody's help.
+        codes: The driver's codes of this fault.
+        patterns: Regular expressions for the driver's message, for faults that come without a code.
+    """
+
+    words: str
+    retryable: bool = False
+    codes: tuple[object, ...] = ()
+    patterns: tuple[str, ...] = ()
+
+
+def fault_of(table: Iterable[Fault], error: BaseException, *codes: object) -> Fault | None:
+    """Find the row of a driver's error: by one of its codes, else by a pattern of its message."""
+    rows = tuple(table)
+    known = {code: row for row in reversed(rows) for code in row.codes}
+    found = next((known[code] for code in codes if code in known), None)
+    if found is not None:
+        return found
+    message = reason_of(error)
+    return next((row for row in rows if any(re.search(pattern, message) for pattern in row.patterns)), None)
+
+
+def reason_of(error: BaseException) -> str:
+    """The driver's own words in one line."""
+    return " ".join(str(error).split())[:300] or type(error).__name__
+
+
+def server_fault(place: str, row: Fault | None, error: BaseException) -> StoreError:
+    """The error of a server that answered; without a row the driver's own words."""
+    if row is None:
+        row = Fault(f"the server cannot do it ({reason_of(error)}): see to the cause and try again")
+    return StoreError(f"{place}: {row.words}", retryable=row.retryable)
+
+
+def no_connection(place: str, row: Fault | None, error: BaseException) -> Unreachable:
+    """The error of a server that takes no connection; a row tells why, where the server said so."""
+    if row is None:
+        reason = reason_of(error)
+        row = Fault(f"the server cannot be reached ({reason}): start it, or check address and network{RETRY}", True)
+    return Unreachable(f"{place}: {row.words}", retryable=row.retryable)
+
+
+def silent(place: str, seconds: float) -> Unreachable:
+    """The error of a server that did not answer within `seconds`."""
+    return Unreachable(
+        f"{place}: the server did not answer within {seconds:g} seconds: see what keeps it busy{RETRY}", retryable=True
+    )
+
+
+def closed(place: str) -> StoreError:
+    """The error of every call after `close`."""
+    return StoreError(f"{place}: the store is closed; open a new one")
+
 
 def wrong_version(commit: Commit, found: int) -> ConversationConflict:
-    """The stored version is `found` (0: there is no such conversation), not the one that was loaded."""
+    """The stored version is `found` (0: no such conversation), not the expected one."""
     name = f'conversation "{commit.conversation_id}"'
     if commit.expected == 0:
         return ConversationConflict(f"{name} exists already: choose another id, or resume it")
@@ -20,7 +97,7 @@ def wrong_version(commit: Commit, found: int) -> ConversationConflict:
 
 
 def answered_already(commit: Commit) -> ConversationConflict:
-    """The request id has its answer: loading with it gives the record."""
+    """The request id has its answer, which `load` gives."""
     return ConversationConflict(
         f'request "{commit.request_id}" of conversation "{commit.conversation_id}" was answered already: '
         "load the conversation with this request id to get the answer"
@@ -28,7 +105,7 @@ def answered_already(commit: Commit) -> ConversationConflict:
 
 
 def step_exists(conversation_id: str, step: int) -> ConversationConflict:
-    """A step of the journal is written once; a second writer must be at work."""
+    """A second writer is at work: a step of the journal is written once."""
     return ConversationConflict(
         f'step {step} of the turn under way in conversation "{conversation_id}" is recorded already: '
         "read the journal before performing a step, and hold the lock"
@@ -36,7 +113,7 @@ def step_exists(conversation_id: str, step: int) -> ConversationConflict:
 
 
 def unknown_definition(commit: Commit) -> StoreError:
-    """The pin names what the store has not got."""
+    """The commit is pinned to a definition that the store has no copy of."""
     return StoreError(
         f'conversation "{commit.conversation_id}" cannot be pinned to the definition {commit.definition_sha}: '
         "the store has no copy of it; give its text in the same commit"
@@ -44,7 +121,7 @@ def unknown_definition(commit: Commit) -> StoreError:
 
 
 def lock_lost(conversation_id: str) -> StoreError:
-    """Somebody else may be writing: the store was restarted, or this process stood still for too long."""
+    """Another writer may hold the lock: the store was restarted, or this process stood still for too long."""
     return StoreError(
         f'conversation "{conversation_id}": its lock was lost while a turn was under way, because the store was '
         "restarted or this process stood still; nothing was saved: send the message again",
@@ -52,8 +129,22 @@ def lock_lost(conversation_id: str) -> StoreError:
     )
 
 
+def busy(conversation_id: str, waited: float, where: str = "") -> StoreError:
+    """The time-out of a lock, after `waited` seconds; `where` says who holds it."""
+    return StoreError(
+        f'conversation "{conversation_id}" is busy{where}: an earlier message is still being answered after '
+        f"{waited:.1f} seconds of waiting; send it again later",
+        retryable=True,
+    )
+
+
 def check_appended(commit: Commit) -> None:
-    """Raises ValueError for earlier records in a conversation that exists; a request id twice is a conflict."""
+    """Check the earlier records of an imported conversation.
+
+    Raises:
+        ValueError: The conversation exists already.
+        ConversationConflict: Two records have the same request id.
+    """
     if not commit.earlier:
         return
     if commit.expected:
@@ -63,3 +154,59 @@ def check_appended(commit: Commit) -> None:
         raise ConversationConflict(
             f'conversation "{commit.conversation_id}" cannot be taken in: a request id stands in it twice'
         )
+
+
+def disk_full(path: Path) -> StoreError:
+    """Nothing more can be written there."""
+    return StoreError(
+        f"{path}: cannot be written, because the disk is full or the file has reached its size limit: "
+        "free some space and try again; nothing was changed"
+    )
+
+
+def read_only(path: Path) -> StoreError:
+    """The file cannot be written."""
+    return StoreError(
+        f"{path}: cannot be written, because the file or its folder is read-only for this user (locks and logs are "
+        "written even where a store is only read): change the permissions, or use another file or a copy"
+    )
+
+
+def denied(path: Path) -> StoreError:
+    """The file cannot be opened by this user."""
+    return StoreError(f"{path}: permission denied for this user: change the permissions or use another file")
+
+
+def no_folder(folder: Path, error: OSError) -> StoreError:
+    """The folder of a file is missing and cannot be made."""
+    return StoreError(
+        f"{folder}: the folder does not exist and cannot be created ({error.strerror or error}): "
+        "create it, or use a file in another folder"
+    )
+
+
+def cannot_open(path: Path, reason: object) -> StoreError:
+    """The error for a file that could not be opened, by what stands there; `reason` is the last resort."""
+    try:
+        if path.is_dir():
+            return StoreError(f"{path}: is a folder, not a file: name a file, such as {path / 'conversations.db'}")
+        exists = path.exists()
+    except PermissionError:
+        return denied(path)
+    if exists:
+        if not os.access(path, os.R_OK):
+            return denied(path)
+        if not (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK | os.X_OK)):
+            return read_only(path)
+    elif not os.access(path.parent, os.W_OK | os.X_OK):
+        return denied(path)
+    return StoreError(f"{path}: cannot be opened ({reason}): check path and free space, or use another file")
+
+
+def os_fault(path: Path, error: OSError) -> StoreError:
+    """The error of the operating system about a file."""
+    if error.errno in _DISK_FULL:
+        return disk_full(path)
+    if error.errno == errno.EROFS:
+        return read_only(path)
+    return cannot_open(path, error.strerror or error)

@@ -25,10 +25,13 @@ from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path, PurePath
 from typing import Any, cast
+from urllib.parse import unquote_plus
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Store
 
+_LONGEST = 86_400.0
+"""Seconds that any setting may say."""
 GROUP = "llm_fsm.stores"
 _SUFFIXES = (".db", ".sqlite", ".sqlite3")
 _FORMS = {
@@ -188,3 +191,41 @@ def _checked(store: Any) -> Store:
             f"llm_fsm.stores.base.Store; {type(store).__name__} has no {', '.join(missing)}"
         )
     return cast(Store, store)
+
+
+def taken(url: str, *names: str) -> tuple[str, dict[str, str]]:
+    """The URL without the settings of these names, and what they say.
+
+    All else stays as it is written: those who read it differ in how a space is written, and what no host means.
+    """
+    place, _, query = url.partition("?")
+    found: dict[str, str] = {}
+    left: list[str] = []
+    for setting in query.split("&"):
+        name, _, value = setting.partition("=")
+        if unquote_plus(name) in names:
+            found[unquote_plus(name)] = unquote_plus(value)
+        elif setting:
+            left.append(setting)
+    return f"{place}?{'&'.join(left)}" if left else place, found
+
+
+def with_defaults(url: str, **settings: object) -> str:
+    """The URL with those of the settings that it does not say itself."""
+    place, _, query = url.partition("?")
+    said = {unquote_plus(setting.partition("=")[0]) for setting in query.split("&")}
+    added = [f"{name}={value}" for name, value in settings.items() if name not in said]
+    return f"{place}?{'&'.join([query, *added] if query else added)}"
+
+
+def seconds(name: str, given: str | float) -> float:
+    """A setting that is a time. Raises ConfigurationError."""
+    try:
+        number = float(given)
+    except ValueError:
+        number = 0.0
+    if not 0 < number <= _LONGEST:
+        raise ConfigurationError(
+            f"{name} is a number of seconds, more than 0 and at most {_LONGEST:.0f}, not {given!r}: try {name}=10"
+        )
+    return number

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import replace
+from urllib.parse import quote
 
 import psycopg
 import pytest
@@ -114,8 +115,72 @@ async def test_what_is_wrong_is_said_with_a_way_out(postgresql_url, admin, chang
         admin(f"CREATE DATABASE {own} ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0")
         after = f"/{own}?"
     store = PostgreSQLStore(postgresql_url.replace(before, after, 1))
+    assert message in await message_of(store.load("c"), retryable="read-only" in message)
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    "limit",
+    [
+        "ALTER DATABASE {own} CONNECTION LIMIT 0",
+        "ALTER ROLE {own} CONNECTION LIMIT 2",
+    ],
+)
+async def test_database_or_role_that_takes_no_more_connections_is_retryable(postgresql_url, admin, limit):
+    own = f"tenant_{admin.schema}"
+    admin(f"CREATE ROLE {own} LOGIN")
+    admin(f"CREATE DATABASE {own} OWNER {own}")
+    admin(limit.format(own=own))
+    store = PostgreSQLStore(postgresql_url.replace("tester@", f"{own}@").replace("/postgres?", f"/{own}?"))
+
+    async def use():
+        async with store.lock("c"):
+            await store.load("c")
+            await store.save(turn(1))
+
+    wanted = "the server takes no more connections (a process needs three): raise max_connections or the limit of the"
+    assert wanted in await message_of(use(), retryable=True)
+    for kind in ("DATABASE", "ROLE"):
+        admin(f"ALTER {kind} {own} CONNECTION LIMIT -1")
+    await use()
+    await store.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("nobody of that name", "the server refuses this user: check the user's name and pg_hba.conf"),
+        ('odd "database ', "the server refuses this user: check the user's name and pg_hba.conf"),
+    ],
+)
+async def test_unknown_user_is_named_whatever_the_name(postgresql_url, name, message):
+    store = PostgreSQLStore(postgresql_url.replace("tester@", f"{quote(name)}@"))
     assert message in await message_of(store.load("c"))
     await store.close()
+
+
+async def test_server_that_turned_read_only_is_retryable_and_asked_again_over_new_connections(postgresql_url, admin):
+    own = f"ward_{admin.schema}"
+    admin(f"CREATE ROLE {own} LOGIN SUPERUSER")
+    store = PostgreSQLStore(postgresql_url.replace("tester@", f"{own}@"))
+    await store.save(turn(1))
+    before = await backend(store)
+    await store._own().writing.call(lambda db: db.execute("SET default_transaction_read_only = on"))
+    await store.save(turn(2))  # as after a failover: the new connection leads to a server that can write
+    assert await backend(store) != before
+    admin(f"ALTER ROLE {own} SET default_transaction_read_only = on")
+    await store._own().writing.close()
+    assert "the server is read-only (a standby?)" in await message_of(store.save(turn(3)), retryable=True)
+    admin(f"ALTER ROLE {own} SET default_transaction_read_only = off")
+    await store.save(turn(3))
+    await store.close()
+
+
+async def backend(store):
+    async def ask(db):
+        return await (await db.execute("SELECT pg_backend_pid()")).fetchone()
+
+    return await store._own().writing.call(ask)
 
 
 async def test_a_slow_statement_ends_with_the_time_out(postgresql_url, admin):

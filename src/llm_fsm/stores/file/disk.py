@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Any
 
 from llm_fsm.errors import StoreError, UnreadableError
-from llm_fsm.stores.place import os_fault
+from llm_fsm.stores.errors import os_fault
 
 FORMAT = 1
 _NUMBER = 32

@@ -21,8 +21,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Protocol
 
+from llm_fsm.stores.errors import denied, no_folder, os_fault
 from llm_fsm.stores.locks.forks import leave_in_children
-from llm_fsm.stores.place import make_folder, os_fault
 
 try:
     import fcntl
@@ -155,6 +155,20 @@ class FolderLocks:
 
     def _path(self, name: str) -> Path:
         return self._folder / hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def make_folder(path: Path) -> None:
+    """Create the folder of `path` where missing, for this user only, and its parents. Raises StoreError."""
+    folder = path.parent
+    try:
+        if folder.is_dir():
+            return
+    except PermissionError as error:
+        raise denied(folder) from error
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as error:
+        raise no_folder(folder, error) from error
 
 
 def locks_beside(path: Path) -> FileLocks:

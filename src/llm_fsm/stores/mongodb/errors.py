@@ -1,4 +1,4 @@
-"""What goes wrong with a MongoDB server, said in one sentence that names it and what to do."""
+"""The faults of a MongoDB server: the table of codes, and the errors of pymongo without one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,17 @@ from urllib.parse import unquote, urlsplit
 from pymongo import errors
 
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.errors import RETRY, Fault, fault_of, no_connection, reason_of, server_fault
 
 _DATABASE = "llm_fsm"
-_BY_CODE = {
-    13: "does not let this user do that: grant it readWrite on the database",
-    18: "refuses this user or password: check both",
-    14031: "has no disk space left: free some and try again; nothing was changed",
-}
+TABLE = (
+    Fault("the server does not let this user do that: grant it readWrite on the database", codes=(13,)),
+    Fault("the server refuses this user or password: check both", codes=(18,)),
+    Fault("the server has no disk space left: free some and try again; nothing was changed", codes=(14031,)),
+    Fault(
+        "a turn is larger than the 16 MB that MongoDB takes: use another store for it", codes=(errors.DocumentTooLarge,)
+    ),
+)
 
 
 def place_of(url: str) -> tuple[str, str]:
@@ -25,24 +29,11 @@ def place_of(url: str) -> tuple[str, str]:
 
 
 def fault(place: str, error: errors.PyMongoError) -> StoreError:
-    """An error of pymongo in our words."""
-    reason = " ".join(str(error).split())[:300] or type(error).__name__
-    if isinstance(error, errors.DocumentTooLarge):
-        return StoreError(
-            f"{place}: a turn is larger than the 16 MB that MongoDB takes: use another store for it"
-        )
-    if isinstance(error, errors.OperationFailure) and error.code in _BY_CODE:
-        return StoreError(f"{place}: the server {_BY_CODE[error.code]}")
-    if error.timeout:
-        return StoreError(
-            f"{place}: the server did not answer in time ({reason}): start it, or see what keeps it busy; "
-            "nothing is lost that was acknowledged: try again",
-            retryable=True,
-        )
-    if isinstance(error, errors.ConnectionFailure):
-        return StoreError(
-            f"{place}: the server cannot be reached ({reason}): start it, or check address and network; "
-            "nothing is lost that was acknowledged: try again",
-            retryable=True,
-        )
-    return StoreError(f"{place}: the server cannot do it ({reason}): see to the cause and try again")
+    """The error of pymongo."""
+    row = fault_of(TABLE, error, getattr(error, "code", None), type(error))
+    if row is None and error.timeout:
+        words = f"did not answer in time ({reason_of(error)}): start it, or see what keeps it busy{RETRY}"
+        row = Fault(f"the server {words}", True)
+    if row is None and isinstance(error, errors.ConnectionFailure):
+        return no_connection(place, None, error)
+    return server_fault(place, row, error)

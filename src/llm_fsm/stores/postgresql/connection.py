@@ -17,8 +17,9 @@ import psycopg
 from psycopg import AsyncConnection
 
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.errors import silent
 from llm_fsm.stores.locks.forks import leave_in_children
-from llm_fsm.stores.postgresql.errors import fault, silent, unreachable
+from llm_fsm.stores.postgresql.errors import READ_ONLY, fault, unreachable
 
 Connection = AsyncConnection[Any]
 T = TypeVar("T")
@@ -90,11 +91,11 @@ class Line:
     async def _twice(self, work: Callable[[Connection], Awaitable[T]]) -> T:
         try:
             return await self._once(work)
-        except (psycopg.OperationalError, psycopg.InterfaceError) as error:
+        except psycopg.Error as error:
+            if error.sqlstate == READ_ONLY:  # after a failover only new connections lead to the primary server
+                self.drop()
             if not self._lost():
                 raise fault(self._place, error) from error
-        except psycopg.Error as error:
-            raise fault(self._place, error) from error
         try:
             return await self._once(work)
         except psycopg.Error as error:

@@ -6,11 +6,14 @@ for the refused ones only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import struct
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
-from psycopg import AsyncConnection, errors
+from psycopg import AsyncConnection, errors, pq
+from psycopg.adapt import Dumper
+from psycopg.postgres import types
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.errors import (
@@ -20,9 +23,46 @@ from llm_fsm.stores.errors import (
     unknown_definition,
     wrong_version,
 )
-from llm_fsm.stores.postgresql.arrays import Texts, numbers, texts
 
 Connection = AsyncConnection[Any]
+_TEXT = types["text"]
+_NULL = struct.pack("!i", -1)
+
+
+class Texts(tuple[str | None, ...]):
+    """An array of texts; None is NULL."""
+
+    __slots__ = ()
+
+
+class TextsDumper(Dumper):
+    """`Texts` in the binary format of PostgreSQL's arrays, always of one type: one prepared statement serves them."""
+
+    format = pq.Format.BINARY
+    oid = _TEXT.array_oid
+
+    def dump(self, obj: Texts) -> bytes:
+        """The array as the server takes it."""
+        if not obj:
+            return struct.pack("!iii", 0, 0, _TEXT.oid)
+        parts = [struct.pack("!iiiii", 1, 1, _TEXT.oid, len(obj), 1)]
+        for text in obj:
+            if text is None:
+                parts.append(_NULL)
+            else:
+                encoded = text.encode()
+                parts += [struct.pack("!i", len(encoded)), encoded]
+        return b"".join(parts)
+
+
+def texts(items: Iterable[str | None]) -> Texts:
+    """An array of texts."""
+    return Texts(items)
+
+
+def numbers(items: Iterable[float | None]) -> str:
+    """An array of numbers in its text form, to be cast to the type that the statement wants."""
+    return "{" + ",".join("NULL" if item is None else repr(item) for item in items) + "}"
 
 
 class Held(NamedTuple):

@@ -23,17 +23,16 @@ from psycopg import ProgrammingError, conninfo
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.batching import Lane, Unreachable
-from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.batching import Lane
+from llm_fsm.stores.errors import Unreachable, check_appended
 from llm_fsm.stores.locks.remote import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
-from llm_fsm.stores.postgresql.arrays import Texts, TextsDumper
 from llm_fsm.stores.postgresql.connection import Connection, Line
 from llm_fsm.stores.postgresql.errors import place_of
 from llm_fsm.stores.postgresql.schema import holder_of, prepare
-from llm_fsm.stores.postgresql.statements import Held, Step
-from llm_fsm.stores.settings import seconds, taken, with_defaults
+from llm_fsm.stores.postgresql.statements import Held, Step, Texts, TextsDumper
+from llm_fsm.stores.registry import seconds, taken, with_defaults
 
 T = TypeVar("T")
 

@@ -15,8 +15,9 @@ from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from llm_fsm.errors import StoreError
+from llm_fsm.stores.errors import silent
 from llm_fsm.stores.redis import scripts
-from llm_fsm.stores.redis.errors import fault, is_replica, silent, warn
+from llm_fsm.stores.redis.errors import fault, is_replica, warn
 
 _CONNECTIONS = 32
 

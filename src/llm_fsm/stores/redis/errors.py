@@ -1,7 +1,4 @@
-"""What goes wrong with a Redis server, said in one sentence that names it and what to do.
-
-redis-py takes the codes that it knows off the messages, so that most of them are told by their words.
-"""
+"""The faults of a Redis server: the table of messages. redis-py takes the codes that it knows off the messages."""
 
 from __future__ import annotations
 
@@ -12,54 +9,67 @@ from contextlib import contextmanager
 from redis import exceptions as faults
 
 from llm_fsm.errors import StoreError, UnreadableError
+from llm_fsm.stores.errors import RETRY, Fault, fault_of, no_connection, server_fault
 
-_RETRY = "; nothing is lost that was acknowledged: try again"
-_BY_WORDS = (
-    ("NOAUTH", False, "wants a password: put user and password into the URL"),
-    ("HELLO must be called", False, "wants a password: put user and password into the URL"),
-    ("WRONGPASS", False, "refuses this user or password: check both"),
-    ("invalid username-password", False, "refuses this user or password: check both"),
-    *(
-        (words, False, "does not let this user do that: grant it the commands and keys of llm-fsm")
-        for words in ("NOPERM", "no permissions", "can't run this command", "can't access at least one of the keys")
+TABLE = (
+    Fault(
+        "the server wants a password: put user and password into the URL", patterns=("NOAUTH", "HELLO must be called")
     ),
-    ("used memory >", False, "has no memory left: raise maxmemory or delete something; nothing was changed"),
-    (
-        "MISCONF",
-        False,
-        "cannot write to its disk: see its log, free some space and try again; nothing was changed",
+    Fault(
+        "the server refuses this user or password: check both",
+        patterns=("WRONGPASS", "invalid username-password"),
     ),
-    ("read only replica", False, "is a read-only replica: use the primary server"),
-    ("Link with MASTER is down", True, f"is a replica that has lost its primary server: use that one{_RETRY}"),
-    ("NOREPLICAS", True, f"has fewer replicas than it must have to write: see to them{_RETRY}"),
-    ("BUSY Redis", True, f"is busy with a script of another program: end that{_RETRY}"),
-    ("loading the dataset", True, f"is still loading its data{_RETRY}"),
-    ("max number of clients", True, "takes no more connections: raise maxclients, or end some and try again"),
+    Fault(
+        "the server does not let this user do that: grant it the commands and keys of llm-fsm",
+        patterns=("NOPERM", "no permissions", "can't run this command", "can't access at least one of the keys"),
+    ),
+    Fault(
+        "the server has no memory left: raise maxmemory or delete something; nothing was changed",
+        patterns=("used memory >",),
+    ),
+    Fault(
+        "the server cannot write to its disk: see its log, free some space and try again; nothing was changed",
+        patterns=("MISCONF",),
+    ),
+    Fault(
+        f"the server is a read-only replica: use the primary server, or wait until one takes over{RETRY}",
+        True,
+        patterns=("read only replica",),
+    ),
+    Fault(
+        f"the server is a replica that has lost its primary server: use that one{RETRY}",
+        True,
+        patterns=("Link with MASTER is down",),
+    ),
+    Fault(
+        f"the server has fewer replicas than it must have to write: see to them{RETRY}", True, patterns=("NOREPLICAS",)
+    ),
+    Fault(f"the server is busy with a script of another program: end that{RETRY}", True, patterns=("BUSY Redis",)),
+    Fault(f"the server is still loading its data{RETRY}", True, patterns=("loading the dataset",)),
+    Fault(
+        "the server takes no more connections: raise maxclients, or end some and try again",
+        True,
+        patterns=("max number of clients",),
+    ),
 )
 
 
 def is_replica(error: Exception) -> bool:
-    """Whether the server has handed over to another one."""
+    """True where the server has handed over to another one."""
     return any(words in str(error) for words in ("read only replica", "Link with MASTER is down"))
 
 
 def fault(place: str, error: Exception) -> StoreError:
-    """An error of redis-py in our words."""
-    reason = " ".join(str(error).split()) or type(error).__name__
-    for word, retryable, text in _BY_WORDS:
-        if word in reason:
-            return StoreError(f"{place}: the server {text}", retryable=retryable)
-    if isinstance(error, faults.ConnectionError | OSError):
-        return StoreError(
-            f"{place}: the server cannot be reached ({reason}): start it, or check address and network{_RETRY}",
-            retryable=True,
-        )
-    return StoreError(f"{place}: the server cannot do it ({reason}): see to the cause and try again")
+    """The error of redis-py."""
+    row = fault_of(TABLE, error)
+    if row is None and isinstance(error, faults.ConnectionError | OSError):
+        return no_connection(place, None, error)
+    return server_fault(place, row, error)
 
 
 @contextmanager
 def sound(place: str, *broken: type[Exception]) -> Iterator[None]:
-    """Around reading what the server keeps: `broken` is what is raised where another program has written there."""
+    """Translate the errors `broken` of reading stored values, which another program has written."""
     try:
         yield
     except broken as error:
@@ -68,16 +78,8 @@ def sound(place: str, *broken: type[Exception]) -> Iterator[None]:
         ) from error
 
 
-def silent(place: str, seconds: float) -> StoreError:
-    """The server does not answer in time."""
-    return StoreError(
-        f"{place}: the server did not answer within {seconds:g} seconds: see what keeps it busy{_RETRY}",
-        retryable=True,
-    )
-
-
 def warn(place: str, what: str, verb: str) -> None:
-    """Say that acknowledged turns may be lost."""
+    """Warn that acknowledged turns may be lost."""
     warnings.warn(
         f"{place}: the server {what}: {verb} appendonly yes, appendfsync always and maxmemory-policy noeviction "
         "if acknowledged turns must be kept",

@@ -31,7 +31,7 @@ from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.redis import scripts
 from llm_fsm.stores.redis.connection import Answer, Link, pool_of
 from llm_fsm.stores.redis.errors import sound
-from llm_fsm.stores.settings import seconds, taken
+from llm_fsm.stores.registry import seconds, taken
 
 _PAGE = 500
 _LISTED = ("definition", "state", "ended", "version", "created", "updated", "sha")

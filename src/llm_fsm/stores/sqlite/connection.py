@@ -21,17 +21,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.locks.forks import rest_in_forks
+from llm_fsm.stores.sqlite.errors import fault, is_busy, is_lasting, is_unsettled
 from llm_fsm.stores.sqlite.lately import Connection
 from llm_fsm.stores.sqlite.log import empty, make_room
-from llm_fsm.stores.sqlite.schema import (
-    MEMORY,
-    fault,
-    inode,
-    is_busy,
-    is_lasting,
-    is_unsettled,
-    open_database,
-)
+from llm_fsm.stores.sqlite.schema import MEMORY, inode, open_database
 
 T = TypeVar("T")
 

@@ -10,11 +10,12 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from llm_fsm.errors import StoreError
-from llm_fsm.stores.place import cannot_open, denied, full, make_folder, make_private, read_only
+from llm_fsm.stores.locks.file_locks import make_folder
+from llm_fsm.stores.sqlite.errors import is_busy
 from llm_fsm.stores.sqlite.lately import Connection
 
 MEMORY = ":memory:"
@@ -61,24 +62,6 @@ _SCHEMA = (
 )
 """Version 1, from which every new file takes all steps."""
 
-_BUSY = frozenset({sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED})
-_REFUSED = frozenset({sqlite3.SQLITE_PERM, sqlite3.SQLITE_AUTH})
-# A write that the system cut short for a reason other than ENOSPC (a file size limit) has these codes.
-_CUT_SHORT = frozenset(
-    {sqlite3.SQLITE_IOERR_WRITE, sqlite3.SQLITE_IOERR_TRUNCATE, sqlite3.SQLITE_IOERR_SHMSIZE}
-)
-_UNSETTLED = frozenset({sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC})
-_REOPEN = frozenset(
-    {
-        sqlite3.SQLITE_READONLY,
-        sqlite3.SQLITE_CORRUPT,
-        sqlite3.SQLITE_NOTADB,
-        sqlite3.SQLITE_CANTOPEN,
-        sqlite3.SQLITE_IOERR,
-    }
-)
-
-
 def open_database(path: str, busy_timeout: float) -> Connection:
     """Open the file, creating folder, file and schema where missing; the caller owns the connection.
 
@@ -88,7 +71,8 @@ def open_database(path: str, busy_timeout: float) -> Connection:
     """
     if path != MEMORY:
         make_folder(Path(path))
-        make_private(Path(path))
+        with suppress(OSError):  # made here, so that it is for this user only; opening it finds out what forbids that
+            os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
     db = Connection(path, timeout=busy_timeout, cached_statements=256)
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
@@ -105,55 +89,6 @@ def inode(path: str) -> tuple[int, int] | None:
     except OSError:
         return None
     return found.st_dev, found.st_ino
-
-
-def fault(path: str, error: sqlite3.Error | UnicodeDecodeError) -> StoreError:
-    """An error of SQLite in our words; sqlite3 fails at those that quote a damaged name."""
-    place = Path(path)
-    code = _code(error)
-    primary = code & 0xFF
-    if primary in _BUSY:
-        locked = f"{path}: the database is locked by another program: try again, or end that program"
-        return StoreError(locked, retryable=True)
-    if primary == sqlite3.SQLITE_FULL or code in _CUT_SHORT:
-        return full(place)
-    if primary == sqlite3.SQLITE_READONLY:
-        return read_only(place)
-    if primary in _REFUSED:
-        return denied(place)
-    if primary == sqlite3.SQLITE_CANTOPEN:
-        return cannot_open(place, str(error))
-    if primary == sqlite3.SQLITE_NOTADB:
-        return StoreError(f"{path}: is not an SQLite database: use another file, or move this one away")
-    if primary == sqlite3.SQLITE_CORRUPT or isinstance(error, UnicodeDecodeError):
-        return StoreError(
-            f"{path}: the database is damaged ({error}): restore it from a backup, or move it away"
-        )
-    return StoreError(f"{path}: the database cannot be used ({error}): see to the cause and try again")
-
-
-def is_busy(error: BaseException) -> bool:
-    """Waiting was in vain; it would be for the next statement too."""
-    return isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _BUSY
-
-
-def is_unsettled(error: BaseException) -> bool:
-    """What was committed may come back: it is written, but not known to be on the disk."""
-    return isinstance(error, sqlite3.Error) and _code(error) in _UNSETTLED
-
-
-def is_lasting(error: BaseException) -> bool:
-    """The connection may have to be opened anew before it works again.
-
-    Not so when the disk is full: a full disk can still be read, but perhaps no connection be opened.
-    """
-    return (
-        isinstance(error, sqlite3.Error) and _code(error) & 0xFF in _REOPEN and _code(error) not in _CUT_SHORT
-    )
-
-
-def _code(error: Exception) -> int:
-    return getattr(error, "sqlite_errorcode", None) or sqlite3.SQLITE_ERROR
 
 
 def _prepare(db: sqlite3.Connection, path: str) -> None:
