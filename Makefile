@@ -42,6 +42,7 @@ services:
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 	$(BIN)/llm-fsm validate fsm_definitions
 
 # Compiled first, as an installed package is: PYTHONDONTWRITEBYTECODE would have every process compile the sources again.

@@ -13,10 +13,9 @@ import tempfile
 from pathlib import Path
 from typing import Annotated, Any
 
-from llm_fsm.tool_schema import CallInfo
-
 from llm_fsm import Machine
 from llm_fsm.tools import ToolRegistry
+from llm_fsm.tools.schema import CallInfo
 
 DEFINITION = Path(__file__).parent.parent / "fsm_definitions" / "refund.json"
 ORDERS = {

@@ -11,7 +11,8 @@ import pytest
 
 from llm_fsm import DefinitionError, check, load
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.subflows import MAX_DEPTH, Flows, gather
+from llm_fsm.definition.subflows import MAX_DEPTH, Flows
+from llm_fsm.documents.subflows import gather
 
 Document = dict[str, Any]
 

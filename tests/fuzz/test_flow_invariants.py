@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.documents.subflows import MAX_DEPTH
+from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session import turn_record as records

@@ -11,6 +11,7 @@ import pytest
 
 from llm_fsm import check
 from llm_fsm.definition.codes import CODES
+from llm_fsm.lint import rules
 from llm_fsm.lint.docs import FAMILIES, Page, handbook, page_of, pages
 from llm_fsm.lint.naming import find_rule, matches, near_rule
 from llm_fsm.lint.registry import MODULES, RULES
@@ -65,9 +66,9 @@ def test_what_the_reader_tells_has_pages_too() -> None:
 
 
 def test_no_rule_of_a_module_is_forgotten() -> None:
-    folder = Path(MODULES[0].__file__ or "").parent
+    folder = Path(rules.__file__ or "").parent
     assert {module.__name__.rpartition(".")[2] for module in MODULES} == {
-        path.stem for path in folder.glob("*.py") if path.stem != "__init__"
+        path.stem for path in folder.rglob("*.py") if path.stem != "__init__"
     }
 
 

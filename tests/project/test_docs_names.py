@@ -6,16 +6,15 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
-from importlib import import_module
 from typing import Any
 
 import click
 import pytest
 
 import llm_fsm
-from doc_tables import rows
 from llm_fsm import errors
-from llm_fsm.cli.main import COMMANDS
+from llm_fsm.cli import group
+from llm_fsm.cli.group import COMMANDS
 from llm_fsm.cli.terminal.slash_commands import COMMANDS as SLASHES
 from llm_fsm.definition import models as definition
 from llm_fsm.definition.names import PATTERNS
@@ -173,7 +172,8 @@ def test_every_option_is_told_of(command: str) -> None:
     found = [line for line in readme if re.match(rf"\| `{command}\b", line)]
     found += [row[1] for row in tables("| command | further options |") if f"`{command}`" in row[0]]
     told = " ".join(found)
-    top = getattr(import_module(f"llm_fsm.cli.{command}"), command)
+    top = group.group.get_command(click.Context(group.group), command)
+    assert top is not None
     for name, one in commands(top, command):
         for option in one.params:
             if isinstance(option, click.Option) and option.name != "verbose":
@@ -204,17 +204,6 @@ def test_the_readme_names_what_can_be_typed_in_a_chat() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
     (told,) = re.findall(r"^In a chat: (.*?)\. ", readme, re.MULTILINE)
     assert told.replace("`", "").split(", ") == list(SLASHES)
-
-
-def test_the_map_of_a_turn_names_functions_that_there_are() -> None:
-    source = "\n".join(path.read_text(encoding="utf-8") for path in SOURCE.glob("*.py"))
-    named = [name for row in rows("docs/architecture.md", "| | step | where |") for name in row[2].split(", ") if name]
-    assert named
-    for name in named:
-        kind, _, function = name.rpartition(".")
-        assert re.search(rf"^ *(?:async )?def {function}\(", source, re.MULTILINE), name
-        there = re.search(rf"^class {kind}\b", source, re.MULTILINE) or (SOURCE / f"{kind}.py").exists()
-        assert not kind or there, name
 
 
 def test_the_page_of_continuous_integration_names_every_input_of_the_action() -> None:

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -60,6 +61,15 @@ def imported(node: ast.AST) -> Iterator[str]:
         for alias in node.names:
             deeper = f"{inner}.{alias.name}".removeprefix(".")
             yield deeper if deeper in MODULES else inner
+
+
+def ours(module: str) -> set[str]:
+    names = {name for node in ast.walk(tree(module)) for name in imported(node)}
+    return {name for name in names if name and name in MODULES}
+
+
+def test_no_module_imports_itself_round_a_corner() -> None:
+    TopologicalSorter({module: ours(module) - {module} for module in NAMED}).prepare()
 
 
 def test_imports_stand_at_the_top() -> None:

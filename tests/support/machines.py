@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.subflows import Flow, Flows, gather
+from llm_fsm.definition.subflows import Flow, Flows
+from llm_fsm.documents.subflows import gather
 from llm_fsm.engine.bundled import pattern_piece, prompt_sources
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage

@@ -57,7 +57,7 @@ def test_nothing_is_loaded_before_there_is_such_a_file() -> None:
     loaded = "print([m for m in sys.modules if m.startswith('llm_fsm.')])"
     program = f"import sys; import llm_fsm.testing.pytest_plugin; {loaded}"
     done = subprocess.run((sys.executable, "-c", program), capture_output=True, text=True, check=True)
-    assert done.stdout.strip() == "['llm_fsm.testing.pytest_plugin']"
+    assert done.stdout.strip() == "['llm_fsm.testing', 'llm_fsm.testing.pytest_plugin']"
 
 
 def test_pytest_finds_the_plugin_by_its_entry_point() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from llm_fsm.documents.subflows import MAX_DEPTH
+from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
 from llm_fsm.session import turn_record as records
 from llm_fsm.turn.available import asides, outlook, turn_view

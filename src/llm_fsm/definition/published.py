@@ -8,9 +8,9 @@ understood that the models bring about.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from functools import cache
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from llm_fsm.definition.names import ALIASES
@@ -52,8 +52,8 @@ class Shape(NamedTuple):
 @cache
 def published_schema() -> Mapping[str, Any]:
     """The JSON Schema of a definition file."""
-    with open(os.path.join(os.path.dirname(__file__), "definition.schema.json"), encoding="utf-8") as stream:
-        schema: dict[str, Any] = json.load(stream)
+    text = Path(__file__).with_name("definition.schema.json").read_text(encoding="utf-8")
+    schema: dict[str, Any] = json.loads(text)
     return schema
 
 

@@ -7,16 +7,16 @@ registered file calls in turn stands as `name:path`. These names are stored with
 
 from __future__ import annotations
 
-import json
 import posixpath
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from llm_fsm._json import step
 from llm_fsm._text import nearest
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
+from llm_fsm.definition.subflows import MAX_DEPTH, Flow, Flows
 from llm_fsm.documents.files import FilePath, beside, name_of, read_called
 from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError, Finding
@@ -26,60 +26,9 @@ from llm_fsm.lint.rules.catalogue_pages import flow_nesting
 from llm_fsm.lint.rules.graph import missing_flow, subflow_recursion
 from llm_fsm.lint.rules.subflows import flow_mapping
 
-MAX_DEPTH = 8
-"""Definitions that may be at work at once, each called by the one before."""
-
 Registered = FilePath | Mapping[str, Any] | Definition
 """What a host may register: a file, a definition as JSON data, or a definition."""
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flow:
-    """One definition of a machine. `calls`: id of a subflow state → name of the definition that it calls."""
-
-    definition: Definition
-    calls: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Flows:
-    """All definitions of a machine: the one that is started, and those that are called, by name."""
-
-    root: Flow
-    called: Mapping[str, Flow] = field(default_factory=dict)
-
-    @property
-    def digress(self) -> bool:
-        """True where some transition comes back to the state that it left."""
-        definitions = [flow.definition for flow in (self.root, *self.called.values())]
-        found = [definition.global_transitions for definition in definitions]
-        found += [state.transitions for definition in definitions for state in definition.states.values()]
-        return any(transition.returns for transitions in found for transition in transitions)
-
-
-def document_of(flows: Flows) -> str:
-    """All definitions of a machine as one canonical JSON text; the definition's own where it calls no other."""
-    if not flows.called:
-        return flows.root.definition.canonical
-    called = {name: _plain(flow) for name, flow in flows.called.items()}
-    return json.dumps({**_plain(flows.root), "called": called}, sort_keys=True, separators=(",", ":"))
-
-
-def _plain(flow: Flow) -> dict[str, Any]:
-    return {"definition": json.loads(flow.definition.canonical), "calls": dict(flow.calls)}
-
-
-def read_document(text: str) -> Flows:
-    """What `document_of` wrote. Raises ValidationError for what is none."""
-    document = json.loads(text)
-    if "called" not in document:
-        return Flows(root=Flow(definition=Definition.model_validate_json(text)))
-    return Flows(root=_read(document), called={name: _read(flow) for name, flow in document["called"].items()})
-
-
-def _read(document: Mapping[str, Any]) -> Flow:
-    text = json.dumps(document["definition"])
-    return Flow(definition=Definition.model_validate_json(text), calls=document["calls"])
 
 
 @dataclass(frozen=True, slots=True)

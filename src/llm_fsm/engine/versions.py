@@ -14,7 +14,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from llm_fsm.documents.subflows import read_document
+from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.deployment import Edition, Services
 from llm_fsm.engine.handlers.registry import Handler
 from llm_fsm.errors import ConfigurationError, ConversationConflict, DefinitionError, StoreError

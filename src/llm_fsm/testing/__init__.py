@@ -1,19 +1,40 @@
 """Doubles and helpers for tests of machines, models and stores. They are product code, and need no pytest.
 
-`ScriptedLLM` answers from a list; `serve_scripted` is a real OpenAI-compatible server on the loopback
-address; `play`, `reply`, `calls` and `expect` play a conversation and check its turns; `check_folder`
-checks definition files; `play_suite` plays a file of conversation tests; `store_suite` is the contract that
-every store must pass.
+`ScriptedLLM` answers from a list; `serve_scripted` is a real OpenAI-compatible server on the loopback address.
+`play`, `reply`, `calls` and `expect` play a conversation and check its turns. `check_folder` checks definition files,
+`play_suite` plays a file of conversation tests, and `store_suite` is the contract that every store must pass.
+
+Names are loaded on first use: pytest imports this package for its plug-in in every run, also in runs without our files.
 """
 
-from llm_fsm.llm.scripted import ScriptedLLM, calls
-from llm_fsm.testing.definitions import check_folder
-from llm_fsm.testing.play import Played, expect, play, reply
-from llm_fsm.testing.scenarios.session import play_suite
-from llm_fsm.testing.server.faults import FAULTS, FaultyStream
-from llm_fsm.testing.server.http import HttpReply
-from llm_fsm.testing.server.server import serve_scripted
-from llm_fsm.testing.store_contract.suite import StoreCheck, store_suite
+from __future__ import annotations
+
+from importlib import import_module
+
+TYPE_CHECKING = False  # of `typing`, without the cost of its import
+if TYPE_CHECKING:
+    from typing import Any
+
+    from llm_fsm.llm.scripted import ScriptedLLM, calls
+    from llm_fsm.testing.definitions import check_folder
+    from llm_fsm.testing.play import Played, expect, play, reply
+    from llm_fsm.testing.scenarios.session import play_suite
+    from llm_fsm.testing.server.faults import FAULTS, FaultyStream
+    from llm_fsm.testing.server.http import HttpReply
+    from llm_fsm.testing.server.server import serve_scripted
+    from llm_fsm.testing.store_contract.suite import StoreCheck, store_suite
+
+_PLACES = {
+    "llm.scripted": ("ScriptedLLM", "calls"),
+    "testing.definitions": ("check_folder",),
+    "testing.play": ("Played", "expect", "play", "reply"),
+    "testing.scenarios.session": ("play_suite",),
+    "testing.server.faults": ("FAULTS", "FaultyStream"),
+    "testing.server.http": ("HttpReply",),
+    "testing.server.server": ("serve_scripted",),
+    "testing.store_contract.suite": ("StoreCheck", "store_suite"),
+}
+_MODULE_OF = {name: module for module, names in _PLACES.items() for name in names}
 
 __all__ = [
     "FAULTS",
@@ -31,3 +52,14 @@ __all__ = [
     "serve_scripted",
     "store_suite",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    module = _MODULE_OF.get(name)
+    if module is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"llm_fsm.{module}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

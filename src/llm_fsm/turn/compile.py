@@ -14,7 +14,7 @@ from llm_fsm.conditions.compiler import ConditionError, compile_rule
 from llm_fsm.definition.json_schema.validator import ShapeError, compile_shape
 from llm_fsm.definition.models import Condition, Definition, KeyResult, ModelSettings, State, Transition
 from llm_fsm.definition.names import PATTERNS
-from llm_fsm.documents.subflows import Flow, Flows, document_of
+from llm_fsm.definition.subflows import Flow, Flows, document_of
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema

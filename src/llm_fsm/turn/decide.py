@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm._copies import made, row
 from llm_fsm._text import cut
-from llm_fsm.documents.subflows import MAX_DEPTH
+from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply

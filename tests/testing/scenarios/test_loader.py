@@ -266,7 +266,7 @@ def test_a_file_that_is_not_there_is_told(tmp_path: Path) -> None:
 
 
 def test_the_published_schema_is_what_the_models_say() -> None:
-    place = ROOT / "src" / "llm_fsm" / "cases" / "case.schema.json"
+    place = ROOT / "src" / "llm_fsm" / "testing" / "scenarios" / "case.schema.json"
     written = json.loads(place.read_text(encoding="utf-8"))
     assert written == suite_schema(), "run: llm-fsm schema --tests > src/llm_fsm/testing/scenarios/case.schema.json"
     jsonschema_rs.meta.validate(written)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from llm_fsm._json import step
 from llm_fsm.definition.models import Definition
-from llm_fsm.documents.subflows import Flows
+from llm_fsm.definition.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
 from llm_fsm.testing.scenarios.expected import Expect

@@ -14,11 +14,12 @@ from pydantic_core import ErrorDetails
 from llm_fsm._json import step
 from llm_fsm.definition import json_source as source
 from llm_fsm.definition.models import Definition
+from llm_fsm.definition.subflows import Flows
 from llm_fsm.definition.validation import describe
 from llm_fsm.documents.discovery import definition_paths
 from llm_fsm.documents.files import FilePath, beside, name_of, read, stem_of
 from llm_fsm.documents.loader import load_dict, load_text
-from llm_fsm.documents.subflows import Flows, gather
+from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
 from llm_fsm.testing.scenarios.checks import nonsense, sense_of
 from llm_fsm.testing.scenarios.idle import plays_nothing

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from multiprocessing import get_context
 from typing import Literal
 
+from llm_fsm.definition.subflows import document_of
 from llm_fsm.documents.files import FilePath
-from llm_fsm.documents.subflows import document_of
 from llm_fsm.engine.machine import TIMEOUT
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.llm.base import LLM, let_go

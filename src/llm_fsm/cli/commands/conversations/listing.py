@@ -24,7 +24,7 @@ from llm_fsm.cli.options import (
 )
 from llm_fsm.cli.terminal import escape as printing
 from llm_fsm.cli.verbosity import verbose_option
-from llm_fsm.documents.subflows import read_document
+from llm_fsm.definition.subflows import read_document
 from llm_fsm.session.turn_record import TurnRecord, parse
 from llm_fsm.stores.base import Listed, Store, kept_definition
 

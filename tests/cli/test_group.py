@@ -12,7 +12,7 @@ import pytest
 from cli_command import Desk, command, desk
 from llm_fsm import __version__, errors
 from llm_fsm.cli import exit_codes as exits
-from llm_fsm.cli.main import COMMANDS, group
+from llm_fsm.cli.group import COMMANDS, group
 from llm_fsm.errors import Finding
 
 __all__ = ["desk"]

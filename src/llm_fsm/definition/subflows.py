@@ -1,0 +1,65 @@
+"""The definitions of a machine: the one that is started and the ones that it calls.
+
+`documents.subflows` finds and loads them. Here they are values, with one canonical JSON text.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from llm_fsm.definition.models import Definition
+
+MAX_DEPTH = 8
+"""Definitions that may be at work at once, each called by the one before."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flow:
+    """One definition of a machine. `calls`: id of a subflow state → name of the definition that it calls."""
+
+    definition: Definition
+    calls: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Flows:
+    """All definitions of a machine: the one that is started, and those that are called, by name."""
+
+    root: Flow
+    called: Mapping[str, Flow] = field(default_factory=dict)
+
+    @property
+    def digress(self) -> bool:
+        """True where some transition comes back to the state that it left."""
+        definitions = [flow.definition for flow in (self.root, *self.called.values())]
+        found = [definition.global_transitions for definition in definitions]
+        found += [state.transitions for definition in definitions for state in definition.states.values()]
+        return any(transition.returns for transitions in found for transition in transitions)
+
+
+def document_of(flows: Flows) -> str:
+    """All definitions of a machine as one canonical JSON text; the definition's own where it calls no other."""
+    if not flows.called:
+        return flows.root.definition.canonical
+    called = {name: _plain(flow) for name, flow in flows.called.items()}
+    return json.dumps({**_plain(flows.root), "called": called}, sort_keys=True, separators=(",", ":"))
+
+
+def _plain(flow: Flow) -> dict[str, Any]:
+    return {"definition": json.loads(flow.definition.canonical), "calls": dict(flow.calls)}
+
+
+def read_document(text: str) -> Flows:
+    """What `document_of` wrote. Raises ValidationError for what is none."""
+    document = json.loads(text)
+    if "called" not in document:
+        return Flows(root=Flow(definition=Definition.model_validate_json(text)))
+    return Flows(root=_read(document), called={name: _read(flow) for name, flow in document["called"].items()})
+
+
+def _read(document: Mapping[str, Any]) -> Flow:
+    text = json.dumps(document["definition"])
+    return Flow(definition=Definition.model_validate_json(text), calls=document["calls"])
