@@ -14,7 +14,7 @@ from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError
 from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import HistoryTrimmed, LimitReached, ReplyRejected, Summarised
 from llm_fsm.session.messages import ModelReply, ToolCall
-from llm_fsm.testing.play import reply
+from llm_fsm.testing.conversations import reply
 from llm_fsm.testing.server.server import serve_scripted
 from llm_fsm.turn.effects import AskModel
 from llm_requests import request

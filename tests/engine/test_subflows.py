@@ -16,7 +16,7 @@ from llm_fsm.llm.scripted import ScriptedLLM
 from llm_fsm.session.events import FlowPushed, FlowReturned, ToolReturned
 from llm_fsm.stores.memory import MemoryStore
 from llm_fsm.testing import serve_scripted
-from llm_fsm.testing.play import reply
+from llm_fsm.testing.conversations import reply
 
 pytestmark = pytest.mark.anyio
 

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from llm_fsm.llm.scripted import ScriptedLLM, calls
+    from llm_fsm.testing.conversations import Played, expect, play, reply
     from llm_fsm.testing.definitions import check_folder
-    from llm_fsm.testing.play import Played, expect, play, reply
     from llm_fsm.testing.scenarios.session import play_suite
     from llm_fsm.testing.server.faults import FAULTS, FaultyStream
     from llm_fsm.testing.server.http import HttpReply
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _PLACES = {
     "llm.scripted": ("ScriptedLLM", "calls"),
     "testing.definitions": ("check_folder",),
-    "testing.play": ("Played", "expect", "play", "reply"),
+    "testing.conversations": ("Played", "expect", "play", "reply"),
     "testing.scenarios.session": ("play_suite",),
     "testing.server.faults": ("FAULTS", "FaultyStream"),
     "testing.server.http": ("HttpReply",),
