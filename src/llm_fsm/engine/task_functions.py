@@ -25,6 +25,7 @@ from llm_fsm.session.reducer import fold
 from llm_fsm.tools.executor import GRACE, called, readable
 from llm_fsm.tools.task_context import BoundModel, Break, RunLimit, SyncModel, Workbench, merged
 from llm_fsm.tools.task_functions import thread_of
+from llm_fsm.turn import model, tool_loop
 from llm_fsm.turn.compiled import Program
 from llm_fsm.turn.effects import (
     AskModel,
@@ -37,9 +38,9 @@ from llm_fsm.turn.effects import (
     Result,
     ToolResults,
 )
-from llm_fsm.turn.tool_loop import Loop, Rounds
+from llm_fsm.turn.tool_loop import Loop
 from llm_fsm.turn.tool_results import result_value
-from llm_fsm.turn.turn_state import TICK
+from llm_fsm.turn.turn_state import TICK, TurnState
 
 _BEGUN = "begun"
 """Where a log has the first question of each task, as a hash."""
@@ -171,23 +172,24 @@ class _Questions:
     async def _answer(
         self, number: str, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None
     ) -> str:
-        course = Rounds(self.program, self.session, frozenset(), self.host.means.kit)
-        course.space = f"{self.running.id}/{self.effect.key}/{number}", 0.0  # also after an answer, in another turn
-        course.base = self._used()
-        request = course.question(tuple(messages), None, tools=course.offered() if tools else ())
-        look = course.no_look()
-        drive = _Drive(self, course, number, rounds)
+        turn = TurnState(self.program, self.session, all_tools=self.host.means.kit)
+        # the same after an answer, which comes in another turn
+        turn.call_namespace = f"{self.running.id}/{self.effect.key}/{number}", 0.0
+        turn.spent_before = self._used()
+        request = model.request(turn, tuple(messages), None, tools=tool_loop.offered(turn) if tools else ())
+        look = model.no_moves(turn)
+        drive = _Drive(self, turn, number, rounds)
         loop = Loop("task", request, look)
         kept = 0
         while True:
-            reply = await drive.through(course.rounds(loop))
-            since = [event for event in course.events[kept:] if not isinstance(event, ev.Paused)]
-            self.session, kept = fold(self.session, since), len(course.events)  # beside what others have changed
+            reply = await drive.through(tool_loop.run(turn, loop))
+            since = [event for event in turn.events[kept:] if not isinstance(event, ev.Paused)]
+            self.session, kept = fold(self.session, since), len(turn.events)  # beside what others have changed
             if self.bench is not None:
                 self.bench.context = copied(self.session.context)
             if reply is not None:
                 return reply.text
-            loop = self._answered(course, Loop("task", request, look))
+            loop = self._answered(turn, Loop("task", request, look))
 
     def stop_at_limit(self, effect: AskModel | CallTools) -> None:
         """Raise RunLimit where questions that are asked at once reach a limit together."""
@@ -210,12 +212,12 @@ class _Questions:
         }
         return {name: spent + own.get(name, 0) for name, spent in self.effect.used.items()}
 
-    def _answered(self, course: Rounds, fresh: Loop) -> Loop:
+    def _answered(self, turn: TurnState, fresh: Loop) -> Loop:
         """The loop that paused, with the answer in it. Raises Break where there is none yet, RunLimit at a limit."""
-        pause, work, bench = course.session.pause, course.session.work, self.bench
+        pause, work, bench = turn.session.pause, turn.session.work, self.bench
         assert bench is not None
         if pause is None:
-            reached = [event for event in course.events if isinstance(event, ev.LimitReached)]
+            reached = [event for event in turn.events if isinstance(event, ev.LimitReached)]
             raise bench.stop(RunLimit(reached[-1].limit))
         found = bench.answer(pause.kind, pause.what, pause.call)
         if found is None:
@@ -223,20 +225,20 @@ class _Questions:
             raise bench.stop(Break(asked))
         value, newest = found
         loop = fresh.take_up((work.loop if work is not None else None) or {})
-        course.stand(self.session)
-        before = len(course.events)
-        course.answered(loop, pause.kind, pause.call or {}, value)
+        turn.reset(self.session)
+        before = len(turn.events)
+        tool_loop.take_answer(turn, loop, pause.kind, pause.call or {}, value)
         if newest:
-            self.happened.extend(course.events[before:])
+            self.happened.extend(turn.events[before:])
         return loop
 
 
 class _Drive:
     """Performs the effects of one question; results of the log are taken from there."""
 
-    def __init__(self, questions: _Questions, course: Rounds, number: str, rounds: int | None) -> None:
+    def __init__(self, questions: _Questions, turn: TurnState, number: str, rounds: int | None) -> None:
         self.questions = questions
-        self.course = course
+        self.turn = turn
         self.number = number
         self.rounds = rounds
         self.fresh = number not in questions.answered
@@ -248,20 +250,20 @@ class _Drive:
         result: Result | None = None
         known = False
         while True:
-            course, before = self.course, (len(self.course.events), self.course.tool_calls)
+            turn, before = self.turn, (len(self.turn.events), self.turn.tool_calls)
             ended, reply, effect = False, None, None
             try:
                 effect = next(run) if result is None else run.send(result)
             except StopIteration as stop:
                 ended, reply = True, stop.value
-            calls = course.tool_calls - before[1]
+            calls = turn.tool_calls - before[1]
             if known:
-                course.base = {**course.base, "tool_calls": course.base.get("tool_calls", 0) - calls}
+                turn.spent_before = {**turn.spent_before, "tool_calls": turn.spent_before.get("tool_calls", 0) - calls}
             else:
                 self.questions.tool_calls += calls
                 self.questions.happened.extend(
                     event
-                    for event in course.events[before[0] :]
+                    for event in turn.events[before[0] :]
                     if not isinstance(event, ev.Paused | ev.LimitReached)
                 )
             if ended:
@@ -277,8 +279,8 @@ class _Drive:
             if self.rounds is not None and self.asked > self.rounds:
                 raise RuntimeError(f"the model still called tools after {self.rounds} rounds")
             if key in questions.log:
-                base = self.course.base
-                self.course.base = {**base, "llm_calls": base.get("llm_calls", 0) - 1}
+                base = self.turn.spent_before
+                self.turn.spent_before = {**base, "llm_calls": base.get("llm_calls", 0) - 1}
                 return entry_reply(questions.log[key]), True
             questions.stop_at_limit(effect)
             questions.asked += 1

@@ -234,7 +234,7 @@ class Running:
                 except HandlerError:
                     return None  # raised again in its turn, if the reply turns out to lead there
                 trial = advance(trial, found)
-            return trial.course.promise
+            return trial.turn.promise
 
         return Listening(voice, judge)
 

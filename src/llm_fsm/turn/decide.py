@@ -11,7 +11,6 @@ from collections.abc import Generator, Iterable, Mapping
 from hashlib import sha256
 from typing import Any, NamedTuple, TypeVar
 
-from llm_fsm._copies import made, row
 from llm_fsm._text import cut
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.errors import ReplyError
@@ -19,18 +18,19 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
+from llm_fsm.turn import handlers, model, response, tool_loop, transitions
 from llm_fsm.turn.available import asides, outlook
 from llm_fsm.turn.compiled import Outlook, StatePlan
 from llm_fsm.turn.corrections import divided
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
 from llm_fsm.turn.guards import Move, Refusal, judge
-from llm_fsm.turn.repair.actions import Repairing
+from llm_fsm.turn.repair import actions, corrections
 from llm_fsm.turn.repair.patterns import UNNAMED
 from llm_fsm.turn.reply.parser import Reply, parse
 from llm_fsm.turn.response import UPDATE
 from llm_fsm.turn.tool_loop import Loop
-from llm_fsm.turn.turn_state import Run
+from llm_fsm.turn.turn_state import Run, TurnState
 
 T = TypeVar("T")
 _AROUND = "`'\"*<>[](){}.:,"
@@ -56,257 +56,271 @@ class Complaint(NamedTuple):
     unmet: bool = False
 
 
-class Talking(Repairing):
-    """The part of a turn that talks."""
+def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Run:
+    """Ask the model what to do with the message; once more if its reply does not stand.
 
-    __slots__ = ()
-
-    def ask(self, waiting: Mapping[str, Any] | None = None) -> Run:
-        """Ask the model what to do with the message; once more if its reply does not stand.
-
-        `waiting`: the loop in which the turn paused, with the answer put in.
-        """
-        if waiting is None and self.program.fast and (yield from self.sure()):
+    `waiting`: the loop in which the turn paused, with the answer put in.
+    """
+    if waiting is None and turn.program.fast and (yield from _take_fast_path(turn)):
+        return
+    look = available(turn)
+    turn.initial_session = turn.session
+    loop = Loop("turn", response.turn_request(turn, look, words_only=False), look)
+    if waiting is not None:
+        loop.take_up(waiting)
+    while loop.tries < 2:
+        reply = yield from tool_loop.run(turn, loop, _renew)
+        if reply is None:
+            break
+        complaint = yield from _take_reply(turn, reply, loop.look)
+        if complaint is None:
             return
-        look = self.look()
-        self.outset = self.session
-        loop = Loop("turn", self.request(look, words_only=False), look)
-        if waiting is not None:
-            loop.take_up(waiting)
-        while loop.tries < 2:
-            reply = yield from self.rounds(loop)
-            if reply is None:
-                break
-            complaint = yield from self.take(reply, loop.look)
-            if complaint is None:
-                return
-            loop.tries += 1
-            loop.refused = (*loop.refused, complaint.reason)
-            valid = tuple(name for name in (*loop.look.valid, *loop.look.patterns) if name != complaint.target)
-            unmet = complaint.target if complaint.unmet and complaint.target in loop.look.valid else ""
-            possible = valid if complaint.target else None  # else <valid_states> and <patterns> say it all
-            loop.request = self.again(loop.request, reply.text, complaint.reason, possible, unmet=unmet)
-        if self.paused:
-            return
-        if self.has("cannot_handle"):
-            yield from self.miss(fallback=True)
-        else:
-            self.last_resort()
+        loop.tries += 1
+        loop.refused = (*loop.refused, complaint.reason)
+        valid = tuple(name for name in (*loop.look.valid, *loop.look.patterns) if name != complaint.target)
+        unmet = complaint.target if complaint.unmet and complaint.target in loop.look.valid else ""
+        possible = valid if complaint.target else None  # else <valid_states> and <patterns> say it all
+        loop.request = model.second_try(turn, loop.request, reply.text, complaint.reason, valid=possible, unmet=unmet)
+    if turn.paused:
+        return
+    if turn.has("cannot_handle"):
+        yield from actions.miss(turn, fallback=True)
+    else:
+        response.last_resort(turn)
 
-    def renew(self, loop: Loop) -> None:
-        """What tools wrote may open a move, and is known to the reply that follows."""
-        if loop.asked_for == "turn":
-            look = self.look()
-            loop.reopen(self.request(look, words_only=False), look)
 
-    def look(self) -> Outlook:
-        """What a reply may do here."""
-        return outlook(self.program, self.session, asides(self.root, self.session))
+def _renew(turn: TurnState, loop: Loop) -> None:
+    """What tools wrote may open a move, and is known to the reply that follows."""
+    if loop.asked_for == "turn":
+        look = available(turn)
+        loop.reopen(response.turn_request(turn, look, words_only=False), look)
 
-    def sure(self) -> Generator[Effect, Result, bool]:
-        """Do without the model what a message says for certain; False where the model is to be asked."""
-        found = certain_value(self.root, self.session, self.lacking(), self.outset)
-        if found is None:
+
+def available(turn: TurnState) -> Outlook:
+    """What a reply may do here."""
+    return outlook(turn.program, turn.session, asides(turn.root, turn.session))
+
+
+def _take_fast_path(turn: TurnState) -> Generator[Effect, Result, bool]:
+    """Do without the model what a message says for certain; False where the model is to be asked."""
+    found = certain_value(turn.root, turn.session, response.missing_keys(turn), turn.initial_session)
+    if found is None:
+        return False
+    key, value = found
+    here, before = turn.plan, turn.session.data()
+    turn.emit(ev.Recognised(key=key))
+    turn.emit(ev.ContextSet(source="user", values={key: value}))
+    yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(key,))
+    by, move = "auto", (yield from handlers.first_allowed(turn, here.autos))
+    if move is None:
+        by, move = "user", certain_move(here, before, turn.session.data())
+        if move is None or (yield from handlers.vetoed(turn, move)) is not None:
             return False
-        key, value = found
-        here, before = self.plan, self.session.data()
-        self.note(ev.Recognised(key=key))
-        self.note(ev.ContextSet(source="user", values={key: value}))
-        yield from self.run(Point.CONTEXT_UPDATE, updated=(key,))
-        by, move = "auto", (yield from self.first(here.autos))
-        if move is None:
-            by, move = "user", certain_move(here, before, self.session.data())
-            if move is None or (yield from self.vetoed(move)) is not None:
-                return False
-        yield from self.enter(move, by)
-        yield from self.settle()
-        yield from self.complete_words()
-        return True
+    yield from transitions.enter(turn, move, by)
+    yield from transitions.settle(turn)
+    yield from response.complete_words(turn)
+    return True
 
-    def take(self, raw: ModelReply, look: Outlook) -> Generator[Effect, Result, Complaint | None]:
-        """Do what a reply says, if it stands; else say why not."""
-        try:
-            reply = parse(raw.text)
-        except ReplyError as error:
-            reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
-            self.note(ev.ReplyRejected(fault=error.fault, reason=reason))
-            return Complaint(reason)
-        reply = self.named(reply, look)
-        self.note(made(ev.MovePicked, target=cut(reply.target, 200), reasoning=reply.reasoning))
-        theirs = yield from self.update(reply)
-        here, flow = self.plan, self.session.flow
-        if self.has("correct") and (yield from self.corrected(reply, self.outset)):
-            return None
-        decision = yield from self.decided(reply)
-        if isinstance(decision, Complaint):
-            return decision
-        if theirs and (decision.move is None or decision.move.target != reply.target):
-            yield from self.keep(theirs)  # nothing leads to where they belong: kept as what nobody here knows
-        if decision.by == "pattern":
-            yield from self.repair(reply, look)
-            return None
-        if decision.by == "refused":
-            self.stay_with_refused(reply.target)
-            return None
-        move, arrival = decision.move, here
-        flows = {flow} if move is None else {flow, self.flow_to(move)}
-        first = len(self.said)
-        if move is None:
-            if here.fixed is not None:
-                self.complain()
-            self.say_fixed()
-        else:
-            arrival = yield from self.arrive(move, decision.by, theirs if move.target == reply.target else None)
-        if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
-            self.said.insert(first, reply.message)  # never words that announce a move that was not made
-        foreseen = self.session.state in look.arrivals.get(reply.target, ()) and self.session.flow in flows
-        yield from self.complete_words(spoken_for=foreseen)
+
+def _take_reply(turn: TurnState, raw: ModelReply, look: Outlook) -> Generator[Effect, Result, Complaint | None]:
+    """Do what a reply says, if it stands; else say why not."""
+    try:
+        reply = parse(raw.text)
+    except ReplyError as error:
+        reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
+        turn.emit(ev.ReplyRejected(fault=error.fault, reason=reason))
+        return Complaint(reason)
+    reply = _normalised(turn, reply, look)
+    turn.emit(ev.MovePicked(target=cut(reply.target, 200), reasoning=reply.reasoning))
+    theirs = yield from _apply_reply(turn, reply)
+    here, flow = turn.plan, turn.session.flow
+    if turn.has("correct") and (yield from corrections.correct(turn, reply, turn.initial_session)):
         return None
+    decision = yield from _decide(turn, reply)
+    if isinstance(decision, Complaint):
+        return decision
+    if theirs and (decision.move is None or decision.move.target != reply.target):
+        # no move leads to the definition that these belong to, so this one keeps them
+        yield from transitions.apply_update(turn, theirs)
+    if decision.by == "pattern":
+        yield from actions.repair(turn, reply, look)
+        return None
+    if decision.by == "refused":
+        _stay_with_refused(turn, reply.target)
+        return None
+    move, arrival = decision.move, here
+    flows = {flow} if move is None else {flow, _flow_of(turn, move)}
+    first = len(turn.said)
+    if move is None:
+        if here.fixed is not None:
+            response.complain(turn)
+        response.say_fixed(turn)
+    else:
+        arrival = yield from _arrive(turn, move, decision.by, theirs if move.target == reply.target else None)
+    if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
+        turn.said.insert(first, reply.message)  # never words that announce a move that was not made
+    foreseen = turn.session.state in look.arrivals.get(reply.target, ()) and turn.session.flow in flows
+    yield from response.complete_words(turn, spoken_for=foreseen)
+    return None
 
-    def named(self, reply: Reply, look: Outlook | None = None) -> Reply:
-        """A reply with the one name that it may give, where its target is that in other letters (`Done` for `done`)."""
-        states = self.program.states
-        if reply.target in states or reply.target in self.program.patterns:
-            return reply
-        look, bare = look or self.look(), reply.target.strip(_AROUND)
-        for names in ((*look.valid, *look.patterns), states) if reply.target not in look.valid else ():
-            same = [bare] if bare in names else [name for name in names if letters(name) == letters(bare)]
-            if same:
-                return reply._replace(target=same[0]) if len(same) == 1 else reply
+
+def _normalised(turn: TurnState, reply: Reply, look: Outlook | None = None) -> Reply:
+    """A reply with the one name that it may give, where its target is that in other letters (`Done` for `done`)."""
+    states = turn.program.states
+    if reply.target in states or reply.target in turn.program.patterns:
         return reply
+    look, bare = look or available(turn), reply.target.strip(_AROUND)
+    for names in ((*look.valid, *look.patterns), states) if reply.target not in look.valid else ():
+        same = [bare] if bare in names else [name for name in names if letters(name) == letters(bare)]
+        if same:
+            return reply._replace(target=same[0]) if len(same) == 1 else reply
+    return reply
 
-    def led_to(self, move: Move) -> StatePlan:
-        """Where a move leads, in whichever definition."""
-        return self.root.named(self.flow_to(move)).states[move.target]
 
-    def flow_to(self, move: Move) -> str:
-        """The definition that a move leads into."""
-        if move.place is not None:
-            return self.session.flow_at(move.place)
-        return self.session.flow if move.caller is None else self.session.of_caller(move.caller).flow
+def _state_of(turn: TurnState, move: Move) -> StatePlan:
+    """Where a move leads, in whichever definition."""
+    return turn.root.named(_flow_of(turn, move)).states[move.target]
 
-    def decided(self, reply: Reply) -> Generator[Effect, Result, Decision | Complaint]:
-        """What follows from a pick, now that its values are kept; or why it does not stand."""
-        here = self.plan
-        move = (yield from self.first(here.autos)) if here.autos else None
-        if move is not None:
-            return Decision(move, "auto", reply.target in (here.id, move.target))
-        if reply.target in self.program.patterns and reply.target not in UNNAMED:
-            return Decision(None, "pattern", followed=False)
-        if reply.target == here.id:
-            return Decision(None, "model", followed=True)
-        judged = self.judged(here, reply.target)
-        if isinstance(judged, Refusal):
-            self.note(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
-            return self.complaint(reply.target, judged.reason, unmet=judged.by == "closed")
-        veto = (yield from self.vetoed(judged)) if self.points else None
-        if veto is not None:
-            return self.complaint(reply.target, veto)
-        if self.goes_too_far(judged):
-            return Decision(None, "refused", followed=False)
-        return row(Decision, judged, "model", True)
 
-    def goes_too_far(self, move: Move) -> bool:
-        """True where a move makes an end of answers of which one was to be changed, and the new value was refused."""
-        session = self.session
-        return (
-            self.has("correct")
-            and any(session.origins.get(key, (session.turn, ""))[0] < session.turn for key, _ in session.notes)
-            and move.pointer.startswith("/states/")
-            and self.led_to(move).kind in ("final", "task")
-        )
+def _flow_of(turn: TurnState, move: Move) -> str:
+    """The definition that a move leads into."""
+    if move.place is not None:
+        return turn.session.flow_at(move.place)
+    return turn.session.flow if move.caller is None else turn.session.of_caller(move.caller).flow
 
-    def stay_with_refused(self, target: str) -> None:
-        """Say which change was refused, and why, instead of going on with the old answer."""
-        reasons = "; ".join(f"{key}: {why}" for key, why in self.session.notes)
-        self.note(ev.MoveRefused(target=target, reason=f"a changed answer was refused: {reasons}", by="closed"))
-        asked = self.last_question()
-        self.complain()
-        self.say_fixed()
-        self.ask_again(asked)
 
-    def arrive(
-        self, move: Move, by: str, given: Mapping[str, Any] | None
-    ) -> Generator[Effect, Result, StatePlan]:
-        """Make a move and go on by itself from there: the state for which the reply's words are to speak."""
-        there = self.led_to(move)
-        yield from self.enter(move, by, given)
-        if not self.plan.rests:
-            yield from self.settle()
-        return self.plan if self.reopened is None else there
+def _decide(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Decision | Complaint]:
+    """What follows from a pick, now that its values are kept; or why it does not stand."""
+    here = turn.plan
+    move = (yield from handlers.first_allowed(turn, here.autos)) if here.autos else None
+    if move is not None:
+        return Decision(move, "auto", reply.target in (here.id, move.target))
+    if reply.target in turn.program.patterns and reply.target not in UNNAMED:
+        return Decision(None, "pattern", followed=False)
+    if reply.target == here.id:
+        return Decision(None, "model", followed=True)
+    judged = _check_pick(turn, here, reply.target)
+    if isinstance(judged, Refusal):
+        turn.emit(ev.MoveRefused(target=cut(reply.target, 200), reason=judged.reason, by=judged.by))
+        return _complaint(turn, reply.target, judged.reason, unmet=judged.by == "closed")
+    veto = (yield from handlers.vetoed(turn, judged)) if turn.points else None
+    if veto is not None:
+        return _complaint(turn, reply.target, veto)
+    if _ends_on_refused(turn, judged):
+        return Decision(None, "refused", followed=False)
+    return Decision(judged, "model", True)
 
-    def rehearsal(self, head: str, asked_for: AskedFor) -> Run:
-        """Check the move of a reply whose words are not there yet, in a fork; `promise` says whether they count.
 
-        Nothing is promised where that depends on what comes after the move from outside: handlers, tasks, replies.
-        """
-        words = _stand_in(self.session, head)
-        if asked_for != "turn":
-            self.promise = _before(words, (*self.said, words))
-            return
-        self.note(ev.ModelReplied(asked_for=asked_for, text=head))
-        try:
-            reply = self.named(parse(head)._replace(message=words))
-        except ReplyError:
-            return
-        self.note(made(ev.MovePicked, target=cut(reply.target, 200)))  # handlers' keys count events, here as in `take`
-        theirs = yield from self.update(reply)
-        here, said = self.plan, tuple(self.said)
-        place = self.here
-        if self.has("correct") and _alone(self.corrected(reply, self.outset)) is not False:
-            if self.here == place or reply.target == self.plan.id:  # else questions among the words may be left out
-                self.promise = _before(words, self.said)
-            return
-        decision = yield from self.decided(reply)
-        if isinstance(decision, Complaint):
-            return
-        if decision.by == "pattern":
-            _alone(self.repair(reply, _NOWHERE))
-            if self.here == place or reply.target not in ("correct", "digress"):  # as for corrections above
-                self.promise = _before(words, self.said)
-        elif decision.followed:
-            move = decision.move
-            if move is not None and here.fixed is not None:
-                arrival = _alone(self.arrive(move, decision.by, theirs if move.target == reply.target else None))
-                if arrival is None or arrival.fixed is not None:
-                    return
-            self.promise = _before(words, (*said, words))
+def _ends_on_refused(turn: TurnState, move: Move) -> bool:
+    """True where a move makes an end of answers of which one was to be changed, and the new value was refused."""
+    session = turn.session
+    return (
+        turn.has("correct")
+        and any(session.origins.get(key, (session.turn, ""))[0] < session.turn for key, _ in session.notes)
+        and move.pointer.startswith("/states/")
+        and _state_of(turn, move).kind in ("final", "task")
+    )
 
-    def judged(self, here: StatePlan, target: str) -> Move | Refusal:
-        """The move to a state that was named, if it stands."""
-        session = self.session
-        if target in session.open_places():
-            return Move(pointer="", target=target)
-        found = judge(here.moves, target, session.data())
-        if isinstance(found, Refusal) and found.by == "unknown" and session.stack:
-            aside = asides(self.root, session).get(target)
-            found = found if aside is None else judge((aside.move,), target, aside.data)
-        if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:
-            return Refusal(by="closed", reason="too much is left open already; go back to one of the open states")
-        return found
 
-    def complaint(self, target: str, reason: str, *, unmet: bool = False) -> Complaint:
-        shown = json.dumps(cut(target, 100))
-        refused = "; ".join(f"{key}: {why}" for key, why in self.refusals())
-        told = f"the move to {shown} is not possible: {reason}" + (f". Refused values: {refused}" if refused else "")
-        return Complaint(told, target, unmet)
+def _stay_with_refused(turn: TurnState, target: str) -> None:
+    """Say which change was refused, and why, instead of going on with the old answer."""
+    reasons = "; ".join(f"{key}: {why}" for key, why in turn.session.notes)
+    turn.emit(ev.MoveRefused(target=target, reason=f"a changed answer was refused: {reasons}", by="closed"))
+    asked = response.last_question(turn)
+    response.complain(turn)
+    response.say_fixed(turn)
+    response.ask_again(turn, asked)
 
-    def update(self, reply: Reply) -> Generator[Effect, Result, Mapping[str, Any]]:
-        """Keep what a reply says about the definition at work; what it says about the one that its pick leads into."""
-        if reply.update_fault is not None:
-            self.note(ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True))
-        mine, theirs = self.divided(reply)
-        if mine:
-            yield from self.keep(self.change_answers(mine) if self.session.flow and self.has("correct") else mine)
-        return theirs
 
-    def divided(self, reply: Reply) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
-        """What a reply says about the definition at work, and about another one that its pick leads into."""
-        session, program = self.session, self.program
-        if not session.stack or reply.target in program.states:
-            return reply.update, {}
-        aside = asides(self.root, session).get(reply.target)
-        return (reply.update, {}) if aside is None else divided(program.keys, aside.program.keys, reply.update)
+def _arrive(
+    turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None
+) -> Generator[Effect, Result, StatePlan]:
+    """Make a move and go on by itself from there: the state for which the reply's words are to speak."""
+    there = _state_of(turn, move)
+    yield from transitions.enter(turn, move, by, given)
+    if not turn.plan.rests:
+        yield from transitions.settle(turn)
+    return turn.plan if turn.reopened is None else there
+
+
+def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
+    """Check the move of a reply whose words are not there yet, in a fork; `promise` says whether they count.
+
+    Nothing is promised where that depends on what comes after the move from outside: handlers, tasks, replies.
+    """
+    words = _stand_in(turn.session, head)
+    if asked_for != "turn":
+        turn.promise = _before(words, (*turn.said, words))
+        return
+    turn.emit(ev.ModelReplied(asked_for=asked_for, text=head))
+    try:
+        reply = _normalised(turn, parse(head)._replace(message=words))
+    except ReplyError:
+        return
+    turn.emit(ev.MovePicked(target=cut(reply.target, 200)))  # handlers' keys count events, here as in `take`
+    theirs = yield from _apply_reply(turn, reply)
+    here, said = turn.plan, tuple(turn.said)
+    place = turn.here
+    if turn.has("correct") and _alone(corrections.correct(turn, reply, turn.initial_session)) is not False:
+        if turn.here == place or reply.target == turn.plan.id:  # else questions among the words may be left out
+            turn.promise = _before(words, turn.said)
+        return
+    decision = yield from _decide(turn, reply)
+    if isinstance(decision, Complaint):
+        return
+    if decision.by == "pattern":
+        _alone(actions.repair(turn, reply, _NOWHERE))
+        if turn.here == place or reply.target not in ("correct", "digress"):  # as for corrections above
+            turn.promise = _before(words, turn.said)
+    elif decision.followed:
+        move = decision.move
+        if move is not None and here.fixed is not None:
+            arrival = _alone(_arrive(turn, move, decision.by, theirs if move.target == reply.target else None))
+            if arrival is None or arrival.fixed is not None:
+                return
+        turn.promise = _before(words, (*said, words))
+
+
+def _check_pick(turn: TurnState, here: StatePlan, target: str) -> Move | Refusal:
+    """The move to a state that was named, if it stands."""
+    session = turn.session
+    if target in session.open_places():
+        return Move(pointer="", target=target)
+    found = judge(here.moves, target, session.data())
+    if isinstance(found, Refusal) and found.by == "unknown" and session.stack:
+        aside = asides(turn.root, session).get(target)
+        found = found if aside is None else judge((aside.move,), target, aside.data)
+    if isinstance(found, Move) and found.returns and len(session.stack) >= MAX_DEPTH:
+        return Refusal(by="closed", reason="too much is left open already; go back to one of the open states")
+    return found
+
+
+def _complaint(turn: TurnState, target: str, reason: str, *, unmet: bool = False) -> Complaint:
+    shown = json.dumps(cut(target, 100))
+    refused = "; ".join(f"{key}: {why}" for key, why in response.refusals(turn))
+    told = f"the move to {shown} is not possible: {reason}" + (f". Refused values: {refused}" if refused else "")
+    return Complaint(told, target, unmet)
+
+
+def _apply_reply(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Mapping[str, Any]]:
+    """Keep what a reply says about the definition at work; what it says about the one that its pick leads into."""
+    if reply.update_fault is not None:
+        turn.emit(ev.ContextRefused(key=UPDATE, reason=reply.update_fault, source="model", told=True))
+    mine, theirs = _split_update(turn, reply)
+    if mine:
+        if turn.session.flow and turn.has("correct"):
+            mine = corrections.change_answers(turn, mine)
+        yield from transitions.apply_update(turn, mine)
+    return theirs
+
+
+def _split_update(turn: TurnState, reply: Reply) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    """What a reply says about the definition at work, and about another one that its pick leads into."""
+    session, program = turn.session, turn.program
+    if not session.stack or reply.target in program.states:
+        return reply.update, {}
+    aside = asides(turn.root, session).get(reply.target)
+    return (reply.update, {}) if aside is None else divided(program.keys, aside.program.keys, reply.update)
 
 
 def _alone(run: Generator[Effect, Result, T]) -> T | None:

@@ -13,17 +13,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from llm_fsm._copies import row
 from llm_fsm.session import events as ev
 from llm_fsm.session.history import surplus
 from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import blotted
 from llm_fsm.session.session import Session
+from llm_fsm.turn import decide, pipeline, response
 from llm_fsm.turn.available_tools import NO_TOOLS, Kit
 from llm_fsm.turn.compiled import Program
 from llm_fsm.turn.effects import AskModel, Effect, Point, Result
-from llm_fsm.turn.pipeline import Answer, Course, Heard, Opening
-from llm_fsm.turn.turn_state import Run
+from llm_fsm.turn.pipeline import Answer, Heard, Opening
+from llm_fsm.turn.turn_state import Run, TurnState
 
 
 class Step(NamedTuple):
@@ -33,7 +33,7 @@ class Step(NamedTuple):
     events: tuple[ev.Event, ...]
     effect: Effect | None
     usage: Usage
-    course: Course
+    turn: TurnState
     run: Run
 
 
@@ -45,9 +45,9 @@ class Means:
     kit: Kit = NO_TOOLS
     summaries: bool = True
 
-    def course(self, program: Program, session: Session) -> Course:
+    def turn(self, program: Program, session: Session) -> TurnState:
         """A turn of this host that has not begun."""
-        return Course(program, session, self.points, self.kit, summaries=self.summaries)
+        return TurnState(program, session, self.points, self.kit, summaries=self.summaries)
 
 
 _BARE = Means()
@@ -55,79 +55,79 @@ _BARE = Means()
 
 def begin(program: Program, session: Session, heard: Heard, means: Means = _BARE) -> Step:
     """Begin the turn of a message. The session must neither have ended nor wait for an answer."""
-    course = means.course(program, session)
-    return _next(course, course.message(heard), None)
+    turn = means.turn(program, session)
+    return _next(turn, pipeline.message(turn, heard), None)
 
 
 def begin_start(program: Program, opening: Opening, means: Means) -> Step:
     """Begin the first turn of a new conversation. Raises ValueError for a context that does not fit."""
-    course = means.course(program, Session(conversation_id=opening.conversation_id))
-    return _next(course, course.opening(opening), None)
+    turn = means.turn(program, Session(conversation_id=opening.conversation_id))
+    return _next(turn, pipeline.opening(turn, opening), None)
 
 
 def begin_run(program: Program, session: Session, time: float, means: Means) -> Step:
     """Begin the turn of a run without a message, at `time` (seconds since the epoch)."""
-    course = means.course(program, session)
-    return _next(course, course.resumed(time), None)
+    turn = means.turn(program, session)
+    return _next(turn, pipeline.run(turn, time), None)
 
 
 def begin_answer(program: Program, session: Session, given: Answer, means: Means) -> Step:
     """Begin the turn of an answer to the pause of the session."""
-    course = means.course(program, session)
-    return _next(course, course.answer(given), None)
+    turn = means.turn(program, session)
+    return _next(turn, pipeline.answer(turn, given), None)
 
 
 def begin_due(program: Program, session: Session, time: float, means: Means = _BARE) -> Step:
     """Begin the turn of what the pause of the session has due at `time` (seconds since the epoch)."""
-    course = means.course(program, session)
-    return _next(course, course.due(time), None)
+    turn = means.turn(program, session)
+    return _next(turn, pipeline.due(turn, time), None)
 
 
 def advance(step: Step, result: Result) -> Step:
     """The next step, given what the effect of this one brought back."""
-    return _next(step.course, step.run, result)
+    return _next(step.turn, step.run, result)
 
 
 def request_for(program: Program, session: Session, means: Means) -> LLMRequest:
     """What the model would be asked about the message that the session holds."""
-    course = means.course(program, session)
-    return course.request(course.look(), words_only=False)
+    turn = means.turn(program, session)
+    return response.turn_request(turn, decide.available(turn), words_only=False)
 
 
 def rehearse(step: Step, head: str) -> Step:
     """A step beside the turn: what becomes of the reply that `step` asks for, of which only the move is known.
 
     Its effects are handlers of CONTEXT_UPDATE and PRE_TRANSITION, whose results hold for the turn, too. When there
-    are no more, `course.promise` holds the words that stand before those of the reply, or None where its words
+    are no more, `turn.promise` holds the words that stand before those of the reply, or None where its words
     must not be shown.
     """
     if not isinstance(step.effect, AskModel):
         raise TypeError(f"only a reply can be rehearsed, not what {type(step.effect).__name__} brings back")
-    course = step.course.fork()
-    return _next(course, course.rehearsal(head, step.effect.asked_for), None)
+    turn = step.turn.fork()
+    return _next(turn, decide.rehearse(turn, head, step.effect.asked_for), None)
 
 
-def _next(course: Course, run: Run, result: Result | None) -> Step:
-    before = len(course.events)
+def _next(turn: TurnState, run: Run, result: Result | None) -> Step:
+    before = len(turn.events)
     try:
         effect: Effect | None = next(run) if result is None else run.send(result)
     except StopIteration:
         effect = None
-    return row(Step, course.session, tuple(course.events[before:]), effect, course.usage, course, run)
+    return Step(turn.session, tuple(turn.events[before:]), effect, turn.usage, turn, run)
 
 
 def apologise(
     program: Program, session: Session, heard: Heard, error: Exception, text: str
 ) -> tuple[Session, tuple[ev.Event, ...]]:
     """The turn of a message that could not be handled, when an ERROR handler gave the words to show."""
-    course = _BARE.course(program, session)
-    why = blotted(course.secrets(), str(error))
-    course.note(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
-    course.note(ev.TurnFailed(error=type(error).__name__, message=why))
-    course.fallback = True
-    course.note(course.words_said(text))
-    settings = course.program.definition.history
-    if settings.strategy == "window" and (dropped := surplus(course.session.window, settings)):
-        course.note(ev.HistoryTrimmed(dropped=dropped))  # a summary comes with the next turn that can ask for one
-    course.watch()
-    return course.session, tuple(course.events)
+    turn = _BARE.turn(program, session)
+    why = blotted(turn.secrets(), str(error))
+    turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
+    turn.emit(ev.TurnFailed(error=type(error).__name__, message=why))
+    turn.fallback = True
+    turn.emit(pipeline.bot_said(turn, text))
+    settings = turn.program.definition.history
+    if settings.strategy == "window" and (dropped := surplus(turn.session.window, settings)):
+        turn.emit(ev.HistoryTrimmed(dropped=dropped))  # a summary comes with the next turn that can ask for one
+    pipeline.watch_silence(turn)
+    return turn.session, tuple(turn.events)

@@ -11,116 +11,117 @@ from collections.abc import Generator, Mapping
 from llm_fsm.session import events as ev
 from llm_fsm.session.dotted_keys import trespass
 from llm_fsm.session.session import Session
+from llm_fsm.turn import handlers, tasks
 from llm_fsm.turn.corrections import handed_on
 from llm_fsm.turn.effects import Effect, Point, Result
 from llm_fsm.turn.guards import Move
 from llm_fsm.turn.output_mapping import mapped
-from llm_fsm.turn.tasks import Working
-from llm_fsm.turn.turn_state import Run
+from llm_fsm.turn.turn_state import Run, TurnState
 
 
-class Nested(Working):
-    """The part of a turn that goes into flows and comes back from them."""
+def count_step(turn: TurnState) -> bool:
+    """Count one move without the user; False, and noted, when the limit of such moves is reached."""
+    most = turn.root.limits.auto_steps
+    if turn.auto_steps + turn.spent_before.get("auto_steps", 0) >= most:
+        turn.stopped = "limit"
+        turn.emit(ev.LimitReached(limit="auto_steps", value=most))
+        return False
+    turn.auto_steps += 1
+    return True
 
-    __slots__ = ()
 
-    def counted(self) -> bool:
-        """Count one move without the user; False, and noted, when the limit of such moves is reached."""
-        most = self.root.limits.auto_steps
-        if self.steps + self.base.get("auto_steps", 0) >= most:
-            self.stopped = "limit"
-            self.note(ev.LimitReached(limit="auto_steps", value=most))
-            return False
-        self.steps += 1
-        return True
-
-    def call_flow(self) -> Run:
-        """Begin the definition that the current state calls, with what it is given."""
-        plan, name = self.plan, self.plan.calls
-        called = self.root.flows[name]
-        values, refused = mapped(called.keys, self.program.keys, self.session.context, plan.state.input)
-        origins = self.session.origins
-        sources = {key: _writer(origins, source) for key, source in plan.state.input.items() if key in values}
-        self.conceal()
-        self.note(
-            ev.FlowPushed(
-                kind="subflow",
-                state=plan.id,
-                flow=name,
-                entered=called.definition.initial_state,
-                context=values,
-                sources=sources,
-            )
+def begin(turn: TurnState) -> Run:
+    """Begin the definition that the current state calls, with what it is given."""
+    plan, name = turn.plan, turn.plan.calls
+    called = turn.root.flows[name]
+    values, refused = mapped(called.keys, turn.program.keys, turn.session.context, plan.state.input)
+    origins = turn.session.origins
+    sources = {key: _writer(origins, source) for key, source in plan.state.input.items() if key in values}
+    keep_secrets(turn)
+    turn.emit(
+        ev.FlowPushed(
+            kind="subflow",
+            state=plan.id,
+            flow=name,
+            entered=called.definition.initial_state,
+            context=values,
+            sources=sources,
         )
+    )
+    for event in refused:
+        turn.emit(event)
+    yield from handlers.run(turn, Point.POST_TRANSITION)
+
+
+def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | None]:
+    """Come back to the topmost place; the move that follows a subflow, None where nothing does yet.
+
+    A flow that was cancelled gives nothing back.
+    """
+    session, frame, ended = turn.session, turn.session.stack[-1], turn.session.state
+    left = turn.program
+    leave(turn, how)
+    if frame.kind == "digression":
+        return None
+    if how != "cancelled":
+        values, refused = mapped(turn.program.keys, left.keys, session.context, turn.plan.state.output)
+        _give_back(turn, values, session.origins)
         for event in refused:
-            self.note(event)
-        yield from self.run(Point.POST_TRANSITION)
+            turn.emit(event)
+    if how == "cancelled" and not any(move.on or move.guards for move in turn.plan.moves):
+        turn.stopped = "stuck"  # the one way on is that of a flow that was not cancelled
+        return None
+    return (yield from tasks.follow(turn, ended if how != "cancelled" else how))
 
-    def come_back(self, how: str) -> Generator[Effect, Result, Move | None]:
-        """Come back to the topmost place; the move that follows a subflow, None where nothing does yet.
 
-        A flow that was cancelled gives nothing back.
-        """
-        session, frame, ended = self.session, self.session.stack[-1], self.session.state
-        left = self.program
-        self.leave(how)
-        if frame.kind == "digression":
-            return None
-        if how != "cancelled":
-            values, refused = mapped(self.program.keys, left.keys, session.context, self.plan.state.output)
-            self.give_back(values, session.origins)
-            for event in refused:
-                self.note(event)
-        if how == "cancelled" and not any(move.on or move.guards for move in self.plan.moves):
-            self.stopped = "stuck"  # the one way on is that of a flow that was not cancelled
-            return None
-        return (yield from self.follow(ended if how != "cancelled" else how))
-
-    def leave(self, how: str) -> None:
-        """Be back at the topmost place, and take nothing along."""
-        session, frame = self.session, self.session.stack[-1]
-        self.conceal()
-        self.note(
-            ev.FlowReturned(
-                kind=frame.kind,
-                state=frame.kept["state"],
-                ended=session.state,
-                flow=session.flow if frame.kind == "subflow" else "",
-                how=how,
-            )
+def leave(turn: TurnState, how: str) -> None:
+    """Be back at the topmost place, and take nothing along."""
+    session, frame = turn.session, turn.session.stack[-1]
+    keep_secrets(turn)
+    turn.emit(
+        ev.FlowReturned(
+            kind=frame.kind,
+            state=frame.kept["state"],
+            ended=session.state,
+            flow=session.flow if frame.kind == "subflow" else "",
+            how=how,
         )
+    )
 
-    def give_back(self, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:
-        """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
-        written: dict[str, dict[str, object]] = {}
-        for key, value in values.items():
-            source = _writer(origins, self.plan.state.output[key])
-            keys = self.program.keys
-            owner = keys.sources.get(key, "model")
-            reason = trespass(keys.reserved, key, value) if source == "model" else None
-            if owner not in ("model", source):
-                reason = f"only {owner} may write this key, and the value came from {source}"
-            if reason is None:
-                written.setdefault(source, {})[key] = value
-            else:
-                self.note(ev.ContextRefused(key=key, reason=reason, source="flow"))
-        for source, found in written.items():
-            self.note(ev.ContextSet(source=source, values=found))
 
-    def hand_on(self, before: Session) -> None:
-        """Give the flows that were called what has changed of the answers that they were given, through all of them."""
-        places = self.session.callers()
-        for place in reversed(places):
-            values = handed_on(self.root, before, self.session, place)
-            if values and place == places[0]:
-                self.note(ev.ContextSet(source="model", values=values))
-            elif values:
-                inner = places[places.index(place) - 1]
-                self.note(ev.AnswersChanged(frame=inner, values=values))
+def _give_back(turn: TurnState, values: Mapping[str, object], origins: Mapping[str, tuple[int, str]]) -> None:
+    """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
+    written: dict[str, dict[str, object]] = {}
+    for key, value in values.items():
+        source = _writer(origins, turn.plan.state.output[key])
+        keys = turn.program.keys
+        owner = keys.sources.get(key, "model")
+        reason = trespass(keys.reserved, key, value) if source == "model" else None
+        if owner not in ("model", source):
+            reason = f"only {owner} may write this key, and the value came from {source}"
+        if reason is None:
+            written.setdefault(source, {})[key] = value
+        else:
+            turn.emit(ev.ContextRefused(key=key, reason=reason, source="flow"))
+    for source, found in written.items():
+        turn.emit(ev.ContextSet(source=source, values=found))
 
-    def conceal(self) -> None:
-        """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
-        self.hidden |= {*self.program.keys.secret_values(self.session.context)}
+
+def hand_on(turn: TurnState, before: Session) -> None:
+    """Give the flows that were called what has changed of the answers that they were given, through all of them."""
+    places = turn.session.callers()
+    for place in reversed(places):
+        values = handed_on(turn.root, before, turn.session, place)
+        if values and place == places[0]:
+            turn.emit(ev.ContextSet(source="model", values=values))
+        elif values:
+            inner = places[places.index(place) - 1]
+            turn.emit(ev.AnswersChanged(frame=inner, values=values))
+
+
+def keep_secrets(turn: TurnState) -> None:
+    """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
+    turn.left_secrets |= {*turn.program.keys.secret_values(turn.session.context)}
 
 
 def _writer(origins: Mapping[str, tuple[int, str]], name: str) -> str:

@@ -8,17 +8,18 @@ middle, with everything it needs in the session, and goes on there when the answ
 from __future__ import annotations
 
 import json
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from dataclasses import asdict, replace
 from typing import Any
 
-from llm_fsm._copies import changed, stored
+from llm_fsm._copies import stored
 from llm_fsm._text import cut, escaped
 from llm_fsm.session import events as ev
 from llm_fsm.session import memory as buckets
 from llm_fsm.session.memory import Memory
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCall, ToolSpec
 from llm_fsm.session.redaction import blotted
+from llm_fsm.turn import model
 from llm_fsm.turn.available_tools import call_key
 from llm_fsm.turn.compiled import Outlook
 from llm_fsm.turn.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
@@ -26,7 +27,7 @@ from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
 from llm_fsm.turn.prompt.render import moved_on
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 from llm_fsm.turn.tool_results import shortened
-from llm_fsm.turn.turn_state import Progress
+from llm_fsm.turn.turn_state import TurnState
 
 _REASON_CHARS = 2000
 APPROVAL: Mapping[str, Any] = {
@@ -91,7 +92,7 @@ class Loop:
             )
             for item in document["messages"]
         )
-        self.request = changed(self.request, messages=messages)
+        self.request = replace(self.request, messages=messages)
         self.refused = tuple(document["refused"])
         self.tries = document["tries"]
         self.calls = tuple(stored(ToolCall, call) for call in document["calls"])
@@ -104,8 +105,8 @@ class Loop:
         """Ask for what `request` does about the message of this loop, with all that was called and answered since."""
         *system, user = request.messages
         asked, *since = self.request.messages[len(system) :]
-        place = changed(asked, content=moved_on(asked.content, user.content))
-        self.request, self.look = changed(request, messages=(*system, place, *since)), look
+        place = replace(asked, content=moved_on(asked.content, user.content))
+        self.request, self.look = replace(request, messages=(*system, place, *since)), look
 
     def begin(self, reply: ModelReply) -> None:
         """Take the calls of a reply; ids that are empty or stand twice are replaced."""
@@ -118,14 +119,12 @@ class Loop:
         self.calls = tuple(calls.values())
         self.keys, self.answers, self.done = {}, {}, {}
         said = LLMMessage("assistant", reply.text, self.calls)
-        self.request = changed(self.request, messages=(*self.request.messages, said))
+        self.request = replace(self.request, messages=(*self.request.messages, said))
 
     def close(self) -> None:
         """Put the results of the batch after the calls, in their order."""
-        results = tuple(
-            LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id) for call in self.calls
-        )
-        self.request = changed(self.request, messages=(*self.request.messages, *results))
+        results = tuple(LLMMessage("tool", self.content(call.id), (), tool_call_id=call.id) for call in self.calls)
+        self.request = replace(self.request, messages=(*self.request.messages, *results))
         self.calls = ()
 
     def content(self, id: str) -> str:
@@ -139,249 +138,255 @@ class Loop:
         return escaped(outcome["value"])
 
 
-class Rounds(Progress):
-    """The part of a turn that calls tools."""
+def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
+    """The tools that the model is told of in this state."""
+    state = turn.plan.state
+    if not state.tools and not state.memory:
+        return ()
+    return (*turn.tools.specs(turn.plan.id), *(buckets.SPECS if state.memory else ()))
 
-    __slots__ = ()
 
-    def offered(self) -> tuple[ToolSpec, ...]:
-        """The tools that the model is told of in this state."""
-        state = self.plan.state
-        if not state.tools and not state.memory:
-            return ()
-        return (*self.kit.specs(self.plan.id), *(buckets.SPECS if state.memory else ()))
-
-    def rounds(self, loop: Loop) -> Generator[Effect, Result, ModelReply | None]:
-        """The first reply without calls; None when a limit or a pause comes first."""
-        while True:
-            if loop.calls:
-                if not (yield from self.batch(loop)):
-                    return None
-                loop.close()
-                self.renew(loop)
-            reply = yield from self.call(loop.asked_for, loop.request, loop.look, loop.refused)
-            if reply is None or not reply.tool_calls:
-                return reply
-            if self.too_many(len(reply.tool_calls)):
+def run(
+    turn: TurnState, loop: Loop, renew: Callable[[TurnState, Loop], None] | None = None
+) -> Generator[Effect, Result, ModelReply | None]:
+    """The first reply without calls; None when a limit or a pause comes first."""
+    while True:
+        if loop.calls:
+            if not (yield from _run_batch(turn, loop)):
                 return None
-            loop.begin(reply)
+            loop.close()
+            if renew is not None:
+                renew(turn, loop)
+        reply = yield from model.call(turn, loop.asked_for, loop.request, loop.look, refused=loop.refused)
+        if reply is None or not reply.tool_calls:
+            return reply
+        if _exceeds_limit(turn, len(reply.tool_calls)):
+            return None
+        loop.begin(reply)
 
-    def renew(self, loop: Loop) -> None:
-        """Say the question of a loop again as things stand after a batch, where it depends on them."""
 
-    def too_many(self, calls: int) -> bool:
-        """True, and noted, when the limit of tool calls does not allow so many more; else they are counted."""
-        most = self.program.limits.tool_calls
-        if self.used()["tool_calls"] + calls > most:
-            self.note(ev.LimitReached(limit="tool_calls", value=most))
-            return True
-        self.tool_calls += calls
-        return False
+def _exceeds_limit(turn: TurnState, calls: int) -> bool:
+    """True, and noted, when the limit of tool calls does not allow so many more; else they are counted."""
+    most = turn.program.limits.tool_calls
+    if turn.used()["tool_calls"] + calls > most:
+        turn.emit(ev.LimitReached(limit="tool_calls", value=most))
+        return True
+    turn.tool_calls += calls
+    return False
 
-    # -- one batch
 
-    def batch(self, loop: Loop) -> Generator[Effect, Result, bool]:
-        """Bring the calls of a batch to their ends; False when a person must be asked first."""
-        ready: dict[str, PlannedCall] = {}
-        own: dict[str, Mapping[str, Any]] = {}
-        for call in loop.calls:
-            if call.id not in loop.done and (arguments := self.accepted(loop, call)) is not None:
-                if self.in_memory(call):
-                    own[call.id] = arguments
-                else:
-                    ready[call.id] = self.planned(loop, call, arguments)
-        for planned in ready.values():
-            if self.kit.terms[planned.name].approval and planned.id not in loop.answers:
-                self.pause_at(loop, "approval", planned.id, APPROVAL)
-                return False
-        allowed = tuple(planned for planned in ready.values() if self.allowed(loop, planned))
-        results: dict[str, ToolResult] = {}
-        if allowed:
-            found = yield CallTools(state=self.plan.id, calls=allowed, left=self.time_left())
-            if not isinstance(found, ToolResults):
-                raise TypeError(f"calls want ToolResults, got {type(found).__name__}")
-            self.elapsed += found.elapsed
-            results = {call.id: result for call, result in zip(allowed, found.results, strict=True)}
-        for call in loop.calls:
-            if call.id in own:
-                self.remember(loop, call, own[call.id])
-            elif call.id in results:
-                self.returned(loop, ready[call.id], results[call.id])
-        return not self.asks(loop)
-
-    def in_memory(self, call: ToolCall) -> bool:
-        """True for a memory tool where there are any: it is performed here."""
-        return self.plan.state.memory and call.name in buckets.NAMES
-
-    def accepted(self, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
-        """The arguments of a call that may run; None when it is refused."""
-        reason = None if self.in_memory(call) else self.kit.fault(self.plan.id, call.name)
-        if reason is None:
-            try:
-                arguments = read_arguments(call.arguments)
-            except ArgumentsFault as fault:
-                reason = str(fault)
+def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
+    """Bring the calls of a batch to their ends; False when a person must be asked first."""
+    ready: dict[str, PlannedCall] = {}
+    own: dict[str, Mapping[str, Any]] = {}
+    for call in loop.calls:
+        if call.id not in loop.done and (arguments := _accepted_arguments(turn, loop, call)) is not None:
+            if _is_memory_call(turn, call):
+                own[call.id] = arguments
             else:
-                reason = self.unfit(call.name, arguments)
-                if reason is None:
-                    return arguments
-        self.refuse(loop, call, reason)
-        return None
+                ready[call.id] = _planned(turn, loop, call, arguments)
+    for planned in ready.values():
+        if turn.tools.terms[planned.name].approval and planned.id not in loop.answers:
+            _pause_at(turn, loop, "approval", planned.id, APPROVAL)
+            return False
+    allowed = tuple(planned for planned in ready.values() if _is_allowed(turn, loop, planned))
+    results: dict[str, ToolResult] = {}
+    if allowed:
+        found = yield CallTools(state=turn.plan.id, calls=allowed, left=turn.time_left())
+        if not isinstance(found, ToolResults):
+            raise TypeError(f"calls want ToolResults, got {type(found).__name__}")
+        turn.elapsed += found.elapsed
+        results = {call.id: result for call, result in zip(allowed, found.results, strict=True)}
+    for call in loop.calls:
+        if call.id in own:
+            _run_memory_call(turn, loop, call, own[call.id])
+        elif call.id in results:
+            _record_result(turn, loop, ready[call.id], results[call.id])
+    return not _must_ask(turn, loop)
 
-    def unfit(self, name: str, arguments: Mapping[str, Any]) -> str | None:
-        """Why a person need not be asked about a call: it could not be made. The call itself finds out the rest."""
-        terms = self.kit.terms.get(name)
-        return terms.fault(arguments) if terms is not None and terms.approval else None
 
-    def planned(self, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> PlannedCall:
-        """The call as the host can run it."""
-        key = loop.keys.get(call.id)
-        if key is None:
-            number = len(self.events) + len(loop.keys)
-            session = self.session
-            space, time = self.space or (f"{session.conversation_id}/{session.turn}", session.time)
-            key = loop.keys[call.id] = call_key(space, time, number, call)
-        return self.kit.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
+def _is_memory_call(turn: TurnState, call: ToolCall) -> bool:
+    """True for a memory tool where there are any: it is performed here."""
+    return turn.plan.state.memory and call.name in buckets.NAMES
 
-    def refuse(self, loop: Loop, call: ToolCall, reason: str) -> None:
-        loop.done[call.id] = {"error": reason}
-        self.note(
-            ev.ToolRefused(
-                name=cut(call.name, 100),
-                reason=cut(reason, _REASON_CHARS),
-                arguments=cut(call.arguments, _REASON_CHARS),
-            )
+
+def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
+    """The arguments of a call that may run; None when it is refused."""
+    reason = None if _is_memory_call(turn, call) else turn.tools.fault(turn.plan.id, call.name)
+    if reason is None:
+        try:
+            arguments = read_arguments(call.arguments)
+        except ArgumentsFault as fault:
+            reason = str(fault)
+        else:
+            reason = _misfit(turn, call.name, arguments)
+            if reason is None:
+                return arguments
+    _refuse(turn, loop, call, reason)
+    return None
+
+
+def _misfit(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | None:
+    """Why a person need not be asked about a call: it could not be made. The call itself finds out the rest."""
+    terms = turn.tools.terms.get(name)
+    return terms.fault(arguments) if terms is not None and terms.approval else None
+
+
+def _planned(turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> PlannedCall:
+    """The call as the host can run it."""
+    key = loop.keys.get(call.id)
+    if key is None:
+        number = len(turn.events) + len(loop.keys)
+        session = turn.session
+        space, time = turn.call_namespace or (f"{session.conversation_id}/{session.turn}", session.time)
+        key = loop.keys[call.id] = call_key(space, time, number, call)
+    return turn.tools.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
+
+
+def _refuse(turn: TurnState, loop: Loop, call: ToolCall, reason: str) -> None:
+    loop.done[call.id] = {"error": reason}
+    turn.emit(
+        ev.ToolRefused(
+            name=cut(call.name, 100),
+            reason=cut(reason, _REASON_CHARS),
+            arguments=cut(call.arguments, _REASON_CHARS),
         )
+    )
 
-    def remember(self, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> None:
-        """Perform a call of a memory tool."""
-        before = memory_of(self.session.memory)
-        after, told = buckets.call(before, call.name, arguments)
-        old, new = before.to_dict(), after.to_dict()
-        if new != old:
-            written = {key: text for key, text in new.items() if old.get(key) != text}
-            self.note(ev.MemorySet(values=written, removed=tuple(key for key in old if key not in new)))
-        told = blotted(self.secrets(), told)
-        loop.done[call.id] = {"value": told}
-        self.note(ev.ToolReturned(name=call.name, arguments=arguments, result=told))
 
-    def allowed(self, loop: Loop, planned: PlannedCall) -> bool:
-        """True unless a person said no."""
-        if not self.kit.terms[planned.name].approval or planned.id not in loop.answers:
-            return True
-        answer = loop.answers.pop(planned.id)
-        if answer.get("approved") is True:
-            return True
-        reason = str(answer.get("reason") or "")
-        said = f"a person refused this call: {reason}" if reason else "a person refused this call"
+def _run_memory_call(turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str, Any]) -> None:
+    """Perform a call of a memory tool."""
+    before = memory_of(turn.session.memory)
+    after, told = buckets.call(before, call.name, arguments)
+    old, new = before.to_dict(), after.to_dict()
+    if new != old:
+        written = {key: text for key, text in new.items() if old.get(key) != text}
+        turn.emit(ev.MemorySet(values=written, removed=tuple(key for key in old if key not in new)))
+    told = blotted(turn.secrets(), told)
+    loop.done[call.id] = {"value": told}
+    turn.emit(ev.ToolReturned(name=call.name, arguments=arguments, result=told))
+
+
+def _is_allowed(turn: TurnState, loop: Loop, planned: PlannedCall) -> bool:
+    """True unless a person said no."""
+    if not turn.tools.terms[planned.name].approval or planned.id not in loop.answers:
+        return True
+    answer = loop.answers.pop(planned.id)
+    if answer.get("approved") is True:
+        return True
+    reason = str(answer.get("reason") or "")
+    said = f"a person refused this call: {reason}" if reason else "a person refused this call"
+    call = next(call for call in loop.calls if call.id == planned.id)
+    _refuse(turn, loop, call, said)
+    return False
+
+
+def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: ToolResult) -> None:
+    """Note one result, and what the tool's output writes of it."""
+    if result.unknown:
+        loop.done[planned.id] = {"unknown": planned.key}
+        return
+    error = blotted(turn.secrets(), result.error)
+    if result.refused:
         call = next(call for call in loop.calls if call.id == planned.id)
-        self.refuse(loop, call, said)
-        return False
-
-    def returned(self, loop: Loop, planned: PlannedCall, result: ToolResult) -> None:
-        """Note one result, and what the tool's output writes of it."""
-        if result.unknown:
-            loop.done[planned.id] = {"unknown": planned.key}
-            return
-        error = blotted(self.secrets(), result.error)
-        if result.refused:
-            call = next(call for call in loop.calls if call.id == planned.id)
-            self.refuse(loop, call, error or "the arguments do not fit")
-            return
-        value = None
-        if error is None:
-            value = shortened(self.told(planned.name, result.value, "tool"))
-        loop.done[planned.id] = {"value": value} if error is None else {"error": error}
-        self.note(
-            ev.ToolReturned(
-                name=planned.name,
-                arguments=planned.arguments,
-                result=value,
-                error=error,
-                seconds=result.seconds,
-                key=planned.key,
-            )
+        _refuse(turn, loop, call, error or "the arguments do not fit")
+        return
+    value = None
+    if error is None:
+        value = shortened(_shown(turn, planned.name, result.value, "tool"))
+    loop.done[planned.id] = {"value": value} if error is None else {"error": error}
+    turn.emit(
+        ev.ToolReturned(
+            name=planned.name,
+            arguments=planned.arguments,
+            result=value,
+            error=error,
+            seconds=result.seconds,
+            key=planned.key,
         )
-        if error is None:
-            self.write(planned.name, result.value, "tool")
+    )
+    if error is None:
+        _write_output(turn, planned.name, result.value, "tool")
 
-    def taken(self, name: str, source: str) -> Mapping[str, str]:
-        """What the output of a tool takes from its result, or from a person's answer to its break."""
-        terms, owner = self.kit.terms[name], self.program.keys.sources
-        if not terms.breaking and not terms.approval:
-            return terms.output
-        answers = source == "answer"
-        return {key: path for key, path in terms.output.items() if (owner.get(key) == "answer") is answers}
 
-    def told(self, name: str, value: Any, source: str) -> Any:
-        """The result of a tool, or an answer to it, without secrets, wherever in it they stand."""
-        mapping = self.taken(name, source)
-        secrets = {*secrets_in(self.program.keys, mapping, value), *self.secrets()}
-        shown, known = masked(self.program.keys, mapping, value), self.program.definition.canonical
-        return blotted(
-            sorted(secrets, key=len, reverse=True), shown, foreign=lambda name: json.dumps(name) not in known
+def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
+    """What the output of a tool takes from its result, or from a person's answer to its break."""
+    terms, owner = turn.tools.terms[name], turn.program.keys.sources
+    if not terms.breaking and not terms.approval:
+        return terms.output
+    answers = source == "answer"
+    return {key: path for key, path in terms.output.items() if (owner.get(key) == "answer") is answers}
+
+
+def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
+    """The result of a tool, or an answer to it, without secrets, wherever in it they stand."""
+    mapping = output_taken(turn, name, source)
+    secrets = {*secrets_in(turn.program.keys, mapping, value), *turn.secrets()}
+    shown, known = masked(turn.program.keys, mapping, value), turn.program.definition.canonical
+    return blotted(sorted(secrets, key=len, reverse=True), shown, foreign=lambda name: json.dumps(name) not in known)
+
+
+def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
+    """Write what the output of a tool takes from a value of this source."""
+    mapping = output_taken(turn, name, source)
+    for event in accept_output(turn.program.keys, turn.session.context, mapping, value, source):
+        turn.emit(event)
+
+
+def _must_ask(turn: TurnState, loop: Loop) -> bool:
+    """True when the run now waits: for the outcome of a lost call, or at a break."""
+    for call in _unanswered(loop):
+        if "unknown" in loop.done[call.id]:
+            _pause_at(turn, loop, "unknown_outcome", call.id, OUTCOME)
+            return True
+        terms = turn.tools.terms.get(call.name)
+        if terms is not None and terms.breaking and "value" in loop.done[call.id]:
+            _pause_at(turn, loop, "break", call.id, {})
+            return True
+    return False
+
+
+def _unanswered(loop: Loop) -> Iterator[ToolCall]:
+    return (call for call in loop.calls if call.id not in loop.answers)
+
+
+def _pause_at(turn: TurnState, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]) -> None:
+    """Pause at one call of the batch."""
+    call = next(call for call in loop.calls if call.id == id)
+    shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": read_arguments(call.arguments)}
+    if "value" in loop.done.get(id, {}):
+        shown["result"] = loop.done[id]["value"]
+    turn.pause(kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict())
+
+
+def take_answer(turn: TurnState, loop: Loop, kind: str, call: Mapping[str, Any], value: Any) -> None:
+    """Put a person's answer where the loop waits for it."""
+    id, name = call["id"], call["name"]
+    if kind != "unknown_outcome":
+        told = _shown(turn, name, value, "answer")
+        if kind == "approval":  # whatever of it goes to a secret key, the word itself counts
+            told = {**(told if isinstance(told, dict) else {}), "approved": value["approved"]}
+        loop.answers[id] = told
+        if kind == "break" or value["approved"]:
+            _write_output(turn, name, value, "answer")
+        return
+    del loop.done[id]
+    if "repeat" in value:
+        return
+    error = value.get("error")
+    result = _shown(turn, name, value.get("result"), "tool")
+    loop.done[id] = {"value": shortened(result)} if error is None else {"error": error}
+    turn.emit(
+        ev.ToolReturned(
+            name=name,
+            arguments=call["arguments"],
+            result=loop.done[id].get("value"),
+            error=error,
+            key=loop.keys.get(id, ""),
         )
-
-    def write(self, name: str, value: Any, source: str) -> None:
-        """Write what the output of a tool takes from a value of this source."""
-        mapping = self.taken(name, source)
-        for event in accept_output(self.program.keys, self.session.context, mapping, value, source):
-            self.note(event)
-
-    # -- asking a person
-
-    def asks(self, loop: Loop) -> bool:
-        """True when the run now waits: for the outcome of a lost call, or at a break."""
-        for call in self.unanswered(loop):
-            if "unknown" in loop.done[call.id]:
-                self.pause_at(loop, "unknown_outcome", call.id, OUTCOME)
-                return True
-            terms = self.kit.terms.get(call.name)
-            if terms is not None and terms.breaking and "value" in loop.done[call.id]:
-                self.pause_at(loop, "break", call.id, {})
-                return True
-        return False
-
-    @staticmethod
-    def unanswered(loop: Loop) -> Iterator[ToolCall]:
-        return (call for call in loop.calls if call.id not in loop.answers)
-
-    def pause_at(self, loop: Loop, kind: Any, id: str, schema: Mapping[str, Any]) -> None:
-        """Pause at one call of the batch."""
-        call = next(call for call in loop.calls if call.id == id)
-        shown: dict[str, Any] = {"id": id, "name": call.name, "arguments": read_arguments(call.arguments)}
-        if "value" in loop.done.get(id, {}):
-            shown["result"] = loop.done[id]["value"]
-        self.pause(kind=kind, what=call.name, call=shown, schema=schema, loop=loop.to_dict())
-
-    def answered(self, loop: Loop, kind: str, call: Mapping[str, Any], value: Any) -> None:
-        """Put a person's answer where the loop waits for it."""
-        id, name = call["id"], call["name"]
-        if kind != "unknown_outcome":
-            told = self.told(name, value, "answer")
-            if kind == "approval":  # whatever of it goes to a secret key, the word itself counts
-                told = {**(told if isinstance(told, dict) else {}), "approved": value["approved"]}
-            loop.answers[id] = told
-            if kind == "break" or value["approved"]:
-                self.write(name, value, "answer")
-            return
-        del loop.done[id]
-        if "repeat" in value:
-            return
-        error = value.get("error")
-        result = self.told(name, value.get("result"), "tool")
-        loop.done[id] = {"value": shortened(result)} if error is None else {"error": error}
-        self.note(
-            ev.ToolReturned(
-                name=name,
-                arguments=call["arguments"],
-                result=loop.done[id].get("value"),
-                error=error,
-                key=loop.keys.get(id, ""),
-            )
-        )
-        if error is None:
-            self.write(name, value.get("result"), "tool")
+    )
+    if error is None:
+        _write_output(turn, name, value.get("result"), "tool")
 
 
 def memory_of(document: Mapping[str, Any]) -> Memory:

@@ -1,0 +1,57 @@
+"""Handlers of the host, at the points of a turn."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable
+
+from llm_fsm.session import events as ev
+from llm_fsm.session.context import accept_host
+from llm_fsm.session.redaction import blotted
+from llm_fsm.turn.effects import Effect, HandlerResult, HandlerResults, Point, Result, RunHandlers
+from llm_fsm.turn.guards import Move, verdict
+from llm_fsm.turn.turn_state import TurnState
+
+
+def run(
+    turn: TurnState, point: Point, *, target: str | None = None, updated: Iterable[str] = (), text: str | None = None
+) -> Generator[Effect, Result, tuple[HandlerResult, ...]]:
+    if not turn.points or point not in turn.points:
+        return ()
+    found = yield RunHandlers(
+        point=point,
+        session=turn.session,
+        number=len(turn.events),
+        target=target,
+        updated=frozenset(updated),
+        text=text,
+    )
+    if not isinstance(found, HandlerResults):
+        raise TypeError(f"{point} wants HandlerResults, got {type(found).__name__}")
+    for result in found.results:
+        turn.elapsed += result.seconds
+        if result.error is not None:
+            error = blotted(turn.secrets(), result.error)
+            turn.emit(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
+        for event in accept_host(turn.program.keys, turn.session.context, result.changes):
+            turn.emit(event)
+    return found.results
+
+
+def vetoed(turn: TurnState, move: Move) -> Generator[Effect, Result, str | None]:
+    """The reason of the first handler that forbids a move; the refusal is noted."""
+    for result in (yield from run(turn, Point.PRE_TRANSITION, target=move.target)):
+        if result.veto is not None:
+            turn.emit(ev.MoveRefused(target=move.target, reason=result.veto, by="veto"))
+            return result.veto
+    return None
+
+
+def first_allowed(turn: TurnState, moves: Iterable[Move]) -> Generator[Effect, Result, Move | None]:
+    """The first move whose conditions hold and that no handler forbids."""
+    for move in moves:
+        found = verdict(move, turn.session.data())
+        if found.error is not None:
+            turn.emit(ev.ConditionFailed(transition=move.pointer, reason=found.error))
+        if found.holds and (yield from vetoed(turn, move)) is None:
+            return move
+    return None

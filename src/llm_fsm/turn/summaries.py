@@ -1,0 +1,115 @@
+"""Summaries of what happened, made by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from typing import Any
+
+from llm_fsm.errors import ReplyError
+from llm_fsm.session import events as ev
+from llm_fsm.session.history import surplus
+from llm_fsm.session.memory import Background, MemoryFault
+from llm_fsm.session.redaction import blotted
+from llm_fsm.turn import model
+from llm_fsm.turn.effects import Effect, Result
+from llm_fsm.turn.key_results import summary_of
+from llm_fsm.turn.prompt.tasks import SUMMARY_SCHEMA, summary_messages
+from llm_fsm.turn.tool_results import shortened
+from llm_fsm.turn.turn_state import Run, TurnState
+
+
+def summarise_left(turn: TurnState) -> Run:
+    """Summarise the state that is about to be left, and in the same call what the history is soon to lose."""
+    settings = turn.program.definition.history
+    gone = surplus(turn.session.window, settings, afresh=True) if settings.strategy == "summary" else 0
+    if (yield from summarise(turn, turn.plan.id, _left_behind(turn, gone))) and gone:
+        turn.emit(ev.HistoryTrimmed(dropped=gone))
+
+
+def _left_behind(turn: TurnState, gone: int) -> Any:
+    """What happened in the state that is about to be left, for a summary. `gone`: the exchanges that go with it."""
+    state, window, news = turn.plan.state, turn.session.window, _events_since(turn)
+    since = len(window) if len(news) < len(turn.events) else max(gone, len(window) - 3)
+    happened = {
+        "state": turn.plan.id,
+        "purpose": state.purpose or state.description,
+        "output": shortened(turn.session.input),
+        "context": turn.program.keys.visible(turn.session.context),
+        "events": [found for event in news if (found := _told(event)) is not None],
+        "conversation": [list(exchange) for exchange in (*window[:gone], *window[since:])],
+    }
+    return blotted(turn.secrets(), happened)
+
+
+def _events_since(turn: TurnState) -> list[ev.Event]:
+    """What happened in this turn and is not in the summary yet: each definition has one of its own."""
+    begin, known = 0, turn.initial_session.summary
+    for place, event in enumerate(turn.events, start=1):
+        if isinstance(event, ev.FlowPushed | ev.FlowReturned):
+            begin, known = 0, ""
+        elif isinstance(event, ev.Summarised) and event.summary != known:
+            begin, known = place, event.summary
+    return turn.events[begin:]
+
+
+def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Result, bool]:
+    """One call for a summary and a to-do list, and another one where its reply is none.
+
+    A reply that lacks one of them leaves that as it was. False where there is no summary.
+    """
+    messages = summary_messages(turn.program, turn.session, happened)
+    about = {
+        "of": of,
+        "happened": happened,
+        "summary": turn.session.summary,
+        "background": turn.session.memory.get("background", {}),
+    }
+    request = model.request(turn, messages, SUMMARY_SCHEMA)
+    for _ in range(2):
+        used = turn.used()
+        if any(used[name] >= most for name, most in turn.program.bounds):
+            return False
+        reply = yield from model.call(turn, "summary", request, model.no_moves(turn), about=about)
+        if reply is None:
+            return False
+        try:
+            summary, todo = summary_of(reply.text)
+            break
+        except ReplyError as error:
+            turn.emit(ev.ReplyRejected(fault=error.fault, reason=str(error)))
+            request = model.second_try(turn, request, reply.text, str(error))
+    else:
+        return False
+    turn.emit(ev.Summarised(of=of, summary=summary or turn.session.summary, todo_list=todo))
+    if todo is not None:
+        _keep_todo(turn, todo)
+    return bool(summary)
+
+
+def _keep_todo(turn: TurnState, todo: tuple[str, ...]) -> None:
+    before = turn.session.memory.get("background", {})
+    try:
+        after = Background.from_dict(before).with_todo_list(todo).to_dict()
+    except MemoryFault as fault:
+        turn.emit(ev.ReplyRejected(fault="todo-list", reason=str(fault)))
+        return
+    if after != before:
+        turn.emit(ev.MemorySet(values={"background": after}))
+
+
+def _told(event: ev.Event) -> dict[str, Any] | None:
+    """What a summary is told of an event; None for what it need not know."""
+    match event:
+        case ev.ToolReturned():
+            result = event.error if event.error is not None else shortened(event.result, 1000)
+            return {
+                "called": event.name,
+                "arguments": shortened(dict(event.arguments), 500),
+                "result": result,
+            }
+        case ev.AttemptFailed():
+            return {"attempt_failed": [dict(failure) for failure in event.failures]}
+        case ev.UserSaid():
+            return {"user": shortened(event.text, 1000)}
+        case _:
+            return None
