@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from llm_fsm import AsyncMachine
-from llm_fsm.documents.subflows import read_document
+from llm_fsm.definition.subflows import read_document
 from llm_fsm.engine.doctor import examine
 from llm_fsm.engine.replay import kit_of, retake
 from llm_fsm.engine.transfer import export, take_in
