@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from benchmarks.mutants import EVERY
+from changes import KINDS as EVERY
 from cli_command import Desk, desk
 from large_machines import calling, deciding, guarded
 from llm_fsm.definition.json_schema.validator import compile_shape
