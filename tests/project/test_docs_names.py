@@ -28,9 +28,8 @@ from llm_fsm.errors import Finding
 from llm_fsm.session import events, messages
 from llm_fsm.session import serialization as event_json
 from llm_fsm.stores.base import Listed
-from llm_fsm.testing.scenarios import expected, scripted
 from llm_fsm.testing.scenarios import models as suite
-from llm_fsm.testing.scenarios.written import Written
+from llm_fsm.testing.scenarios.models import Written
 from llm_fsm.tools import task_context as workbench
 from llm_fsm.tools.registry import ToolRegistry
 from paths import ROOT
@@ -216,8 +215,7 @@ def test_the_page_of_continuous_integration_names_every_input_of_the_action() ->
 
 TESTS = [
     kind
-    for module in (suite, expected, scripted)
-    for kind in vars(module).values()
+    for kind in vars(suite).values()
     if inspect.isclass(kind) and issubclass(kind, Written)
 ]
 

@@ -1,10 +1,12 @@
-"""Doubles and helpers for tests of machines, models and stores. They are product code, and need no pytest.
+"""Test doubles and helpers for machines, models and stores.
 
-`ScriptedLLM` answers from a list; `serve_scripted` is a real OpenAI-compatible server on the loopback address.
-`play`, `reply`, `calls` and `expect` play a conversation and check its turns. `check_folder` checks definition files,
-`play_suite` plays a file of conversation tests, and `store_suite` is the contract that every store must pass.
+`ScriptedLLM` answers from a list. `serve_scripted` is a real OpenAI-compatible server on the loopback address.
+`play`, `reply`, `calls` and `expect` run a conversation and check its turns. `check_folder` checks definition files,
+`play_suite` runs a file of conversation tests, and `store_suite` is the contract of every store.
 
-Names are loaded on first use: pytest imports this package for its plug-in in every run, also in runs without our files.
+Inside: `scenarios` reads and plays `*.test.json` files, `generate` makes such files from definitions, `coverage`
+measures what they touch, and `pytest_plugin` collects them for pytest. Open `scenarios/models.py` first.
+Names are imported on first use, because pytest imports this package in every run.
 """
 
 from __future__ import annotations

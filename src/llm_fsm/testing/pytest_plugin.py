@@ -37,7 +37,7 @@ class Cases(pytest.File):
             player = running.player_of(loaded)
         except faults.SuiteError as error:
             raise self.CollectError(str(error)) from error
-        idle = import_module("llm_fsm.testing.scenarios.idle")
+        idle = import_module("llm_fsm.testing.scenarios.checks")
         for warning in idle.warnings(loaded.text, ((play.pointer, play.case) for play in loaded.plays)):
             self.warn(CaseWarning(str(warning)))
         for play in loaded.plays:

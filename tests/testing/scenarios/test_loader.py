@@ -9,11 +9,11 @@ from typing import Any
 import jsonschema_rs
 import pytest
 
-from llm_fsm.testing.scenarios.idle import warnings
+from llm_fsm.testing.scenarios.checks import warnings
 from llm_fsm.testing.scenarios.loader import Loaded, read_suite, suite_of
+from llm_fsm.testing.scenarios.models import Written
 from llm_fsm.testing.scenarios.problems import SuiteError
 from llm_fsm.testing.scenarios.schema import suite_schema
-from llm_fsm.testing.scenarios.written import Written
 from paths import ROOT
 
 ORDER = '{"definition": "order", "cases": [{"steps": [\n'

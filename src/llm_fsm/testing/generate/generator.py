@@ -29,9 +29,9 @@ from llm_fsm.testing.generate.values import samples
 from llm_fsm.testing.scenarios.checks import function_names, tasks_of
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Loaded, Play, suite_of
+from llm_fsm.testing.scenarios.models import Reply
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import Rehearsal
-from llm_fsm.testing.scenarios.scripted import Reply
 from llm_fsm.testing.scenarios.scripted_model import CaseLLM
 from llm_fsm.turn.compiled import Program
 

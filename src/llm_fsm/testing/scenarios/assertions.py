@@ -13,7 +13,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.serialization import to_dict
-from llm_fsm.testing.scenarios.expected import (
+from llm_fsm.testing.scenarios.models import (
     CallExpected,
     EventExpected,
     Expect,

@@ -1,6 +1,7 @@
-"""What a file of tests says that its definition makes impossible: unknown names, and values no key can have.
+"""Find what a file of tests says that makes no sense, before anything is played.
 
-Found before anything is played, so that a typo is told as a typo.
+Three kinds: names that the definition does not have, values that no key can have, and cases that play or expect
+nothing. So a typo is reported as a typo.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from llm_fsm.definition.models import Definition
 from llm_fsm.definition.subflows import Flows
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.memory import NAMES as MEMORY_TOOLS
-from llm_fsm.testing.scenarios.expected import Expect
-from llm_fsm.testing.scenarios.models import Case, Setup, Step, Suite
-from llm_fsm.testing.scenarios.problems import meant, quoted
+from llm_fsm.testing.scenarios.models import Case, Expect, Setup, Step, Suite, WordsExpected
+from llm_fsm.testing.scenarios.problems import Fault, Text, in_order, meant, quoted
 
 _OWN_KEYS = ("_extra",)
+_NULL_SAYS = frozenset({"paused", "output"})
+_EMPTY_SAYS_NOT = frozenset({"context", "absent", "events"})
 
 
 class Nonsense(NamedTuple):
@@ -197,3 +199,40 @@ def _key(sense: Sense, key: str, pointer: str, *, at_key: bool) -> Iterator[Nons
         known = sorted(sense.written - set(_OWN_KEYS))
         message = f"nothing can set the context key {key!r}: the definition's context_schema has no such key"
         yield Nonsense(pointer, message, meant(key, known), at_key)
+
+
+def plays_nothing(case: Case) -> bool:
+    """True for a case without a step, without a start and without anything expected, unless it is skipped."""
+    return not case.steps and case.start is None and expects_nothing(case)
+
+
+def expects_nothing(case: Case) -> bool:
+    """True for a case that passes whatever is said and done."""
+    every = (case.expect, *(step.expect for step in (case.start, *case.steps) if step is not None))
+    return case.skip is None and not any(map(_says, every))
+
+
+def _says(expect: Expect | None) -> bool:
+    if expect is None:
+        return False
+    return any(_claims(name, getattr(expect, name)) for name in expect.model_fields_set)
+
+
+def _claims(name: str, value: object) -> bool:
+    if isinstance(value, Expect):
+        return _says(value)
+    if isinstance(value, WordsExpected):
+        return value.equals is not None or any((*value.contains, *value.matches))
+    if name == "any_of" and isinstance(value, list):  # an alternative that says nothing always holds
+        return all(map(_says, value))
+    return name in _NULL_SAYS if value is None else bool(value) or name not in _EMPTY_SAYS_NOT
+
+
+def warnings(text: Text, cases: Iterable[tuple[str, Case]]) -> tuple[Fault, ...]:
+    """A warning for each case, given with its pointer, that expects nothing; one for all rows of a table."""
+    said = "this case expects nothing, so it passes wherever the conversation goes"
+    hint = 'give a step an "expect"'
+    found = (
+        text.fault(said, pointer, hint=hint, level="warning") for pointer, case in cases if expects_nothing(case)
+    )
+    return tuple(in_order(found))

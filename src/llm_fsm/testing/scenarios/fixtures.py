@@ -14,13 +14,13 @@ from llm_fsm.definition.json_schema.validator import compile_shape
 from llm_fsm.definition.models import Definition
 from llm_fsm.engine.handlers.registry import Handler, Occasion, Veto, create_handler
 from llm_fsm.session.messages import ToolSpec
-from llm_fsm.testing.scenarios.problems import quoted
-from llm_fsm.testing.scenarios.scripted import (
+from llm_fsm.testing.scenarios.models import (
     FunctionResultFixture,
     HandlerFixture,
     ToolFixture,
     ToolResultFixture,
 )
+from llm_fsm.testing.scenarios.problems import quoted
 from llm_fsm.tools.executor import CallFault
 from llm_fsm.tools.registry import Tool, ToolRegistry
 from llm_fsm.tools.schema import any_parameters

@@ -21,8 +21,7 @@ from llm_fsm.documents.files import FilePath, beside, name_of, read, stem_of
 from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.documents.subflows import gather
 from llm_fsm.errors import DefinitionError
-from llm_fsm.testing.scenarios.checks import nonsense, sense_of
-from llm_fsm.testing.scenarios.idle import plays_nothing
+from llm_fsm.testing.scenarios.checks import nonsense, plays_nothing, sense_of
 from llm_fsm.testing.scenarios.models import Case, Suite, User, merged
 from llm_fsm.testing.scenarios.parametrize import expanded, lacking, named_apart
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, Text, in_order, meant, quoted

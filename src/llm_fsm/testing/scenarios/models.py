@@ -1,21 +1,386 @@
 """The models of a `*.test.json` file: what an author may write, key by key.
 
-These models, with those of `expected` and `scripted`, are the one source of the format: `reading` validates with
-them and the published JSON Schema is generated from them. Short forms are spelled out before a value is validated:
-`"expect": "done"` stands for `"expect": {"state": "done"}`.
+The loader validates with these models, and the published JSON Schema is generated from them. A model replaces a
+short form by the long one before it validates: `"expect": "done"` becomes `"expect": {"state": "done"}`.
+`Suite` is the file, `Case` a conversation, `Step` one message or answer in it, `Reply` what the model says and
+`Expect` what must be true then.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from functools import cache
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import BeforeValidator, Field, JsonValue, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    JsonValue,
+    model_validator,
+)
+from pydantic_core import PydanticCustomError
 
-from llm_fsm.testing.scenarios.expected import Expect
-from llm_fsm.testing.scenarios.scripted import FunctionFixture, HandlerFixture, Reply, ToolFixture
-from llm_fsm.testing.scenarios.written import JsonObject, Rule, Written, wrong
+from llm_fsm._json import escape
+from llm_fsm._text import nearest
+from llm_fsm.conditions.compiler import ConditionError, compile_rule, evaluate
+from llm_fsm.session.events import Event
+from llm_fsm.session.serialization import NAMES
+
+JsonObject = dict[str, JsonValue]
+
+
+def _listed(value: object) -> object:
+    """Read a single item as a list of one."""
+    return value if isinstance(value, list) else [value]
+
+
+def _rule(value: object) -> object:
+    try:
+        compile_rule(value)
+    except ConditionError as error:
+        raise wrong(f"this is no rule: {error}") from error
+    return value
+
+
+def wrong(reason: str) -> PydanticCustomError:
+    """Make the error for a value that is not allowed; the reason is a sentence."""
+    return PydanticCustomError("value", "{reason}", {"reason": reason})
+
+
+Texts = Annotated[list[str], BeforeValidator(_listed, json_schema_input_type=str | list[str])]
+Rule = Annotated[JsonValue, BeforeValidator(_rule)]
+
+
+class Written(BaseModel):
+    """The base of every object of the file. Keys that begin with `x-` are ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    short: ClassVar[str] = ""
+    """The key that a value which is not an object is given to."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _spelled_out(cls, value: Any) -> Any:
+        given = value if isinstance(value, dict) or not cls.short else {cls.short: value}
+        if not isinstance(given, dict):
+            return given
+        known = cls.known_keys()
+        if given.keys() <= known:
+            return given
+        given = {key: item for key, item in given.items() if not key.startswith("x-")}
+        for key in given:
+            if key not in known:
+                where = {"key": key, "known": sorted(known), "pointer": escape(key)}
+                raise PydanticCustomError("unknown_key", "unknown key", where)
+        return given
+
+    @classmethod
+    @cache
+    def known_keys(cls) -> frozenset[str]:
+        """List the keys that this object may have."""
+        return frozenset(field.alias or name for name, field in cls.model_fields.items())
+
+
+PointName = Literal[
+    "start_conversation",
+    "pre_processing",
+    "post_processing",
+    "pre_transition",
+    "post_transition",
+    "context_update",
+    "end_conversation",
+    "error",
+]
+FaultName = Literal["down", "timeout", "rate_limit", "refused", "empty", "cut_off"]
+
+
+class ToolResultFixture(Written):
+    """The result of one call of a tool."""
+
+    result: JsonValue = None
+    """The result."""
+    error: str | None = None
+    """The call fails with this message."""
+    when: JsonObject | None = None
+    """Only for calls with these arguments (among others)."""
+
+
+def _results(value: object) -> object:
+    """Read the short forms of a tool: one result, or a list of results."""
+    if isinstance(value, dict) and value.keys() <= {"result", "error", "when"}:
+        return {"calls": [value]}
+    return {"calls": value} if isinstance(value, list) else value
+
+
+class ToolFixture(Written):
+    """A simulated tool: {"result": …}, {"error": …}, a list of these for successive calls, or an object."""
+
+    calls: Annotated[list[ToolResultFixture], Field(min_length=1)]
+    """The results of successive calls; the last one repeats."""
+    description: str = ""
+    """The description that the model sees."""
+    parameters: JsonObject | None = None
+    """JSON Schema of its arguments; without it any arguments are accepted."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _calls(cls, value: Any) -> Any:
+        return _results(value)
+
+
+class FunctionResultFixture(Written):
+    """The result of one call of a function."""
+
+    output: JsonValue = None
+    """For `execute`: the output of the task."""
+    passed: bool | None = None
+    """For a check: true if it passed."""
+    reason: str = ""
+    """For a check: the reason why it failed."""
+    set: JsonObject = Field(default_factory=dict)
+    """For `execute`: context keys that it sets; null deletes."""
+    ask: str | None = None
+    """For `execute`: it asks a person this question, and the answer is its output."""
+    error: str | None = None
+    """It raises this."""
+
+
+def _outputs(value: object) -> object:
+    return value if isinstance(value, list) else [value]
+
+
+FunctionFixture = Annotated[
+    list[FunctionResultFixture],
+    Field(min_length=1),
+    BeforeValidator(_outputs, json_schema_input_type=FunctionResultFixture | list[FunctionResultFixture]),
+]
+
+
+class HandlerFixture(Written):
+    """A simulated handler of the host."""
+
+    at: PointName = "post_transition"
+    """The point at which it runs."""
+    state: Texts | None = None
+    """Only in these states; at post_transition: when one of them is entered."""
+    when: Rule = None
+    """Only when this JsonLogic rule over the context and the system names is truthy."""
+    set: JsonObject = Field(default_factory=dict)
+    """Context keys that it sets; null deletes."""
+    text: str | None = None
+    """At post_processing and error: the text to say instead."""
+    veto: str | None = None
+    """At pre_transition: forbids the move, with this reason."""
+    error: str | None = None
+    """It raises this."""
+    times: Annotated[int, Field(ge=1)] | None = None
+    """How many times it acts; afterwards it does nothing."""
+
+
+class CallScripted(Written):
+    """A tool call that the model makes."""
+
+    short: ClassVar[str] = "name"
+
+    name: str
+    """The tool's name in the definition."""
+    arguments: JsonValue = Field(default_factory=dict)
+    """Its arguments: an object, or a text that is sent as it stands."""
+
+
+class Reply(Written):
+    """One reply of the model. A text is sent as it stands, an object without any of these keys as its JSON.
+
+    A key that is one of these but for a typo is an error; with `raw` it can be sent.
+    """
+
+    to: str | None = None
+    """The target state; without it the conversation stays where it is."""
+    set: JsonObject = Field(default_factory=dict)
+    """Context keys that it sets."""
+    clear: list[str] = Field(default_factory=list)
+    """Context keys that it clears."""
+    message: str = ""
+    """The message to the user."""
+    reasoning: str | None = None
+    """The reasoning that it gives."""
+    calls: list[CallScripted] = Field(default_factory=list)
+    """The tools that it calls instead of replying."""
+    fault: FaultName | None = None
+    """The failure that replaces the reply: the provider fails, or the reply is empty or cut off."""
+    raw: JsonValue = None
+    """The exact reply: a text, or any value, sent as JSON."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _verbatim(cls, value: Any) -> Any:
+        if isinstance(value, str):
+            return {"raw": value}
+        if not isinstance(value, dict):
+            return value
+        whole = "transition" in value or "tool_calls" in value
+        if whole or not (value.keys() & cls.known_keys() or any(map(cls._misspelt, value))):
+            return {"raw": value}
+        return value
+
+    @classmethod
+    def _misspelt(cls, key: str) -> bool:
+        """Return True for a misspelt key of this model, which is reported and not sent."""
+        return nearest(key, cls.known_keys()) is not None
+
+
+_EVENTS: Mapping[str, type[Event]] = {
+    kind.__name__: kind for kind in Event.__subclasses__() if kind.__name__ in NAMES
+}
+_EVENT_FIELDS = frozenset({"type", *(item.name for kind in _EVENTS.values() for item in fields(kind))})
+
+
+def _patterns(found: list[str]) -> list[str]:
+    for pattern in found:
+        try:
+            evaluate({"matches": ["", {"var": "pattern"}]}, {"pattern": pattern})
+        except ConditionError as error:
+            raise wrong(f"{pattern!r} is no regular expression (RE2): {error}") from error
+    return found
+
+
+class WordsExpected(Written):
+    """Conditions on the text; all of them must be met."""
+
+    short: ClassVar[str] = "contains"
+
+    contains: Texts = Field(default_factory=list)
+    """Texts that the text must contain; letter case counts."""
+    matches: Annotated[Texts, AfterValidator(_patterns)] = Field(default_factory=list)
+    """Regular expressions (RE2) that must all be found in the text."""
+    equals: str | None = None
+    """The whole text."""
+
+
+class CallExpected(Written):
+    """One tool call."""
+
+    short: ClassVar[str] = "name"
+
+    name: str
+    """The tool's name in the definition."""
+    arguments: JsonObject | None = None
+    """The arguments, all of them."""
+    error: bool | None = None
+    """True if the call failed or was refused."""
+
+
+class PauseExpected(Written):
+    """The answer that the run waits for."""
+
+    short: ClassVar[str] = "what"
+
+    what: str | None = None
+    """The name or the sentence of the pause."""
+    kind: Literal["wait", "approval", "break", "unknown_outcome"] | None = None
+    """The reason why it waits."""
+    tool: str | None = None
+    """The tool whose call waits for a decision."""
+
+
+class EventExpected(Written):
+    """An event: its type, and fields that must have these values."""
+
+    model_config = ConfigDict(frozen=True, extra="allow", strict=True)
+    short: ClassVar[str] = "type"
+
+    type: str
+    """The type of the event, such as MoveRefused; the other keys are fields of it."""
+
+    @classmethod
+    @cache
+    def known_keys(cls) -> frozenset[str]:
+        """List the fields of all events; the type decides which of them an event has."""
+        return _EVENT_FIELDS
+
+    @model_validator(mode="after")
+    def _known(self) -> EventExpected:
+        kind = _EVENTS.get(self.type)
+        if kind is None:
+            raise PydanticCustomError(
+                "choice", "unknown", {"value": self.type, "known": sorted(_EVENTS), "pointer": "type"}
+            )
+        known = {item.name for item in fields(kind)}
+        for key in self.values:
+            if key not in known:
+                raise PydanticCustomError(
+                    "unknown_key", "unknown key", {"key": key, "known": sorted(known), "pointer": key}
+                )
+        return self
+
+    @property
+    def values(self) -> Mapping[str, Any]:
+        """The fields and their expected values."""
+        return self.model_extra or {}
+
+
+def _paused(value: object) -> object:
+    """Read true and false as waiting for anything and for nothing."""
+    return {} if value is True else None if value is False else value
+
+
+class Expect(Written):
+    """Expectations after a step; all of them must be met."""
+
+    short: ClassVar[str] = "state"
+
+    state: Texts | None = None
+    """The state of the conversation, or a list of allowed states."""
+    moved: bool | None = None
+    """True if a transition was made."""
+    path: list[str] | None = None
+    """The states entered in this step, in order; [] when none was."""
+    context: JsonObject = Field(default_factory=dict)
+    """Context keys with the values that they must have, among others; null: it is not set."""
+    context_exact: JsonObject | None = None
+    """The whole context."""
+    absent: Texts = Field(default_factory=list)
+    """Context keys that must not be set."""
+    logic: Rule = None
+    """A JsonLogic rule over the context and the system names that must be truthy."""
+    open: list[str] | None = None
+    """All states and repair patterns that the next reply may name, in the order of the prompt."""
+    missing: list[str] | None = None
+    """All keys that this state collects and that are not known yet, in order."""
+    shown: list[str] | None = None
+    """All keys whose values the next prompt shows, in any order."""
+    text: WordsExpected | None = None
+    """The text of the turn: a text or texts that it must contain, or an object."""
+    tools: list[CallExpected] | None = None
+    """The tool calls of this step, all of them in order; [] when there must be none."""
+    events: list[EventExpected] = Field(default_factory=list)
+    """Events that must have happened, in this order among others: a type, or an object with `type` and fields."""
+    calls: int | None = None
+    """How many times the model was called."""
+    ended: bool | None = None
+    """True if the conversation has ended."""
+    outcome: str | None = None
+    """The outcome: passed, paused, exhausted, limited, failed, closed, or that of its end, such as final."""
+    paused: Annotated[
+        PauseExpected | None,
+        BeforeValidator(_paused, json_schema_input_type=bool | str | PauseExpected | None),
+    ] = None
+    """The pause: true, false, its name, or an object."""
+    output: JsonValue = None
+    """The output of the last task."""
+    error: str | None = None
+    """The step must fail: a part of the error's class or message, such as ConversationEnded."""
+    none_of: Expect | None = Field(default=None, alias="not")
+    """Expectations of which none may be met."""
+    any_of: Annotated[list[Expect], Field(min_length=1)] = Field(default_factory=list)
+    """Alternatives: at least one must be met as a whole."""
+
 
 Seconds = Annotated[float, Field(gt=0, le=1e9)]
 
@@ -34,28 +399,28 @@ Moment = Annotated[float, Field(ge=0, le=2e11), BeforeValidator(_moment, json_sc
 
 
 class Setup(Written):
-    """What is given before the first word."""
+    """The setting before the first message."""
 
     context: JsonObject = Field(default_factory=dict)
-    """What is known from the start."""
+    """The context at the start."""
     state: str | None = None
     """The state to begin in; without it the definition's own."""
     greet: bool | None = None
-    """Whether the conversation begins with a greeting; without it: when there is a `start`."""
+    """True to begin with a greeting; by default if there is a `start`."""
     time: Moment | None = None
     """The time at which it begins, ISO 8601 or seconds since the epoch; it passes only by `wait`."""
     input: JsonValue = None
-    """For a machine without a user: what the first task is given."""
+    """For a machine without a user: the input of the first task."""
     background: JsonObject = Field(default_factory=dict)
-    """For a machine without a user: what the work is for."""
+    """For a machine without a user: the background of the work."""
     model: str | None = None
     """A model without a key that answers instead of scripted replies: offline, or scripted:FILE."""
     tools: dict[str, ToolFixture] = Field(default_factory=dict)
-    """Tool name to what the tool gives back."""
+    """The results of each tool."""
     functions: dict[str, FunctionFixture] = Field(default_factory=dict)
-    """Name of a registered function to what it gives back."""
+    """The results of each registered function."""
     handlers: list[HandlerFixture] = Field(default_factory=list)
-    """What the host's handlers do."""
+    """The handlers of the host."""
 
 
 def _whole(value: object) -> object:
@@ -66,11 +431,11 @@ def _whole(value: object) -> object:
 
 class _Scripted(Written):
     reply: Reply | None = None
-    """What the model replies: a text as it stands, or an object (see the guide to tests)."""
+    """The reply of the model: an exact text, or an object."""
     replies: list[Reply] = Field(default_factory=list)
-    """What the model replies to one question after the other; all of it must be asked for."""
+    """The successive replies of the model; all of them must be used."""
     expect: Expect | None = None
-    """What must be true then: a state, or an object."""
+    """The expectations: a state, or an object."""
 
     @property
     def script(self) -> tuple[Reply, ...]:
@@ -86,22 +451,22 @@ _HAPPENS = frozenset({"say", "answer", "wait", "end"})
 
 
 class Step(_Scripted):
-    """One thing that happens from outside: exactly one of `say`, `answer`, `wait` and `end`."""
+    """One event from outside: exactly one of `say`, `answer`, `wait` and `end`."""
 
     say: str | None = None
     """The user's message."""
     answer: JsonValue = None
-    """An answer to what the run waits for, any JSON value; null too."""
+    """The answer to a pause: any JSON value, also null."""
     wait: Seconds | None = None
-    """Seconds that pass; what is due then happens."""
+    """Seconds that pass; whatever is due then happens."""
     end: Literal[True] | None = None
     """The caller closes the conversation."""
     description: str = ""
-    """Why this step is there."""
+    """The purpose of this step."""
 
     @property
     def kind(self) -> Literal["say", "answer", "wait", "end"]:
-        """What happens."""
+        """Return the kind of event."""
         given = self.model_fields_set
         return (
             "say" if "say" in given else "wait" if "wait" in given else "end" if "end" in given else "answer"
@@ -118,44 +483,44 @@ class Case(Setup):
     """One conversation and what is expected of it."""
 
     name: str = ""
-    """What it is called, once in a file."""
+    """The name, unique in the file."""
     description: str = ""
-    """What it is there for."""
+    """The purpose of the case."""
     start: Start | None = None
     """The greeting, or the run until it first waits."""
     steps: list[Step] = Field(default_factory=list)
-    """What happens, in order."""
+    """The events from outside, in order."""
     expect: Expect | None = None
-    """What must be true at the end; `tools`, `events` and `calls` count over the whole conversation."""
+    """Expectations at the end; `tools`, `events` and `calls` count over the whole conversation."""
     table: list[JsonObject] = Field(default_factory=list)
     """The case is played once for each row; {{column}} in its texts is the row's value."""
     skip: str | None = None
-    """It is not played, for this reason."""
+    """The reason why the case is skipped."""
 
 
 class User(Written):
-    """Somebody whom a second model plays, with --simulate."""
+    """A user simulated by a second model, with --simulate."""
 
     name: str = ""
-    """What the user is called in the report."""
+    """The name in the report."""
     persona: str
-    """Who it is, and how they speak."""
+    """Who the user is, and how they speak."""
     goal: str
-    """What they want."""
+    """The goal of the user."""
     success: Rule = None
     """A JsonLogic rule over the context, the system names and `ended` that is truthy when the goal is reached."""
     judge: str | None = None
-    """Instead, or besides: what a model must find true of the conversation."""
+    """A criterion that a model must find fulfilled, instead of `success` or besides."""
     max_turns: Annotated[int, Field(ge=1, le=200)] = 12
     """Messages after which the user gives up."""
     context: JsonObject = Field(default_factory=dict)
-    """What is known from the start."""
+    """The context at the start."""
     state: str | None = None
     """The state to begin in."""
 
 
 class Suite(Case):
-    """A file of conversation tests: one definition, what all its cases share, and the cases.
+    """A file of conversation tests: one definition, shared settings, and the cases.
 
     A file with `steps` of its own is one case.
     """
@@ -171,7 +536,7 @@ class Suite(Case):
 
 
 def merged(suite: Setup, case: Setup) -> Mapping[str, Any]:
-    """What holds for a case: its own settings over those of its file; objects are merged, lists joined."""
+    """Merge the settings of a case over those of its file: objects are merged, lists joined."""
     found: dict[str, Any] = {}
     for name in Setup.model_fields:
         own, shared = getattr(case, name), getattr(suite, name)

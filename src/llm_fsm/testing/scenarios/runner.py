@@ -10,10 +10,9 @@ from llm_fsm.engine.conversation import AsyncConversation, Turn
 from llm_fsm.engine.machine import AsyncMachine
 from llm_fsm.errors import LLMFSMError
 from llm_fsm.testing.scenarios.assertions import Miss, Seen, misses
-from llm_fsm.testing.scenarios.expected import Expect
 from llm_fsm.testing.scenarios.fixtures import Stage
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.models import Step
+from llm_fsm.testing.scenarios.models import Expect, Step
 from llm_fsm.testing.scenarios.redaction import confided
 from llm_fsm.testing.scenarios.results import Said
 from llm_fsm.testing.scenarios.scripted_model import Model

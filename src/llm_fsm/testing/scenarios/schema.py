@@ -8,8 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from llm_fsm.definition.schema import DRAFT, docstrings
-from llm_fsm.testing.scenarios.models import Suite
-from llm_fsm.testing.scenarios.written import Written
+from llm_fsm.testing.scenarios.models import Suite, Written
 
 ID = "urn:llm-fsm:tests"
 

@@ -13,7 +13,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.llm.scripted import scripted_calls
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.scripted import Reply
+from llm_fsm.testing.scenarios.models import Reply
 
 _TOLD = 400
 """Characters of what a model is told that stand in a message."""

@@ -19,8 +19,7 @@ from llm_fsm.llm.base import LLM, let_go
 from llm_fsm.llm.registry import resolve
 from llm_fsm.testing.coverage.collect import KINDS, Coverage, coverage_of, ways
 from llm_fsm.testing.scenarios.cassette import Cassette, place_of, read_cassette, write_cassette
-from llm_fsm.testing.scenarios.checks import tasks_of
-from llm_fsm.testing.scenarios.idle import warnings
+from llm_fsm.testing.scenarios.checks import tasks_of, warnings
 from llm_fsm.testing.scenarios.loader import Loaded, Play, read_suite
 from llm_fsm.testing.scenarios.player import Host, Player
 from llm_fsm.testing.scenarios.problems import Fault, SuiteError, in_order, plural

@@ -12,7 +12,7 @@ from llm_fsm.llm.base import LLM
 from llm_fsm.session.messages import LLMRequest, ModelReply
 from llm_fsm.testing.scenarios.cassette import Cassette, Entry, digest, prompt_of, restored, without
 from llm_fsm.testing.scenarios.loader import Play
-from llm_fsm.testing.scenarios.scripted import Reply
+from llm_fsm.testing.scenarios.models import Reply
 
 Match = Literal["exact", "words"]
 _KEYS = ("_KEY", "_TOKEN", "_SECRET", "_PASSWORD")
