@@ -2,7 +2,7 @@
 
 import pytest
 
-from llm_fsm.definition.names import ALIASES
+from llm_fsm.definition.names import ALIASES, LANGUAGE_PATTERN
 from llm_fsm.definition.published import ROOT, Part, published_schema, shape_of
 
 WORDS = {
@@ -17,7 +17,7 @@ WORDS = {
         "additionalProperties",
         "patternProperties",
     ),
-    *("minimum", "exclusiveMinimum", "minProperties"),
+    *("minimum", "exclusiveMinimum", "minProperties", "pattern"),
 }
 
 
@@ -45,6 +45,7 @@ def test_the_schema_has_no_word_that_the_check_does_not_understand():
     [
         (ROOT, "name", Part("string")),
         (ROOT, "persona", Part("text")),
+        (ROOT, "language", Part("string", pattern=LANGUAGE_PATTERN, examples=("en", "pt-BR"))),
         (ROOT, "ui", Part("any")),
         (ROOT, "context_schema", Part("map", Part("any"))),
         (ROOT, "tools", Part("map", Part("object", shape="ToolRef"))),

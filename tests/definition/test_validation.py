@@ -102,6 +102,27 @@ def test_free_keys_are_silent():
     )
 
 
+@pytest.mark.parametrize(
+    ("key", "value", "such_as"),
+    [
+        ("language", "English (British)", '"en" or "pt-BR"'),
+        ("language", "", '"en" or "pt-BR"'),
+        ("timezone", "Europe/Atlantis", '"Europe/Berlin"'),
+        ("timezone", "../../etc/passwd", '"Europe/Berlin"'),
+        ("timezone", "GMT+25", '"Europe/Berlin"'),
+    ],
+)
+def test_a_language_is_a_tag_and_a_time_zone_one_that_exists(key, value, such_as):
+    text = f'"{key}": expected a name such as {such_as}, found the text "{value}"'
+    assert [(found[0], found[2]) for found in said({**state(), key: value})] == [("bad-value", text)]
+
+
+@pytest.mark.parametrize("keys", [{"language": "zh-Hant-TW", "timezone": "UTC"}, {"timezone": "America/New_York"}])
+def test_a_language_and_a_time_zone_that_exist_are_taken(keys):
+    assert said({**state(), **keys}) == []
+    assert Definition.model_validate({**state(), **keys}).timezone == keys["timezone"]
+
+
 def test_what_is_missing_at_the_top():
     assert [(found[0], found[2], found[3]) for found in said({"states": {"first": {}}})] == [
         ("missing-key", 'a definition needs the key "name"', 'add "name": …'),

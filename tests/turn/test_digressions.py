@@ -70,17 +70,11 @@ def test_where_the_words_ask_nothing_the_open_question_is_asked_again() -> None:
     assert done.text == "Nine.\n\nAsk for the name. Still needed: name."
 
 
-@pytest.mark.parametrize("words", ["Εννιά με πέντε. Πώς σας λένε;", "เปิดเก้าโมงค่ะ คุณชื่ออะไรคะ"])
-def test_words_that_ask_without_a_question_mark_of_latin_script_are_enough(words: str) -> None:
-    assert asked(reply("hours", words)).text == words
-
-
 @pytest.mark.parametrize(
     ("purpose", "words"),
     [
         ("Please tell us your number.", "From nine. Now, please tell us your number."),
         ("Diga-nos seu telefone.", "Das 9 às 18. Diga-nos seu telefone."),
-        ("その方のお名前を教えてください。", "9時からです。では、お名前を教えてください。"),
     ],
 )
 def test_words_that_end_in_the_open_request_are_not_followed_by_it(purpose: str, words: str) -> None:
@@ -91,26 +85,6 @@ def test_words_that_end_in_the_open_request_are_not_followed_by_it(purpose: str,
     )
     done = say(program, talk(program, "hello", reply("name", purpose)).session, "?", reply("hours", words))
     assert done.text == words
-
-
-@pytest.mark.parametrize(
-    ("request_", "told", "again"),
-    [
-        ("Please describe what happened.", "From nine.", "So, please tell me what happened."),
-        ("Proszę opisać, jak do tego doszło.", "Od dziewiątej.", "Teraz proszę opisać, co się stało."),
-        ("請輸入收款帳號。", "九點開始。", "請提供收款帳號。"),
-        ("전화번호를 알려 주세요.", "아홉 시부터입니다.", "연락처를 말씀해 주세요."),
-    ],
-)
-def test_an_open_request_without_a_question_mark_is_asked_again_once(request_: str, told: str, again: str) -> None:
-    program = machine(
-        {**STATES, "name": {**STATES["name"], "purpose": "…"}},
-        global_transitions=ASIDE,
-        context_schema={"properties": {"name": {"type": "string", "title": "氏名"}}},
-    )
-    open_ = talk(program, "hello", reply("name", request_)).session
-    assert say(program, open_, "?", reply("hours", f"{told} {again}")).text == f"{told} {again}"
-    assert say(program, open_, "?", reply("hours", told)).text == f"{told}\n\n{request_}"
 
 
 def test_a_fixed_reply_of_the_state_left_asks_again() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -19,6 +20,7 @@ def shop(*, reply: str | None = "Thank you!", fast: bool = True, **more: Any) ->
     states = {
         "ask": {
             "purpose": "Ask for the size",
+            "reply": "Which size?",
             "required_context_keys": ["size"],
             "transitions": [
                 {"target_state": "done", "conditions": [{"requires_context_keys": ["size"]}]},
@@ -48,7 +50,7 @@ def shop(*, reply: str | None = "Thank you!", fast: bool = True, **more: Any) ->
 
 
 def test_a_certain_answer_takes_no_call_and_is_on_record() -> None:
-    done = talk(shop(), "Large")
+    done = talk(shop(), "Large", greet=True)
     assert (done.session.state, done.text, done.usage.calls) == ("done", "Thank you!", 0)
     assert done.session.context == {"size": "large"}
     assert done.session.origins["size"] == (1, "user")
@@ -62,7 +64,7 @@ ROUTED = {"transitions": [{"target_state": "sort", "conditions": [{"requires_con
 
 @pytest.mark.parametrize(("said", "state"), [("large", "done"), ("small", "help")])
 def test_states_that_decide_are_passed_on_the_way(said: str, state: str) -> None:
-    done = talk(shop(ask=ROUTED), said)
+    done = talk(shop(ask=ROUTED), said, greet=True)
     assert (done.session.state, done.usage.calls) == (state, 0)
 
 
@@ -70,6 +72,8 @@ def test_states_that_decide_are_passed_on_the_way(said: str, state: str) -> None
     "made",
     [
         shop(fast=False),
+        shop(ask={"reply": None}),
+        shop(ask={"reply": "Which size? And which colour?"}),
         shop(reply=None),
         shop(ask={"required_context_keys": ["size", "other"]}),
         shop(ask={"transitions": [{"target_state": "done", "description": "The size is known"}]}),
@@ -82,16 +86,18 @@ def test_states_that_decide_are_passed_on_the_way(said: str, state: str) -> None
             }
         ),
     ],
-    ids=["off", "words-needed", "more-wanted", "move-judged", "two-moves"],
+    ids=["off", "no-fixed-words", "two-questions", "words-needed", "more-wanted", "move-judged", "two-moves"],
 )
 def test_what_is_not_certain_goes_to_the_model(made: Any) -> None:
-    done = talk(made, "large", reply("ask", "Tell me more."))
-    assert (done.text, done.usage.calls) == ("Tell me more.", 1)
+    words = made.states["ask"].state.reply
+    greeted = start(made, *[] if words else [json.dumps({"message": "Hello! Which size?"})], greet=True).session
+    done = say(made, greeted, "large", reply("ask", "Tell me more."))
+    assert (done.text, done.usage.calls) == (f"Tell me more.\n\n{words}" if words else "Tell me more.", 1)
     assert not done.of(ev.Recognised)
 
 
 def test_another_message_goes_to_the_model() -> None:
-    first = talk(shop(), "what sizes are there?", reply("help"))
+    first = talk(shop(), "what sizes are there?", reply("help"), greet=True)
     assert (first.session.state, first.usage.calls) == ("help", 1)
     assert say(shop(), first.session, "large", reply("ask")).usage.calls == 1
 
@@ -100,8 +106,9 @@ def test_a_veto_gives_the_turn_to_the_model() -> None:
     def veto(effect: RunHandlers) -> HandlerResult | None:
         return HandlerResult(handler="no", veto="closed") if effect.point is Point.PRE_TRANSITION else None
 
-    done = talk(shop(), "large", reply("ask", "We are closed."), handler=veto)
-    assert (done.text, done.usage.calls, done.session.context) == ("We are closed.", 1, {"size": "large"})
+    done = talk(shop(), "large", reply("ask", "We are closed."), handler=veto, greet=True)
+    assert (done.text, done.usage.calls) == ("We are closed.\n\nWhich size?", 1)
+    assert done.session.context == {"size": "large"}
 
 
 DAY = {"type": "string", "format": "date", "x-fast": True}
@@ -116,16 +123,21 @@ STAY = {
 }
 
 
-def test_a_value_that_may_correct_an_earlier_answer_is_for_the_model() -> None:
+def test_a_value_answers_what_fixed_words_have_asked_alone() -> None:
     stay = machine(
         {**STAY, "done": {"purpose": "End", "reply": "Bye."}},
         context_schema={"properties": {"since": DAY, "until": DAY}},
     )
-    first = talk(stay, "2030-01-02")
+    first = talk(stay, "2030-01-02", greet=True)
     assert say(stay, first.session, "2030-01-05").session.state == "done"
-    wrong = say(stay, first.session, "No, the first day is wrong", reply("until", "What is the right one?"))
-    right = say(stay, wrong.session, "2030-01-03", reply("until", "I see.", since="2030-01-03"))
+    asking = say(stay, first.session, "No, the first day is wrong", reply("until", "What is the right one?"))
+    assert asking.text == "What is the right one?\n\nUntil when?"
+    right = say(stay, asking.session, "2030-01-03", reply("until", "I see.", since="2030-01-03"))
     assert (right.usage.calls, right.session.context) == (1, {"since": "2030-01-03"})
+
+
+def test_nothing_is_certain_before_anything_was_asked() -> None:
+    assert talk(shop(), "large", reply("ask", "Hello.")).usage.calls == 1
 
 
 def form(

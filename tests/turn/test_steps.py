@@ -255,7 +255,7 @@ def test_two_failures_stay_with_own_words_and_never_ask_a_third_time(first: str,
 
 def test_two_failures_are_not_excused_in_english_where_that_is_foreign() -> None:
     states = {"a": {"purpose": "Wie heißen Sie?", "transitions": [{"target_state": "b"}]}, "b": {}}
-    assert talk(machine(states), "hm", "x", "y").text == "Wie heißen Sie?"
+    assert talk(machine(states, language="de"), "hm", "x", "y").text == "Wie heißen Sie?"
 
 
 def test_failure_text_of_the_definition_comes_first_then_the_fixed_reply() -> None:

@@ -17,7 +17,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 from pydantic_core import PydanticCustomError
 
 from llm_fsm.conditions.compiler import Rule, compile_rule
-from llm_fsm.definition.names import STATE_ID_PATTERN, Kind, PatternName
+from llm_fsm.definition.names import LANGUAGE_PATTERN, STATE_ID_PATTERN, TIMEZONE_PATTERN, Kind, PatternName
 
 
 def _join_lines(value: object) -> object:
@@ -265,6 +265,10 @@ class Definition(_Model):
     """The author's version."""
     persona: Text = ""
     """Who the model is to be: tone and manners."""
+    language: str = Field(default="", pattern=LANGUAGE_PATTERN, validate_default=False)
+    """Language of the definition's own words, as a BCP 47 tag. Without it, English sentences are added to them."""
+    timezone: str = Field(default="", pattern=TIMEZONE_PATTERN, validate_default=False)
+    """Time zone of the conversations, as an IANA name."""
     initial_state: str
     """Id of the state in which a conversation begins."""
     states: dict[StateId, State] = Field(min_length=1)
@@ -289,6 +293,11 @@ class Definition(_Model):
     """Settings of the linter; ignored by the engine."""
     ui: JsonValue = None
     """Settings of editors; ignored by the engine."""
+
+    @property
+    def is_english(self) -> bool:
+        """True when English sentences of the engine may stand beside the definition's own words."""
+        return self.language.partition("-")[0].lower() in ("", "en", "eng")
 
     @property
     def document(self) -> Mapping[str, Any]:

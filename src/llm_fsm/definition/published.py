@@ -24,7 +24,8 @@ class Part(NamedTuple):
 
     `kind`: any, text, string, integer, number, boolean, choice, list, map or object. `inner`: a list's items
     or a map's members; `shape`: the name of an object's shape; `choices`: of a choice. A number is at least
-    `least` and more than `above`. A map has at least `size` members, whose names match `pattern`.
+    `least` and more than `above`. A map has at least `size` members, whose names match `pattern`; so does a string.
+    `examples` are values that a string may have.
     """
 
     kind: str
@@ -35,6 +36,7 @@ class Part(NamedTuple):
     above: float | None = None
     size: int = 0
     pattern: str | None = None
+    examples: tuple[str, ...] = ()
 
     @property
     def model(self) -> str:
@@ -83,6 +85,8 @@ def _part(schema: Mapping[str, Any]) -> Part:
         return Part("list", _part(only["items"]))
     if kind == "object":
         return _map(only)
+    if "pattern" in only:
+        return Part(kind, pattern=only["pattern"], examples=tuple(schema["examples"]))
     return Part(kind, least=only.get("minimum"), above=only.get("exclusiveMinimum"))
 
 

@@ -23,6 +23,8 @@ _EXAMPLES: Mapping[str, Mapping[str, list[Any]]] = {
     "Definition": {
         "name": ["table_booking"],
         "persona": ["A friendly receptionist who keeps sentences short"],
+        "language": ["en", "pt-BR"],
+        "timezone": ["Europe/Berlin"],
         "initial_state": ["greeting"],
         "states": [{"greeting": {"purpose": "Greet the user"}}],
         "context_schema": [

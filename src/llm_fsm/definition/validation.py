@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence, Set
+from contextlib import suppress
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 from llm_fsm._json import places_of, step
 from llm_fsm._text import listed, nearest
 from llm_fsm.conditions.coercion import is_number
 from llm_fsm.definition.codes import finding
-from llm_fsm.definition.names import ALIASES
+from llm_fsm.definition.names import ALIASES, TIMEZONE_PATTERN
 from llm_fsm.definition.published import ROOT, Part, shape_of
 from llm_fsm.errors import Finding
 
@@ -210,7 +212,7 @@ Loc = tuple[str | int, ...]
 
 
 class _Fault(NamedTuple):
-    """A value that does not fit. `kind`: type, choice, bound, few, id or missing; `part`: what may stand there."""
+    """A value that does not fit. `kind`: type, choice, bound, pattern, few, id or missing; `part`: what is expected."""
 
     kind: str
     loc: Loc
@@ -236,6 +238,19 @@ def _look(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:
             _look(part.inner, item, (*loc, index), faults)
     elif (part.least is not None and value < part.least) or (part.above is not None and value <= part.above):
         faults.append(_Fault("bound", loc, value, part))
+    elif part.pattern is not None and not (re.fullmatch(part.pattern, value) and _is_known(part.pattern, value)):
+        faults.append(_Fault("pattern", loc, value, part))
+
+
+def _is_known(pattern: str, value: str) -> bool:
+    """False for the name of a time zone that does not exist; true where this machine knows no zones at all."""
+    if pattern != TIMEZONE_PATTERN:
+        return True
+    for name in (value, "UTC"):
+        with suppress(LookupError, ValueError, OSError):
+            ZoneInfo(name)
+            return name == value
+    return True
 
 
 def _has_type(kind: str, value: Any) -> bool:
@@ -305,6 +320,10 @@ def _told(document: Mapping[str, Any], fault: _Fault, misspelt: _Misspelt) -> Fi
         case "bound":
             bound = f"of at least {part.least:g}" if part.above is None else f"greater than {part.above:g}"
             message = f"{place}: expected a number {bound}, found {describe(value)}"
+            return finding("bad-value", message, pointer=pointer)
+        case "pattern":
+            shown = " or ".join(map(json.dumps, part.examples))
+            message = f"{place}: expected a name such as {shown}, found {describe(value)}"
             return finding("bad-value", message, pointer=pointer)
         case "few":
             hint = 'write "states": {"hello": {"purpose": "…"}}'

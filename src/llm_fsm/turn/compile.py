@@ -20,7 +20,7 @@ from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets
 from llm_fsm.turn.compiled import Check, Program, StatePlan
-from llm_fsm.turn.fixed_replies import WordingError, compile_reply, is_english
+from llm_fsm.turn.fixed_replies import WordingError, compile_reply
 from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.prompt.regions import Region, demanded, regions
 from llm_fsm.turn.prompt.render import (
@@ -393,11 +393,11 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         asides=tuple(asides),
         states=states,
         keys=keys,
-        fast=recognisers(keys.offered, keys.fault),
+        fast=recognisers(keys.offered, keys.fault, definition.language),
         prompts=prompts,
         key_lines=lines,
         bounds_told={key: line[len(key) :] for key, line in lines.items() if is_bounded(keys.offered[key])},
         questions=questions,
         limits=definition.limits,
-        english=is_english(definition),
+        english=definition.is_english,
     )

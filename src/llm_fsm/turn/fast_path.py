@@ -1,8 +1,8 @@
-"""When a turn needs no model: the message is certainly a value, and certainly leads on.
+"""Turns without a model: the message is certainly a value, and the value certainly leads on.
 
-The value must be that of the one key that the state still wants (see `llm_fsm.turn.recognize`), and wanted before the
-message came. The move must be one that the value opens by conditions alone, to a state whose words are fixed, and
-nothing else that could be meant may stand open beside it. Everything else is for the model.
+The definition's own fixed words must have asked for it, and the state must lack no other key. The value must open one
+move by conditions alone, to a state with a fixed reply. Nothing else that could be meant may stand open beside it.
+Everything else is for the model.
 """
 
 from __future__ import annotations
@@ -11,76 +11,63 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from llm_fsm._text import TRUNCATED
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import asides
+from llm_fsm.turn.available import asides, own_words
 from llm_fsm.turn.compiled import Program, StatePlan
 from llm_fsm.turn.guards import Move, verdict
-from llm_fsm.turn.recognize import Heard, folded
+from llm_fsm.turn.recognize import folded
+from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 
 _STEPS = 16
-_FORMS = frozenset(("enum", "format", "pattern"))
 
 
 def certain_value(root: Program, session: Session, lacking: tuple[str, ...], outset: Session) -> tuple[str, Any] | None:
-    """The key and the value that the message is, where that and the move it leads to are certain.
+    """Return the key and the value that the message is, if that and the move it leads to are certain.
 
-    `outset`: the session before the message; `root`: the definition that was started.
+    Args:
+        root: The definition that was started.
+        session: The session with the message.
+        lacking: Keys that the state still wants.
+        outset: The session before the message.
     """
     program = root.of(session)
     plan = program.states[session.state]
     if len(lacking) != 1 or lacking[0] not in program.fast or plan.state.tools or plan.state.memory:
         return None
     [key] = lacking
-    asked = session.window[-1][1] if session.window else ""
-    heard = Heard(
-        text=(session.user_input or "").strip(),
-        first=session.turns_in_state <= 1 and not _reminded(program, session),
-        asked=asked,
-        whole=not asked.endswith(TRUNCATED),
-    )
-    value = program.fast[key](heard)
-    if value is None or not _was_asked(session, outset, plan) or not _is_of(program, session, heard, key, value):
+    asked, said = _asked(program, plan, session), (session.user_input or "").strip()
+    value = program.fast[key](said, asked) if asked and _was_asked(session, outset, plan) else None
+    if value is None:
         return None
     before, after = session.data(), {**session.data(), key: value}
     move = next((move for move in plan.autos if verdict(move, after).holds), None)
     move = move or certain_move(plan, before, after)
     if move is None or not _speaks(program, move.target, after):
         return None
-    return None if _means_another(root, session, move, heard, key=key, value=value) else (key, value)
+    return None if _means_another(root, session, move, said, key=key, value=value) else (key, value)
 
 
-def _reminded(program: Program, session: Session) -> bool:
-    """True where what was said last came by itself, after silence: it asks whether anybody is there."""
-    if "silence" not in program.patterns and "silence" not in program.own_patterns:
-        return False
-    by_itself = bool(session.window) and session.window[-1][0] is None
-    return by_itself and (session.turn > 1 or len(session.window) > 1)
+def _asked(program: Program, plan: StatePlan, session: Session) -> str:
+    """Return the state's fixed reply if it was said last, asks no two questions, and no question stands before it."""
+    words = own_words(program, plan, session) if plan.fixed is not None else ""
+    said = session.window[-1][1] if session.window else ""
+    if not said.endswith(words) or asks(said.removesuffix(words)):
+        return ""
+    return words if sum(words.count(mark) for mark in QUESTION_MARKS) < 2 else ""
 
 
 def _was_asked(session: Session, outset: Session, plan: StatePlan) -> bool:
-    """False where the message answers another question: what came with it has moved on, or set what was asked for."""
+    """Return false if this turn has already moved on, or has set what was asked for."""
     return (outset.flow, outset.state) == (session.flow, session.state) and missing(
         outset.context, plan.collects
     ) == missing(session.context, plan.collects)
 
 
-def _is_of(program: Program, session: Session, heard: Heard, key: str, value: Any) -> bool:
-    """False where the value may be that of another key, one that was set before."""
-    if heard.first:
-        return True
-    keys = program.keys
-    others = [other for other in keys.offered if other != key and other in session.context]
-    return not session.stack and not any(
-        _FORMS & keys.offered[other].keys() and keys.fault(other, value) is None for other in others
-    )
-
-
 def certain_move(plan: StatePlan, before: Mapping[str, Any], after: Mapping[str, Any]) -> Move | None:
-    """The move to the one state that a value opened by conditions alone; None where there is none, or a choice.
+    """Return the move to the one state that a value opened by conditions alone; None if there is none, or several.
 
-    Of several moves there it is the one that would be taken if a model named the state.
+    Of several moves to that state it is the one that a model would take by naming the state.
     """
     unheard = {**before, "_user_input": None}
     opened = [
@@ -97,11 +84,11 @@ def _asks_model(move: Move) -> bool:
     return any(guard.judged for guard in move.guards)
 
 
-def _means_another(root: Program, session: Session, move: Move, heard: Heard, *, key: str, value: Any) -> bool:
-    """True where the words may ask for another way: they name it, or words alone say when it is to be taken."""
+def _means_another(root: Program, session: Session, move: Move, said: str, *, key: str, value: Any) -> bool:
+    """Return true if the words may ask for another way: they name it, or words alone say when to take it."""
     program, after = root.of(session), {**session.data(), key: value}
     plan = program.states[session.state]
-    words = {folded(heard.text), folded(value) if isinstance(value, str) else ""} - {""}
+    words = {folded(said), folded(value) if isinstance(value, str) else ""} - {""}
     if not words.isdisjoint(map(folded, (*program.patterns, *program.own_patterns))):
         return True
     either = isinstance(value, bool) and verdict(move, {**after, key: not value}).holds
@@ -118,7 +105,7 @@ def _means_another(root: Program, session: Session, move: Move, heard: Heard, *,
 
 
 def _speaks(program: Program, target: str, data: Mapping[str, Any]) -> bool:
-    """True when the way from here ends in a state with a fixed reply, through states that decide by conditions."""
+    """Return true if the way from here ends in a state with a fixed reply, through states that decide by conditions."""
     for _ in range(_STEPS):
         plan = program.states[target]
         moves = plan.moves if plan.kind == "decide" else plan.autos

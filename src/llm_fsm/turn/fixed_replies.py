@@ -32,16 +32,14 @@ from jinja2.nodes import EvalContext
 from jinja2.runtime import Context, LoopContext
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
-from llm_fsm.definition.english import reads_english
-from llm_fsm.definition.models import Definition
 from llm_fsm.definition.names import is_foreign, label
-from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks, marked, puts
+from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 
 MAX_CHARS = 100_000
 MAX_STEPS = 10_000
 _STEPS = " steps"
 """Where a rendering counts its steps, among the keys of its context: no name of an expression has a blank."""
-ENDS = f".!…:。！：।۔։።{QUESTION_MARKS}"
+ENDS = f".!…:;。！：।۔։።{QUESTION_MARKS}"
 """What a sentence ends in, of any script."""
 _QUOTES = "\"'”’»」』"
 """What may stand after the end of a sentence that is quoted."""
@@ -333,15 +331,7 @@ def ended(text: str) -> str:
 
 def is_ended(text: str) -> bool:
     """True where a text ends as a sentence does, also within quotes, or in an emoji, after which nobody puts a stop."""
-    return marked(text).rstrip(_QUOTES)[-1:] in ENDS or _EMOJI.search(text) is not None
-
-
-def is_english(definition: Definition) -> bool:
-    """False where English words would be foreign to the users of a definition."""
-    states, schemas = definition.states.values(), definition.key_schemas.values()
-    texts = [text for state in states for text in (state.purpose, state.description, state.reply or "")]
-    texts += [str(schema.get(name, "")) for schema in schemas for name in ("title", "description")]
-    return reads_english(texts)
+    return text.rstrip(_QUOTES)[-1:] in ENDS or _EMOJI.search(text) is not None
 
 
 def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, english: bool = True) -> str:
@@ -360,6 +350,6 @@ def own_question(purpose: str, wanted: Mapping[str, Mapping[str, Any]], *, engli
         listed = ", ".join(names)
         if english:
             parts.append(f"Still needed: {listed}.")
-        elif not puts(purpose) and not all(name.casefold() in purpose.casefold() for name in names):
+        elif not all(name.casefold() in purpose.casefold() for name in names):
             parts.append(f"{listed}?")
     return " ".join(parts) or "Please go on."

@@ -27,7 +27,7 @@ from llm_fsm.turn.prompt.render import is_whole, turn_prompt
 from llm_fsm.turn.prompt.state_summary import StateWords, name_tokens
 from llm_fsm.turn.prompt.tasks import buckets_of
 from llm_fsm.turn.repair.patterns import words_of
-from llm_fsm.turn.repair.questions import puts, question_in
+from llm_fsm.turn.repair.questions import asks, question_in
 from llm_fsm.turn.reply.parser import parse_words
 from llm_fsm.turn.tool_results import shortened
 from llm_fsm.turn.turn_state import Run, TurnState
@@ -60,7 +60,7 @@ def last_question(turn: TurnState) -> str:
     """What was said last in this state that asks something; what was said last at all, where nothing does."""
     since = min(turn.session.turns_in_state - _missed(turn), len(turn.session.window))
     said = map(partial(last_words, turn), range(since))
-    return next(filter(puts, said), "") or last_words(turn)
+    return next(filter(asks, said), "") or last_words(turn)
 
 
 def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
@@ -278,7 +278,7 @@ def open_question(turn: TurnState, asked: str = "") -> str:
 
 def ask_again(turn: TurnState, asked: str) -> None:
     """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
-    if turn.plan.fixed is not None or any(map(puts, turn.said)):
+    if turn.plan.fixed is not None or any(map(asks, turn.said)):
         return
     question = open_question(turn, asked)
     if not any(ends_in(turn, question, words) for words in turn.said):
@@ -288,7 +288,7 @@ def ask_again(turn: TurnState, asked: str) -> None:
 def ends_in(turn: TurnState, question: str, words: str) -> bool:
     """True where words ask something, or end in the question or the purpose, which ask without a mark, too."""
     ends = filter(None, (question, sentence(turn.plan.state.purpose)))
-    return puts(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
+    return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
 
 def _is_answered(turn: TurnState, left: Frame) -> bool:

@@ -273,7 +273,7 @@ def test_a_question_without_a_question_mark_is_asked_once_after_a_skip_without_w
         },
         "z": {},
     }
-    program = machine(states, patterns=["skip"])
+    program = machine(states, language="pt-BR", patterns=["skip"])
     done = say(program, at("borda", program), "não", reply("skip", ""))
     assert (done.session.state, done.text) == ("suco", "Oferecer suco de maçã.")
 
@@ -801,7 +801,7 @@ def test_a_refused_value_is_complained_of_without_english_words_where_those_are_
         "ask": {"reply": "Für wen?", "required_context_keys": ["nr"], "transitions": [{"target_state": "end"}]},
         "end": {},
     }
-    made = machine(states, context_schema={"properties": keys})
+    made = machine(states, language="de", context_schema={"properties": keys})
     done = talk(made, "4711", reply("ask", "Gern.", nr="4711"))
     assert done.text == "Gern.\n\n✗ Kundennummer: Acht Ziffern.\n\nFür wen?"
 
@@ -816,7 +816,7 @@ def test_a_refused_value_is_told_by_the_words_of_its_key_where_english_is_foreig
         },
         "end": {},
     }
-    made = machine(states, context_schema={"properties": keys})
+    made = machine(states, language="ja", context_schema={"properties": keys})
     done = talk(made, "0", *[reply("end", "", people=0)] * 2)
     assert done.text == "✗ 人数: 1名から8名まで。\n\n何名様ですか？"
 
@@ -833,7 +833,8 @@ def test_a_refused_value_is_named_once_and_in_the_users_script(schema: dict[str,
     keys = {"room_count": {"type": "integer", "minimum": 1, **schema}}
     state = {"required_context_keys": ["room_count"], "transitions": [{"target_state": "end"}]}
     states = {"ask": {"reply": "กี่ห้องคะ", **state}, "end": {}}
-    done = talk(machine(states, context_schema={"properties": keys}), "0", reply("ask", "ค่ะ", room_count=0))
+    made = machine(states, language="th", context_schema={"properties": keys})
+    done = talk(made, "0", reply("ask", "ค่ะ", room_count=0))
     assert done.text == f"ค่ะ\n\n{told}\n\nกี่ห้องคะ"
 
 
@@ -882,7 +883,7 @@ def test_what_is_possible_is_a_list_where_no_english_words_can_lead_up_to_it() -
         "help": {"purpose": "Вам помогут."},
         "end": {"purpose": "Спасибо!"},
     }
-    program = machine(states, patterns=["cannot_handle"])
+    program = machine(states, language="ru", patterns=["cannot_handle"])
     once = talk(program, "абв", reply("cannot_handle", "Не понял.")).session
     twice = say(program, once, "абв", reply("cannot_handle", "Простите, не понял."))
     points = "• Номер назван\n• Сотрудник не знает номера"
@@ -946,7 +947,7 @@ def test_a_pattern_without_words_says_nothing_in_english_where_that_is_foreign(r
         "end": {},
     }
     names = ["correct", "digress", "skip", "restart", "cannot_handle", "silence"]
-    made = machine(states, patterns=names, context_schema={"properties": {"name": {}, "number": {}}})
+    made = machine(states, language="ar", patterns=names, context_schema={"properties": {"name": {}, "number": {}}})
     done = talk(made, "أدا", reply("number", "ما رقمك؟", name="أدا"))
     for item in replies:
         done = say(made, done.session, "هه", item)

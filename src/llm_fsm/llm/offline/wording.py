@@ -10,7 +10,7 @@ from llm_fsm.llm.offline.values import Schema, key_words, options_of, type_of
 from llm_fsm.llm.offline.vocabulary import stems
 from llm_fsm.session.messages import Choice
 from llm_fsm.turn.fixed_replies import is_ended
-from llm_fsm.turn.repair.questions import puts
+from llm_fsm.turn.repair.questions import asks
 
 NOTICE = "(offline: no language model is used; I follow the definition's own words and simple patterns.)"
 NO_WORK = "(offline: no language model works on this task, and no tool is called.)"
@@ -78,7 +78,7 @@ def request(wanted: Mapping[str, Schema]) -> str:
 
 def opening(words: str, wanted: Mapping[str, Schema]) -> str:
     """A state's own words, and a request for what is missing where they ask nothing themselves."""
-    return join(words, "" if puts(words) else request(wanted))
+    return join(words, "" if asks(words) else request(wanted))
 
 
 def noted(update: Mapping[str, Any], schemas: Mapping[str, Schema]) -> str:
