@@ -78,6 +78,9 @@ def clean(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
+MIN_KEY = 4
+"""Characters of the shortest text that is hidden as an API key."""
+
 _WIDE = (0x11, *range(0x2E, 0xA0), *range(0xAC, 0xD8), 0xF9, 0xFA, 0xFF)
 """First bytes in UTF-16 of characters that have a token each."""
 _OTHER = bytes(sorted({*range(256)} - {*_WIDE}))
@@ -118,3 +121,11 @@ def is_local(url: str) -> bool:
     except ValueError:
         return False
     return address.is_loopback or address.is_unspecified
+
+
+def without_keys(text: str, *keys: str | None) -> str:
+    """Hide API keys in a text; a key of a few letters is none, and would take letters out of every word."""
+    for key in keys:
+        if key and len(key) >= MIN_KEY:
+            text = text.replace(key, "***")
+    return text

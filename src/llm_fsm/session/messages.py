@@ -188,6 +188,8 @@ class LLMRequest:
     """Estimated tokens of the prompt's parts, tools apart: system, schema, and sections of the user message."""
     view: TurnView | None = None
     """Given to adapters with a true attribute `reads_view`."""
+    options: Mapping[str, Any] = field(default_factory=dict)
+    """Further settings of a chat client, as its caller gave them; other adapters ignore them."""
 
 
 @dataclass(frozen=True, kw_only=True, init=False)  # every adapter makes one in each turn, of ten fields

@@ -18,6 +18,7 @@ from functools import partial
 from typing import Any
 
 from llm_fsm._async import in_words
+from llm_fsm._text import without_keys
 from llm_fsm.errors import ModelError
 from llm_fsm.llm.litellm.lazy_import import import_litellm
 from llm_fsm.llm.litellm.providers import (
@@ -292,10 +293,7 @@ class LiteLLM:
 
     def _hide(self, text: str, provider: str) -> str:
         variables = KEY_VARIABLES.get(provider, ())
-        for key in (self._key, *(os.environ.get(variable) for variable in variables)):
-            if key:
-                text = text.replace(key, "***")
-        return text
+        return without_keys(text, self._key, *(os.environ.get(variable) for variable in variables))
 
 
 def _unreached(error: Exception) -> str | None:

@@ -20,6 +20,7 @@ from yarl import URL
 
 from llm_fsm._async import in_words
 from llm_fsm._json import in_unicode
+from llm_fsm._text import without_keys
 from llm_fsm.errors import ConfigurationError, ModelError
 from llm_fsm.llm.litellm.providers import marked
 from llm_fsm.llm.openai.completion import SOMEBODY, error_line, no_completion, read_completion, rejected_words
@@ -308,7 +309,7 @@ class CompatLLM:
         return error
 
     def _hide(self, text: str) -> str:
-        return text.replace(self._key, "***") if self._key else text
+        return without_keys(text, self._key)
 
 
 def _body(

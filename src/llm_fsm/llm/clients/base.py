@@ -1,0 +1,101 @@
+"""The class of chat clients, and the factory that makes one by the name of its provider."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any
+
+from llm_fsm._text import estimate, nearest
+from llm_fsm.errors import ConfigurationError
+from llm_fsm.llm.clients.messages import AnyMessage, LLMResponse
+
+MakeClient = Callable[..., "BaseLLMClient"]
+
+_SHIPPED = {
+    "openai": "llm_fsm.llm.clients.openai_sdk:OpenAIClient",
+    "litellm": "llm_fsm.llm.clients.litellm_sdk:LiteLLMClient",
+    "smolagents": "llm_fsm.llm.clients.smolagents_sdk:SmolAgentsClient",
+    "adk": "llm_fsm.adk_client:adk_client",
+}
+_registered: dict[str, MakeClient] = {}
+
+
+class BaseLLMClient(ABC):
+    """A model behind `chat`. Subclass it for a model of your own.
+
+    A failure is raised, as `ModelError` where a retry may help; it never comes back as text.
+    """
+
+    @abstractmethod
+    def chat(
+        self,
+        messages: Sequence[AnyMessage],
+        tools: list[dict[str, Any]] | None = None,
+        temperature: float = 0.7,
+        max_tokens: int | None = None,
+        **kwargs: Any,
+    ) -> LLMResponse:
+        """Ask the model.
+
+        Args:
+            messages: What was said so far.
+            tools: The tools that it may call, in the form of chat completions.
+            temperature: Sampling temperature.
+            max_tokens: The most tokens of the reply.
+            kwargs: Further settings of the provider.
+        """
+
+    def count_tokens(self, text: str) -> int:
+        """Estimate the tokens of a text."""
+        return estimate(text)
+
+
+def register_llm_client(name: str, make: MakeClient) -> None:
+    """Open the factory to another provider.
+
+    Args:
+        name: The name for `create_llm_client`.
+        make: A function that is given the factory's arguments and returns a client.
+
+    Raises:
+        ValueError: The name is taken by another function.
+    """
+    if name in _SHIPPED or _registered.get(name, make) is not make:
+        raise ValueError(f"there is a client {name!r} already; give yours another name")
+    _registered[name] = make
+
+
+def create_llm_client(
+    provider: str = "openai", model: str | None = None, api_key: str | None = None, **options: Any
+) -> BaseLLMClient:
+    """Make a client.
+
+    Args:
+        provider: `openai`, `litellm`, `smolagents`, `adk`, or a name given to `register_llm_client`.
+        model: The name of the model.
+        api_key: The provider's key.
+        options: Further arguments of the client, such as `base_url` or `agent_or_model`.
+
+    Raises:
+        ValueError: There is no such provider, or an argument is missing.
+        ConfigurationError: The provider's package is not installed; the message has its `pip install` line.
+    """
+    make = _registered.get(provider)
+    if make is None:
+        place = _SHIPPED.get(provider)
+        if place is None:
+            names = [*_SHIPPED, *_registered]
+            guess = nearest(str(provider), names)
+            hint = f"did you mean {guess!r}?" if guess else f"there are {', '.join(names)}"
+            raise ValueError(f"unknown LLM provider {provider!r}; {hint}")
+        module, _, name = place.partition(":")
+        make = getattr(import_module(module), name)
+    given = {"model": model, "api_key": api_key}
+    return make(**{key: value for key, value in given.items() if value is not None}, **options)
+
+
+def needs(extra: str, package: str) -> ConfigurationError:
+    """Return the error that says which extra is missing."""
+    return ConfigurationError(f"the package {package} is not installed: pip install 'llm-fsm[{extra}]'")

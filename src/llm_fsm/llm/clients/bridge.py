@@ -1,0 +1,124 @@
+"""A model of the engine made of a chat client, so that what it is asked is on record, limited and journalled."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llm_fsm._async import in_thread, in_words
+from llm_fsm.errors import ConfigurationError, LLMFSMError, ModelError, told
+from llm_fsm.llm.base import LLM
+from llm_fsm.llm.clients.messages import LLMResponse, asked_calls, from_engine
+from llm_fsm.llm.registry import resolve
+from llm_fsm.session.messages import LLMRequest, ModelReply, ToolSpec
+from llm_fsm.turn.prompt.tool_formats import to_openai
+
+
+class ClientModel:
+    """A model of the engine that asks the client which `find` gives at the time of the call.
+
+    Args:
+        find: Returns a chat client, a model of the engine, or the name of one.
+    """
+
+    def __init__(self, find: Callable[[], Any]) -> None:
+        self._find = find
+        self._named: dict[str, LLM] = {}
+
+    async def complete(self, request: LLMRequest) -> ModelReply:
+        """Ask the client. Raises ModelError."""
+        client = self._find()
+        if client is None:
+            raise ConfigurationError("no model was given: pass llm= a client, a model or a model's name")
+        if isinstance(client, str):
+            if client not in self._named:
+                self._named[client] = resolve(client, environ=os.environ)
+            client = self._named[client]
+        if inspect.iscoroutinefunction(getattr(client, "complete", None)):
+            reply: ModelReply = await client.complete(request)
+            return reply
+        return await _chat(client, request)
+
+
+async def _chat(client: Any, request: LLMRequest) -> ModelReply:
+    if not callable(getattr(client, "chat", None)):
+        raise ConfigurationError(f"{type(client).__name__} has no method chat(messages, …)")
+    given: dict[str, Any] = dict(request.options)
+    if request.tools:
+        given["tools"] = _tools(client, request.tools)
+    if request.temperature is not None:
+        given["temperature"] = request.temperature
+    if request.max_tokens is not None:
+        given["max_tokens"] = request.max_tokens
+    messages = [from_engine(message) for message in request.messages]
+
+    async def ask() -> Any:
+        if inspect.iscoroutinefunction(client.chat):
+            return await client.chat(messages, **given)
+        answer = await in_thread(lambda: client.chat(messages, **given), "llm_fsm chat client")
+        return await answer if inspect.isawaitable(answer) else answer
+
+    loop = asyncio.get_running_loop()
+    began = loop.time()
+    try:
+        async with asyncio.timeout(request.timeout):
+            answer = await ask()
+    except TimeoutError as error:
+        late = "" if request.timeout is None else f" within {in_words(request.timeout)} s"
+        raise ModelError(f"{type(client).__name__} gave no answer{late}", retryable=True) from error
+    except LLMFSMError:
+        raise
+    except Exception as error:
+        raise ModelError(f"{type(client).__name__}: {told(error)}") from error
+    return read_reply(answer, loop.time() - began)
+
+
+def _tools(client: Any, specs: tuple[ToolSpec, ...]) -> list[Any]:
+    """The tools in the client's own form, where it has one."""
+    form = getattr(client, "format_tools", None)
+    made = form([ClientTool(spec) for spec in specs]) if callable(form) else None
+    return made if isinstance(made, list) else [to_openai(spec) for spec in specs]
+
+
+class ClientTool:
+    """A tool as `format_tools` of a client reads it."""
+
+    def __init__(self, spec: ToolSpec) -> None:
+        self.name = spec.name
+        self.description = spec.description
+        self.parameters = dict(spec.parameters)
+        self._spec = spec
+
+    def to_openai_schema(self) -> dict[str, Any]:
+        """Return the tool as chat completions take it."""
+        return to_openai(self._spec)
+
+
+def read_reply(answer: Any, seconds: float = 0.0) -> ModelReply:
+    """Read what a client gave. Raises ModelError for what is neither a text nor a response."""
+    if isinstance(answer, str):
+        answer = LLMResponse(answer)
+    text = getattr(answer, "content", None)
+    if not isinstance(text, str | None) or not hasattr(answer, "content"):
+        raise ModelError(f"the client's chat returned {type(answer).__name__} instead of an LLMResponse")
+    usage = getattr(answer, "usage", None)
+    counts: Mapping[str, Any] = usage if isinstance(usage, Mapping) else {}
+    calls = getattr(answer, "tool_calls", None)
+    finish = getattr(answer, "finish_reason", None)
+    return ModelReply(
+        text=text or "",
+        mode="client",
+        finish_reason=finish if isinstance(finish, str) else "stop",
+        input_tokens=_count(counts.get("prompt_tokens", counts.get("input_tokens"))),
+        output_tokens=_count(counts.get("completion_tokens", counts.get("output_tokens"))),
+        seconds=seconds,
+        cost=float(counts.get("cost") or 0.0),
+        tool_calls=asked_calls(calls) if isinstance(calls, list | tuple) else (),
+    )
+
+
+def _count(value: object) -> int:
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0

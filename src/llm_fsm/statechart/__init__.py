@@ -1,0 +1,1 @@
+"""State machines in Python; see the modules."""

@@ -1,0 +1,250 @@
+"""What a state machine in Python remembers: ten buckets, the background of the work, and the history of its states.
+
+`PersistentMemory` is all that a machine needs to go on in another process, with a run that waits for an answer.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Self
+
+from llm_fsm.session.json_values import ValueFault, to_json_value
+from llm_fsm.session.memory import Background, Memory
+
+_ESCAPES = {ord(mark): f"\\u{ord(mark):04x}" for mark in "<>&\u2028\u2029"}
+
+
+class WorkingMemory:
+    """Ten buckets of text, numbered 0 to 9. Another number and a text that is too long are ValueError."""
+
+    def __init__(self, buckets: Memory | None = None) -> None:
+        self.buckets = buckets or Memory()
+
+    def set(self, index: int, content: str) -> None:
+        """Replace the content of a bucket."""
+        self.buckets = self.buckets.set(index, content)
+
+    def append(self, index: int, content: str) -> None:
+        """Add lines to a bucket."""
+        self.buckets = self.buckets.append(index, content)
+
+    def get(self, index: int) -> str:
+        """Return the content of a bucket, "" where it is empty."""
+        return self.buckets.get(index)
+
+    def delete(self, index: int) -> None:
+        """Empty a bucket."""
+        self.buckets = self.buckets.clear(index)
+
+    def get_non_empty(self) -> dict[int, str]:
+        """Return bucket number to content, without empty buckets."""
+        return self.buckets.non_empty()
+
+    def to_context(self) -> str:
+        """Return the buckets that hold something, as lines for a prompt."""
+        held = self.get_non_empty()
+        lines = [f"[Bucket {index}]: {quoted(content)}" for index, content in held.items()]
+        return "\n".join(["## Working memory", *lines]) if lines else ""
+
+    def to_dict(self) -> dict[str, str]:
+        """Return the JSON form: {"3": content} without empty buckets."""
+        return self.buckets.to_dict()
+
+
+@dataclass
+class BackgroundContext:
+    """What the work is for. `goals` and `todo_list` are text, one entry a line."""
+
+    vision_mission: str = ""
+    goals: str = ""
+    todo_list: str = ""
+    custom_fields: dict[str, Any] = field(default_factory=dict)
+
+    def to_context(self) -> str:
+        """Return what is known of the background, as lines for a prompt."""
+        named = {"Vision and mission": self.vision_mission, "Goals": self.goals, "To do": self.todo_list}
+        lines = [f"{name}: {quoted(value)}" for name, value in {**named, **self.custom_fields}.items() if value]
+        return "\n".join(["## Background", *lines]) if lines else ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        return {
+            "vision_mission": self.vision_mission,
+            "goals": self.goals,
+            "todo_list": self.todo_list,
+            "custom_fields": plain(self.custom_fields),
+        }
+
+    def to_engine(self) -> dict[str, Any]:
+        """Return the JSON form that a run begins with."""
+        document = self.to_dict()
+        lists = {name: _lines(document[name]) for name in ("goals", "todo_list")}
+        return Background.from_dict({**document, **lists}).to_dict()
+
+    def take(self, document: Mapping[str, Any]) -> None:
+        """Take over what a run leaves. A text stays as it was written where the run kept its lines."""
+        known = Background.from_dict(document)
+        self.vision_mission = known.vision_mission
+        self.goals = _kept(self.goals, known.goals)
+        self.todo_list = _kept(self.todo_list, known.todo_list)
+        self.custom_fields = dict(known.custom_fields)
+
+
+@dataclass
+class StateHistory:
+    """The runs of states, oldest first: {"state", "timestamp", "input", "output", "custom_fields"} each."""
+
+    entries: list[dict[str, Any]] = field(default_factory=list)
+
+    def add_entry(
+        self,
+        state_name: str,
+        input_data: Any,
+        output_data: Any,
+        custom_fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Add the run of a state. What has no JSON form is kept as its text."""
+        self.entries.append(
+            {
+                "state": state_name,
+                "timestamp": datetime.now(UTC).isoformat(),
+                "input": plain(input_data),
+                "output": plain(output_data),
+                "custom_fields": plain(dict(custom_fields or {})),
+            }
+        )
+
+    def get_recent(self, n: int = 5) -> list[dict[str, Any]]:
+        """Return the newest `n` entries, oldest first."""
+        return self.entries[-n:] if n > 0 else []
+
+    def to_context(self, n: int = 5) -> str:
+        """Return the newest `n` entries, as lines for a prompt."""
+        lines = [
+            f"[{entry['state']}] input: {quoted(entry['input'])}; output: {quoted(entry['output'])}"
+            for entry in self.get_recent(n)
+        ]
+        return "\n".join(["## Recent history", *lines]) if lines else ""
+
+
+class PersistentMemory:
+    """Working memory, background and history of one state machine.
+
+    Args:
+        working_memory: The ten buckets.
+        background: What the work is for.
+        history: The runs of states so far.
+
+    `pause` is a run that waits for an answer, as JSON data; None where none does.
+    """
+
+    def __init__(
+        self,
+        working_memory: WorkingMemory | None = None,
+        background: BackgroundContext | None = None,
+        history: StateHistory | None = None,
+    ) -> None:
+        self.working_memory = working_memory or WorkingMemory()
+        self.background = background or BackgroundContext()
+        self.history = history or StateHistory()
+        self.pause: dict[str, Any] | None = None
+
+    def to_context(self, history_n: int = 5) -> str:
+        """Return all of it for a prompt, values as JSON strings. `history_n`: entries of the history."""
+        parts = (self.background.to_context(), self.working_memory.to_context(), self.history.to_context(history_n))
+        return "\n\n".join(filter(None, parts))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON form."""
+        document = {
+            "working_memory": self.working_memory.to_dict(),
+            "background": self.background.to_dict(),
+            "history": {"entries": list(self.history.entries)},
+        }
+        return document if self.pause is None else {**document, "pause": self.pause}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """Return the memory of a JSON form.
+
+        Raises:
+            ValueError: It is none.
+        """
+        try:
+            background = {key: data.get("background", {})[key] for key in _FIELDS if key in data.get("background", {})}
+            memory = cls(
+                WorkingMemory(Memory.from_dict(data.get("working_memory", {}))),
+                BackgroundContext(**background),
+                StateHistory([dict(entry) for entry in data.get("history", {}).get("entries", [])]),
+            )
+            memory.pause = None if data.get("pause") is None else dict(data["pause"])
+        except (AttributeError, TypeError, KeyError) as error:
+            raise ValueError(f"this is no saved memory: {error}") from error
+        return memory
+
+    def save_to_file(self, filepath: str | os.PathLike[str]) -> None:
+        """Write the memory to a JSON file, as a whole or not at all. Raises OSError."""
+        target = Path(filepath)
+        text = json.dumps(self.to_dict(), ensure_ascii=False, indent=2)
+        handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(target)
+        except BaseException:
+            with suppress(OSError):
+                Path(name).unlink()
+            raise
+
+    @classmethod
+    def load_from_file(cls, filepath: str | os.PathLike[str]) -> Self:
+        """Read the memory from a file that `save_to_file` wrote. Raises OSError, and ValueError for another file."""
+        try:
+            document = json.loads(Path(filepath).read_text(encoding="utf-8"))
+        except ValueError as error:
+            raise ValueError(f"{filepath} is no saved memory: {error}") from error
+        return cls.from_dict(document)
+
+    def save_to_mongodb(self, collection: Any, document_id: str) -> None:
+        """Keep the memory as one document of a collection of pymongo, in place of an older one."""
+        collection.replace_one({"_id": document_id}, {"_id": document_id, **self.to_dict()}, upsert=True)
+
+    @classmethod
+    def load_from_mongodb(cls, collection: Any, document_id: str) -> Self | None:
+        """Return the memory of a document; None where the collection has none of this id."""
+        found = collection.find_one({"_id": document_id})
+        return None if found is None else cls.from_dict(found)
+
+
+_FIELDS = ("vision_mission", "goals", "todo_list", "custom_fields")
+
+
+def plain(value: Any) -> Any:
+    """Return a value as JSON data; what has no JSON form becomes its text."""
+    try:
+        return to_json_value(value)
+    except ValueFault:
+        return str(value)
+
+
+def quoted(value: Any) -> str:
+    """Return a value as JSON in which nothing can close the markup around it."""
+    return json.dumps(plain(value), ensure_ascii=False).translate(_ESCAPES)
+
+
+def _lines(text: Any) -> list[str]:
+    listed = text if isinstance(text, list | tuple) else str(text).split("\n")
+    return [str(line) for line in listed if str(line).strip()]
+
+
+def _kept(text: str, lines: tuple[str, ...]) -> str:
+    return text if _lines(text) == list(lines) else "\n".join(lines)
