@@ -69,9 +69,13 @@ def test_the_wheel_brings_every_module_and_nothing_else_of_ours(wheel: Path) -> 
     modules = {path.relative_to(source).as_posix() for path in (source / "llm_fsm").rglob("*.py")}
     with zipfile.ZipFile(wheel) as archive:
         names = set(archive.namelist())
-    assert modules | {"llm_fsm/py.typed", *SCHEMAS} <= names
+    pages = {
+        path.relative_to(source).as_posix() for path in (source / "llm_fsm" / "server" / "static").iterdir()
+    }
+    others = {"llm_fsm/py.typed", *SCHEMAS, *pages}
+    assert modules | others <= names
     places = ("llm_fsm/_data/prompts/", "llm_fsm/_data/patterns/", "llm_fsm/_data/fsm_definitions/", "llm_fsm-")
-    assert not [name for name in names - modules - {"llm_fsm/py.typed", *SCHEMAS} if not name.startswith(places)]
+    assert not [name for name in names - modules - others if not name.startswith(places)]
 
 
 def test_an_installed_package_reads_what_it_brings(wheel: Path, tmp_path: Path) -> None:

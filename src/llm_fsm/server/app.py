@@ -1,0 +1,178 @@
+"""The application: the doors over one service, behind one guard."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
+
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.responses import Response
+
+from llm_fsm import AsyncMachine, LLMFSMError, __version__
+from llm_fsm.server.guard import Guard
+from llm_fsm.server.health import Health
+from llm_fsm.server.limits import Limits
+from llm_fsm.server.machines import Machines
+from llm_fsm.server.pages import Pages
+from llm_fsm.server.problems import KINDS, Problem, problem_of, problem_of_request, problem_of_status
+from llm_fsm.server.rest import Rest
+from llm_fsm.server.service import Service
+from llm_fsm.server.tokens import Tokens
+from llm_fsm.server.upkeep import Upkeep
+
+_ABOUT = """Conversations and runs of machines that are written as JSON files.
+
+Errors are problem documents (RFC 9457). A request that may be sent twice carries an `Idempotency-Key`."""
+
+
+class Application(FastAPI):
+    """The application that `create_app` makes. `service`: its machines and what goes on with them."""
+
+    service: Service
+
+
+def create_app(
+    machines: AsyncMachine | Iterable[AsyncMachine] | Mapping[str, AsyncMachine],
+    *,
+    tokens: Tokens | None = None,
+    cors: Collection[str] = (),
+    hosts: Collection[str] | None = (),
+    limits: Limits | None = None,
+    due_seconds: float | None = 5.0,
+    closes: bool = False,
+) -> Application:
+    """Make an ASGI application over machines, to be run or to be mounted in another one.
+
+    Args:
+        machines: one machine, or several, told apart by the names of their definitions.
+        tokens: who may use it; None: anybody.
+        cors: origins, such as `https://example.org`, whose pages may call it; none without.
+        hosts: names that the Host header may have besides addresses and `localhost`; None: any.
+        limits: what it takes of one client; see `Limits`.
+        due_seconds: how often time-outs, reminders and sinks are seen to; None: never.
+        closes: the machines are closed when the application ends.
+
+    Returns:
+        A FastAPI application. Where it is mounted, enter its lifespan in that of the host:
+        `async with app.router.lifespan_context(app)`.
+
+    Raises:
+        ConfigurationError: two definitions have one name.
+
+    Example:
+        app = create_app(AsyncMachine.from_file("flow.json", model="offline"))
+    """
+    if isinstance(machines, AsyncMachine):
+        machines = (machines,)
+    elif isinstance(machines, Mapping):
+        machines = machines.values()
+    limits = limits or Limits()
+    service = Service(Machines(machines), limits)
+    upkeep = Upkeep(service, due_seconds)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncGenerator[None]:
+        async with AsyncExitStack() as stack:
+            if closes:
+                for machine in service.machines.every():
+                    stack.push_async_callback(machine.close)
+            await stack.enter_async_context(upkeep)
+            service.is_closing = False
+            yield
+            service.is_closing = True
+            await service.turns.drain(limits.shutdown_seconds)
+
+    app = Application(
+        title="llm-fsm",
+        version=__version__,
+        description=_ABOUT,
+        lifespan=lifespan,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/openapi.json",
+        separate_input_output_schemas=False,
+    )
+    app.service = service
+    app.include_router(Rest(service).router)
+    app.include_router(Health(service).router, include_in_schema=False)
+    app.include_router(Pages().router, include_in_schema=False)
+    _add_problems(app)
+    if cors:
+        app.add_middleware(
+            CORSMiddleware,
+            allow_origins=list(cors),
+            allow_methods=["GET", "POST", "DELETE"],
+            allow_headers=["Authorization", "Content-Type", "Idempotency-Key", "Last-Event-ID", "X-Conversation-Id"],
+            expose_headers=["Location", "Retry-After", "X-Conversation-Id", "X-Request-Id"],
+        )
+    app.add_middleware(GZipMiddleware, minimum_size=1_000)
+    app.add_middleware(Guard, limits=limits, tokens=tokens, hosts=hosts, origins=cors)
+    return app
+
+
+def _add_problems(app: FastAPI) -> None:
+    """Answer every error by a problem document, and say in the OpenAPI document what one is."""
+
+    async def answer(request: Request, error: Exception) -> Response:
+        problem = problem_of(error)
+        caller = getattr(request.state, "caller", None)
+        if caller is not None and caller.prefix:  # what the store calls it is nobody's business
+            problem.detail = problem.detail.replace(caller.prefix, "")
+        return problem.response()
+
+    async def answer_request(_: Request, error: Exception) -> Response:
+        assert isinstance(error, RequestValidationError)
+        return problem_of_request(error).response()
+
+    async def answer_status(_: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        return problem_of_status(error).response()
+
+    for kind in (Problem, LLMFSMError, ValueError):
+        app.add_exception_handler(kind, answer)
+    app.add_exception_handler(RequestValidationError, answer_request)
+    app.add_exception_handler(HTTPException, answer_status)
+    made = app.openapi
+
+    def openapi() -> dict[str, Any]:
+        document = made()
+        schemas = document.setdefault("components", {}).setdefault("schemas", {})
+        schemas.pop("HTTPValidationError", None)
+        schemas.pop("ValidationError", None)
+        schemas["Problem"] = _PROBLEM
+        for path in document.get("paths", {}).values():
+            for operation in path.values():
+                operation.get("responses", {}).pop("422", None)
+        return document
+
+    app.openapi = openapi  # type: ignore[method-assign]
+
+
+_PROBLEM = {
+    "title": "Problem",
+    "description": "A problem document (RFC 9457).",
+    "type": "object",
+    "required": ["type", "title", "status", "detail"],
+    "properties": {
+        "type": {"type": "string", "enum": [f"urn:llm-fsm:problem:{kind}" for kind in KINDS]},
+        "title": {"type": "string"},
+        "status": {"type": "integer", "enum": sorted({row.status for row in KINDS.values()})},
+        "detail": {"type": "string"},
+        "errors": {
+            "type": "array",
+            "items": {
+                "type": "object",
+                "properties": {
+                    "pointer": {"type": "string", "description": "JSON pointer (RFC 6901)"},
+                    "in": {"type": "string"},
+                    "detail": {"type": "string"},
+                },
+            },
+        },
+    },
+}

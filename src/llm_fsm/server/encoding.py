@@ -1,0 +1,37 @@
+"""JSON as every door writes it, and server-sent events of it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from starlette.responses import Response
+
+_encoder = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+
+
+def to_json(value: Any) -> bytes:
+    """JSON in UTF-8; halves of surrogate pairs are escaped."""
+    try:
+        return _encoder.encode(value).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":"), allow_nan=False).encode()
+
+
+class Json(Response):
+    """An answer in JSON."""
+
+    media_type = "application/json"
+
+    def render(self, content: Any) -> bytes:
+        """The body."""
+        return to_json(content)
+
+
+def sse(data: Any, *, event: str | None = None, event_id: str | None = None) -> bytes:
+    """One server-sent event whose data is JSON, or a text as it is."""
+    head = b"" if event_id is None else b"id: " + event_id.encode() + b"\n"
+    if event is not None:
+        head += b"event: " + event.encode() + b"\n"
+    body = data.encode() if isinstance(data, str) else to_json(data)
+    return head + b"data: " + body + b"\n\n"

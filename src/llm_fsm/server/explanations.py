@@ -1,0 +1,14 @@
+"""Why a turn went as it did, as JSON."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from llm_fsm.engine.explain import Explanation
+
+
+def explained(account: Explanation) -> dict[str, Any]:
+    """An explanation; each note says in `type` what it is."""
+    notes = [{"type": type(note).__name__.lower(), **asdict(note)} for note in account.notes]
+    return {**asdict(account), "notes": notes}

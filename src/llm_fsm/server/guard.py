@@ -1,0 +1,190 @@
+"""What every request passes first: Host, Origin, token, size and time of the body, and headers of the answer."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import time
+import uuid
+from collections.abc import Collection
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from llm_fsm.server.limits import Limits
+from llm_fsm.server.problems import Problem
+from llm_fsm.server.tokens import ANYBODY, Caller, Tokens
+
+OPEN = frozenset({"/", "/docs", "/openapi.json", "/healthz", "/readyz"})
+"""What needs no token: pages and documents that hold nothing of anybody."""
+_READING = frozenset({"GET", "HEAD", "OPTIONS"})
+_BODIES = frozenset({"POST", "PUT", "PATCH"})
+_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"cross-origin-resource-policy", b"same-origin"),
+]
+
+
+class Guard:
+    """An ASGI application in front of another one.
+
+    `hosts`: names that the Host header may have besides addresses and `localhost`; None: any, for a server with
+    tokens, which no foreign page can make a browser send. `origins`: those whose pages may call the server.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        limits: Limits,
+        tokens: Tokens | None,
+        hosts: Collection[str] | None,
+        origins: Collection[str],
+    ) -> None:
+        self.app = app
+        self.limits = limits
+        self.tokens = tokens
+        self.hosts = None if hosts is None else {host.lower() for host in hosts}
+        self.origins = {origin.rstrip("/") for origin in origins}
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Let a request through, or answer it."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        request_id = uuid.uuid4().hex
+        body = _Body(receive, self.limits)
+        began = False
+
+        async def answer(message: Message) -> None:
+            nonlocal began
+            if body.problem is not None and not began:
+                return  # what the framework makes of a body that broke off
+            if message["type"] == "http.response.start":
+                began = True
+                message["headers"] = [*message["headers"], *_HEADERS, (b"x-request-id", request_id.encode())]
+            await send(message)
+
+        try:
+            caller = self._admit(scope)
+            body.expect(scope)
+            state = scope.setdefault("state", {})
+            state["caller"], state["request_id"] = caller, request_id
+            await self.app(scope, body.receive if body.is_expected else receive, answer)
+        except Problem as problem:
+            if began:
+                raise
+            body.problem = problem
+        refusal, body.problem = body.problem, None
+        if refusal is not None and not began:
+            await refusal.response()(scope, receive, answer)
+
+    def _admit(self, scope: Scope) -> Caller:
+        """Who asks. Raises Problem 400, 401, 403 and 415."""
+        headers: dict[bytes, bytes] = {}
+        for name, value in scope["headers"]:
+            if name in headers and name in (b"host", b"authorization", b"content-type", b"idempotency-key"):
+                raise Problem("bad-request", f"the header {name.decode('latin-1')} comes twice")
+            headers[name] = value
+        host = headers.get(b"host", b"").decode("latin-1").lower()
+        self._check_host(host)
+        if scope["method"] not in _READING:
+            self._check_origin(headers.get(b"origin", b"").decode("latin-1").lower(), host)
+        path = scope["path"].removeprefix(scope.get("root_path", "")) or "/"
+        has_body = b"transfer-encoding" in headers or headers.get(b"content-length", b"0") != b"0"
+        if has_body and scope["method"] in _BODIES:
+            kind = headers.get(b"content-type", b"").decode("latin-1").partition(";")[0].strip().lower()
+            if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+                raise Problem("unsupported-media-type", "send the body as Content-Type: application/json")
+        if self.tokens is None or path in OPEN or path.startswith("/assets/") or scope["method"] == "OPTIONS":
+            return ANYBODY
+        return self._caller(headers.get(b"authorization", b""))
+
+    def _caller(self, header: bytes) -> Caller:
+        scheme, _, given = header.decode("latin-1").partition(" ")
+        if scheme.lower() != "bearer" or not given.strip():
+            raise Problem("unauthorized", "send a token of this server as Authorization: Bearer …")
+        caller = None if self.tokens is None else self.tokens.caller(given.strip())
+        if caller is None:
+            raise Problem("unauthorized", "this token is not known here")
+        return caller
+
+    def _check_host(self, host: str) -> None:
+        name = _name(host)
+        if name is None:
+            raise Problem("bad-request", "the Host header cannot be read")
+        if self.hosts is None or name in self.hosts or name == "localhost" or name.endswith(".localhost"):
+            return
+        try:
+            ipaddress.ip_address(name)
+        except ValueError as error:
+            raise Problem(
+                "forbidden", f"the Host {name!r:.100} is none of this server's; --allow-host names further ones"
+            ) from error
+
+    def _check_origin(self, origin: str, host: str) -> None:
+        if not origin or origin in self.origins:
+            return
+        _, found, place = origin.partition("://")
+        if not found or place != host:
+            raise Problem("forbidden", f"pages of the origin {origin!r:.100} may not call this server")
+
+
+def _name(host: str) -> str | None:
+    """The name of a Host header without its port; None where it is none."""
+    if host.startswith("["):
+        name, closed, port = host[1:].partition("]")
+        port = port.removeprefix(":")
+    else:
+        name, closed, port = *host.partition(":")[:1], "]", host.partition(":")[2]
+    if not name or not closed or (port and not port.isdecimal()):
+        return None
+    return name if all(letter.isalnum() or letter in "-.:_%" for letter in name) else None
+
+
+class _Body:
+    """The body of a request, which must come whole, in time, and not be too large."""
+
+    def __init__(self, receive: Receive, limits: Limits) -> None:
+        self._receive = receive
+        self._limits = limits
+        self._deadline = time.monotonic() + limits.body_seconds
+        self._size = 0
+        self.is_expected = False
+        self.problem: Problem | None = None
+
+    def expect(self, scope: Scope) -> None:
+        """Raise Problem 413 where the headers say that it is too large."""
+        for name, value in scope["headers"]:
+            if name == b"content-length":
+                self.is_expected = value != b"0"
+                if value.isdigit() and int(value) > self._limits.body_bytes:
+                    self._too_large()
+            elif name == b"transfer-encoding":
+                self.is_expected = True
+
+    async def receive(self) -> Message:
+        """The next part. Raises Problem 408, 413."""
+        if not self.is_expected:
+            return await self._receive()
+        try:
+            async with asyncio.timeout(max(0.0, self._deadline - time.monotonic())):
+                message = await self._receive()
+        except TimeoutError as error:
+            self.problem = Problem(
+                "timeout",
+                f"the body did not arrive within {self._limits.body_seconds:g} seconds",
+                headers={"Connection": "close"},
+            )
+            raise self.problem from error
+        self._size += len(message.get("body", b""))
+        if self._size > self._limits.body_bytes:
+            self._too_large()
+        if not message.get("more_body", False):
+            self.is_expected = False  # what follows is the end of the connection
+        return message
+
+    def _too_large(self) -> None:
+        said = f"a body has at most {self._limits.body_bytes:,} bytes here"
+        self.problem = Problem("too-large", said, headers={"Connection": "close"})
+        raise self.problem

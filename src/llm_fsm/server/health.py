@@ -1,0 +1,38 @@
+"""Is the server alive, and can it work?"""
+
+from __future__ import annotations
+
+import asyncio
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from llm_fsm import LLMFSMError
+from llm_fsm.server.encoding import Json
+from llm_fsm.server.problems import Problem
+from llm_fsm.server.service import Service
+
+_PATIENCE = 3.0
+
+
+class Health:
+    """`/healthz`: the process answers. `/readyz`: its stores answer, too, and it is not ending."""
+
+    def __init__(self, service: Service) -> None:
+        self.router = APIRouter()
+
+        @self.router.get("/healthz")
+        async def health() -> Response:
+            return Json({"status": "ok"})
+
+        @self.router.get("/readyz")
+        async def ready() -> Response:
+            if service.is_closing:
+                raise Problem("unavailable", "the server ends")
+            for store in service.machines.stores:
+                try:
+                    async with asyncio.timeout(_PATIENCE):
+                        await store.list(None, 1)
+                except (LLMFSMError, TimeoutError) as error:
+                    raise Problem("store-unavailable", f"the store does not answer: {error}") from error
+            return Json({"status": "ready", "definitions": len(service.machines.every())})

@@ -1,0 +1,181 @@
+"""The machines that a server has, and the conversation that a caller means."""
+
+from __future__ import annotations
+
+import hashlib
+import heapq
+from collections import OrderedDict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any
+
+from llm_fsm import AsyncConversation, AsyncMachine
+from llm_fsm.definition.subflows import read_document
+from llm_fsm.errors import ConfigurationError, ConversationNotFound
+from llm_fsm.server.problems import Problem
+from llm_fsm.server.tokens import Caller
+from llm_fsm.stores.base import Listed, Store, kept_definition
+
+HELD = 4096
+"""Conversations that stay at hand: the next message does not read them again."""
+_PAGE = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """A conversation, and the machine that plays it."""
+
+    machine: AsyncMachine
+    chat: AsyncConversation
+    caller: Caller
+
+    @property
+    def id(self) -> str:
+        """The id by which the caller knows it."""
+        return self.caller.public(self.chat.id)
+
+    @property
+    def definition(self) -> str:
+        """The name of its definition."""
+        return self.machine.definition.name
+
+
+class Machines:
+    """Machines by the names of their definitions."""
+
+    def __init__(self, machines: Iterable[AsyncMachine]) -> None:
+        self._machines: dict[str, AsyncMachine] = {}
+        self._by_sha: dict[str, str] = {}
+        self._held: OrderedDict[str, tuple[AsyncMachine, AsyncConversation]] = OrderedDict()
+        for machine in machines:
+            if machine.definition.name in self._machines:
+                raise ConfigurationError(
+                    f"two definitions have the name {machine.definition.name!r}; a server tells them apart by it"
+                )
+            self.replace(machine)
+
+    def all(self, caller: Caller) -> Sequence[AsyncMachine]:
+        """The machines that a caller may use."""
+        return [machine for name, machine in self._machines.items() if caller.may_use(name)]
+
+    def every(self) -> Sequence[AsyncMachine]:
+        """All machines."""
+        return list(self._machines.values())
+
+    @property
+    def stores(self) -> Sequence[Store]:
+        """The stores of the machines, each once."""
+        return list({id(machine.store): machine.store for machine in self._machines.values()}.values())
+
+    def replace(self, machine: AsyncMachine) -> None:
+        """Put a machine in place of the one of the same name: new conversations begin with it."""
+        name = machine.definition.name
+        old = self._machines.get(name)
+        self._machines[name] = machine
+        self._by_sha[machine.program.identity] = name
+        if old is not None:
+            for key in [key for key, (held, _) in self._held.items() if held is old]:
+                del self._held[key]
+
+    def named(self, caller: Caller, name: str) -> AsyncMachine:
+        """The machine of a definition. Raises Problem 404."""
+        machine = self._machines.get(name) if caller.may_use(name) else None
+        if machine is None:
+            raise Problem("not-found", f"there is no definition {name!r:.200}; GET /definitions lists them")
+        return machine
+
+    # -- conversations
+
+    def hold(self, caller: Caller, machine: AsyncMachine, chat: AsyncConversation) -> Held:
+        """Keep a conversation at hand."""
+        self._held[chat.id] = (machine, chat)
+        self._held.move_to_end(chat.id)
+        if len(self._held) > HELD:
+            self._held.popitem(last=False)
+        return Held(machine, chat, caller)
+
+    def forget(self, stored: str) -> None:
+        """Do not keep a conversation at hand."""
+        self._held.pop(stored, None)
+
+    async def find(self, caller: Caller, conversation_id: str) -> Held:
+        """The conversation of a caller. Raises ConversationNotFound, also for one of another caller."""
+        stored = caller.stored(conversation_id)
+        found = self._held.get(stored)
+        if found is not None and caller.may_use(found[0].definition.name):
+            self._held.move_to_end(stored)
+            return Held(*found, caller)
+        machine = await self.machine_of(stored)
+        if machine is None or not caller.may_use(machine.definition.name):
+            raise ConversationNotFound(f"there is no conversation {conversation_id!r}")
+        return self.hold(caller, machine, await machine.resume(stored))
+
+    async def machine_of(self, stored: str) -> AsyncMachine | None:
+        """The machine that plays a conversation of the store; None where there is none."""
+        for store in self.stores:
+            loaded = await store.load(stored)
+            if loaded is None:
+                continue
+            sha = loaded.definition_sha
+            name = None if sha is None else self._by_sha.get(sha)
+            if name is None and sha is not None:
+                text = await kept_definition(store, sha)
+                name = None if text is None else read_document(text).root.definition.name
+                if name is not None:
+                    self._by_sha[sha] = name
+            machine = None if name is None else self._machines.get(name)
+            if machine is not None and machine.store is store:
+                return machine
+        return None
+
+    async def listed(
+        self, caller: Caller, after: str | None, limit: int, only: Mapping[str, Any], prefix: str = ""
+    ) -> Sequence[Listed]:
+        """Conversations of a caller in order of their ids, those after `after`.
+
+        `only`: definition, state and ended as of `Store.list`; `prefix`: how their ids begin.
+        """
+        begins = caller.stored(prefix)
+        place = None if not begins else begins[:-1] + _before(begins[-1])
+        if after is not None:
+            place = caller.stored(after)
+        pages = [await self._page(_Listing(store, caller, begins, only), place, limit) for store in self.stores]
+        return list(heapq.merge(*pages, key=attrgetter("conversation_id")))[:limit]
+
+    async def _page(self, listing: _Listing, place: str | None, limit: int) -> Sequence[Listed]:
+        found: list[Listed] = []
+        while True:
+            page = await listing.store.list(place, _PAGE, **listing.only)
+            for line in page:
+                if not line.conversation_id.startswith(listing.begins):
+                    if line.conversation_id > listing.begins:
+                        return found
+                elif line.definition in self._machines and listing.caller.may_use(line.definition):
+                    found.append(line)
+                    if len(found) == limit:
+                        return found
+            if len(page) < _PAGE:
+                return found
+            place = page[-1].conversation_id
+
+
+@dataclass(frozen=True, slots=True)
+class _Listing:
+    """What of a store is listed for whom; `begins`: how the ids begin there."""
+
+    store: Store
+    caller: Caller
+    begins: str
+    only: Mapping[str, Any]
+
+
+def _before(letter: str) -> str:
+    """What sorts before everything that begins with a letter, and after everything before it."""
+    last = ord(letter) - 1
+    return chr(0xD7FF if 0xD800 <= last <= 0xDFFF else last) + "\U0010ffff" * 200
+
+
+def derived_id(caller: Caller, kind: str, key: str) -> str:
+    """The id that a new conversation gets for an idempotency key: the same for the same caller and key."""
+    return hashlib.sha256(f"{kind}\0{caller.name}\0{key}".encode()).hexdigest()[:32]

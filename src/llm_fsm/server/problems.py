@@ -1,0 +1,152 @@
+"""What goes wrong, as problem documents (RFC 9457): one table, and the rows that errors of the package belong to."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from llm_fsm import errors
+
+MEDIA_TYPE = "application/problem+json"
+BUSY_SECONDS = 5
+
+
+class Kind(NamedTuple):
+    """A row of the table."""
+
+    status: int
+    title: str
+    when: str
+
+
+KINDS: Mapping[str, Kind] = {
+    "bad-request": Kind(400, "Bad request", "the body is not JSON, or a header cannot be read"),
+    "unauthorized": Kind(401, "A token is needed", "there is no token, or one that is not known"),
+    "forbidden": Kind(403, "Not allowed", "the Host or Origin is not one of the server's, or the token may not do it"),
+    "not-found": Kind(404, "Not found", "there is no such conversation, definition or page, or it is another token's"),
+    "method-not-allowed": Kind(405, "Method not allowed", "the address exists and does not take this method"),
+    "timeout": Kind(408, "Too slow", "the body did not arrive in time"),
+    "conflict": Kind(409, "Conflict", "it does not fit how the conversation stands, or its key was used already"),
+    "ended": Kind(410, "The conversation has ended", "a message to a conversation that is over"),
+    "too-large": Kind(413, "Too large", "the body is larger than the server takes"),
+    "unsupported-media-type": Kind(415, "Not JSON", "the Content-Type of the body is not application/json"),
+    "invalid": Kind(422, "Not valid", "a value does not fit; `errors` says where, with JSON pointers"),
+    "too-many-requests": Kind(429, "Too many requests", "a limit of messages or streams is reached"),
+    "model-unavailable": Kind(503, "The model does not answer", "the provider is down, refuses, or is not set up"),
+    "store-unavailable": Kind(503, "The store is away", "the conversations cannot be read or written"),
+    "host-failed": Kind(503, "The host's code failed", "a handler or tool of the host stopped the turn"),
+    "unavailable": Kind(503, "Not available", "the server ends, or lacks a program or setting that is needed"),
+}
+"""The last part of `type` to what it means. The table of docs/server.md is held against this one."""
+
+
+class Problem(Exception):
+    """Something goes wrong that a row of the table says. `extra` are further members of the document."""
+
+    def __init__(
+        self,
+        kind: str,
+        detail: str,
+        *,
+        retry_after: float | None = None,
+        extra: Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        self.kind = kind
+        self.detail = detail
+        self.retry_after = retry_after
+        self.extra = extra or {}
+        self.headers = headers or {}
+        super().__init__(detail)
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return KINDS[self.kind].status
+
+    def document(self) -> dict[str, Any]:
+        """The problem document."""
+        return {
+            "type": type_of(self.kind),
+            "title": KINDS[self.kind].title,
+            "status": self.status,
+            "detail": self.detail,
+            **self.extra,
+        }
+
+    def response(self) -> Response:
+        """The answer that tells it."""
+        headers = dict(self.headers)
+        if self.retry_after is not None or self.status == 503:
+            headers["Retry-After"] = str(max(1, math.ceil(self.retry_after or BUSY_SECONDS)))
+        if self.status == 401:
+            headers["WWW-Authenticate"] = "Bearer"
+        return Response(json.dumps(self.document()), self.status, headers, MEDIA_TYPE)
+
+
+def type_of(kind: str) -> str:
+    """The `type` of a row, which stays the same."""
+    return f"urn:llm-fsm:problem:{kind}"
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    kind: str
+    error: type[Exception]
+
+
+_ROWS: Sequence[_Row] = (
+    _Row("not-found", errors.ConversationNotFound),
+    _Row("ended", errors.ConversationEnded),
+    _Row("conflict", errors.ConversationConflict),
+    _Row("model-unavailable", errors.ModelError),
+    _Row("model-unavailable", errors.ReplyError),
+    _Row("model-unavailable", errors.ConfigurationError),
+    _Row("host-failed", errors.HandlerError),
+    _Row("store-unavailable", errors.StoreError),
+    _Row("unavailable", errors.DefinitionError),
+    _Row("invalid", ValueError),
+)
+TOLD: tuple[type[Exception], ...] = (Problem, *(row.error for row in _ROWS))
+"""The errors that `problem_of` knows."""
+
+
+def problem_of(error: Exception) -> Problem:
+    """The problem that an error of the package is."""
+    if isinstance(error, Problem):
+        return error
+    kind = next((row.kind for row in _ROWS if isinstance(error, row.error)), "unavailable")
+    wait = error.retry_after if isinstance(error, errors.ModelError) else None
+    return Problem(kind, str(error), retry_after=wait)
+
+
+def problem_of_request(error: RequestValidationError) -> Problem:
+    """What is wrong with a request that does not fit its model."""
+    found = error.errors()
+    broken = next((item for item in found if item["type"] == "json_invalid"), None)
+    if broken is not None:
+        reason = broken.get("ctx", {}).get("error", "it cannot be read")
+        return Problem("bad-request", f"the body is not JSON: {reason}")
+    told = [
+        {"pointer": _pointer(item["loc"][1:]), "in": str(item["loc"][0]), "detail": str(item["msg"])} for item in found
+    ]
+    where = "; ".join(f"{item['in']} {item['pointer']}: {item['detail']}".replace("  ", " ") for item in told[:3])
+    return Problem("invalid", where, extra={"errors": told})
+
+
+def _pointer(place: Sequence[str | int]) -> str:
+    """A JSON pointer (RFC 6901)."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in place)
+
+
+def problem_of_status(error: HTTPException) -> Problem:
+    """The problem of an error that the framework raises."""
+    kind = next((kind for kind, row in KINDS.items() if row.status == error.status_code), "bad-request")
+    return Problem(kind, str(error.detail), headers=error.headers)

@@ -1,0 +1,542 @@
+"""The REST door: definitions, conversations, and runs of machines that work alone."""
+
+from __future__ import annotations
+
+import asyncio
+import shutil
+import subprocess
+from collections.abc import AsyncGenerator, Mapping
+from typing import Annotated, Any, Literal
+from urllib.parse import quote
+
+from fastapi import APIRouter, Body, Header, Path, Query, Request
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from sse_starlette.sse import EventSourceResponse
+from starlette.responses import Response
+
+from llm_fsm import AsyncMachine, ConversationNotFound
+from llm_fsm.documents.draw.dot import dot
+from llm_fsm.documents.draw.extract import Details, extract
+from llm_fsm.documents.draw.mermaid import mermaid
+from llm_fsm.engine.explain import explain
+from llm_fsm.server import views
+from llm_fsm.server.encoding import Json, sse
+from llm_fsm.server.explanations import explained
+from llm_fsm.server.machines import Held
+from llm_fsm.server.problems import MEDIA_TYPE, Problem, problem_of
+from llm_fsm.server.service import RUN, Service
+from llm_fsm.server.tokens import Caller
+from llm_fsm.server.turns import LiveTurn
+from llm_fsm.session.turn_record import parse, replay, standing
+
+PING_SECONDS = 15
+_DRAWING_SECONDS = 30
+Form = Literal["svg", "mermaid", "dot"]
+_KEY_CHARS = frozenset(map(chr, range(0x21, 0x7F)))
+
+
+class _Wish(BaseModel):
+    model_config = ConfigDict(extra="forbid")
+
+
+NewId = Annotated[
+    str | None, Field(default=None, min_length=1, max_length=150, description="An id of your own; one is made without.")
+]
+
+
+class StartWish(_Wish):
+    """A conversation to begin. `greet` false: it says nothing before the first message."""
+
+    definition: str = Field(max_length=200)
+    context: dict[str, JsonValue] = {}
+    id: NewId = None
+    greet: bool = True
+    state: str | None = Field(default=None, max_length=200)
+
+
+class MessageWish(_Wish):
+    """What the user says."""
+
+    text: str = Field(max_length=100_000)
+
+
+class AnswerWish(_Wish):
+    """The answer to what the conversation waits for. `pause`: the id of the pause that it is for."""
+
+    value: JsonValue
+    pause: str | None = Field(default=None, max_length=200)
+
+
+class UndoWish(_Wish):
+    """Take the last turn back. `turn`: only where the last turn has this number."""
+
+    turn: int | None = Field(default=None, ge=0, le=2**53)
+
+
+class ForkWish(_Wish):
+    """Copy a conversation as it was after a turn; without `turn` as it is now."""
+
+    turn: int | None = Field(default=None, ge=0, le=2**53)
+    id: NewId = None
+
+
+class RunWish(_Wish):
+    """A run to begin. `background`: vision_mission, goals, todo_list and custom_fields of the work."""
+
+    definition: str = Field(max_length=200)
+    input: JsonValue = None
+    context: dict[str, JsonValue] = {}
+    background: dict[str, JsonValue] | None = None
+    id: NewId = None
+
+
+class ListWish(_Wish):
+    """Which conversations to list: those after an id, and of a definition, in a state, over or not."""
+
+    after: str | None = Field(default=None, max_length=200)
+    limit: int = Field(default=100, ge=1, le=1000)
+    definition: str | None = Field(default=None, max_length=200)
+    state: str | None = Field(default=None, max_length=200)
+    ended: bool | None = None
+
+
+class ListView(BaseModel):
+    """A page of conversations. `next`: give it as `after` for the next page; null at the end."""
+
+    conversations: list[views.ListedView]
+    next: str | None
+
+
+def caller_of(request: Request) -> Caller:
+    """Who asks, as the guard knows."""
+    caller: Caller = request.state.caller
+    return caller
+
+
+def key_of(header: str | None) -> str | None:
+    """The idempotency key of a header. Raises Problem 400."""
+    if header is None:
+        return None
+    key = header[1:-1] if len(header) > 1 and header[0] == header[-1] == '"' else header
+    if not 0 < len(key) <= 200 or not _KEY_CHARS.issuperset(key):
+        raise Problem("bad-request", "an Idempotency-Key has 1 to 200 visible ASCII characters, without spaces")
+    return key
+
+
+Key = Annotated[
+    str | None,
+    Header(alias="Idempotency-Key", description="The same key and body again get the recorded answer."),
+]
+ConversationId = Annotated[str, Path(min_length=1, max_length=200)]
+_PROBLEMS: dict[int | str, dict[str, Any]] = {
+    "default": {
+        "description": "A problem document (RFC 9457)",
+        "content": {MEDIA_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}},
+    }
+}
+_STREAM = {"text/event-stream": {"schema": {"type": "string"}}}
+_TURN: dict[int | str, dict[str, Any]] = {200: {"model": views.TurnView, "content": _STREAM}}
+
+
+def wants_stream(request: Request) -> bool:
+    """True where the client asks for server-sent events."""
+    return "text/event-stream" in request.headers.get("accept", "")
+
+
+def last_event(request: Request) -> tuple[str | None, int]:
+    """The request id and number of `Last-Event-ID`. Raises Problem 400 for one that is none of ours."""
+    given = request.headers.get("last-event-id")
+    if not given:
+        return None, 0
+    key, mark, number = given.rpartition(":")
+    if not mark or not number.isascii() or not number.isdecimal() or len(number) > 9:
+        raise Problem("bad-request", "this Last-Event-ID was not given by this server")
+    return key_of(key), int(number)
+
+
+class Rest:
+    """The routes of this door over a service."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.router = APIRouter(responses=_PROBLEMS)
+        self._definitions()
+        self._conversations()
+        self._turns()
+        self._runs()
+
+    # -- definitions
+
+    def _definitions(self) -> None:
+        router, machines = self.router, self.service.machines
+        tag: list[Any] = ["definitions"]
+
+        @router.get("/definitions", tags=tag, summary="List the definitions")
+        async def list_definitions(request: Request) -> dict[str, list[dict[str, JsonValue]]]:
+            return {"definitions": [_head(machine) for machine in machines.all(caller_of(request))]}
+
+        @router.get("/definitions/{name}", tags=tag, summary="Read a definition")
+        async def read_definition(request: Request, name: str) -> dict[str, JsonValue]:
+            machine = machines.named(caller_of(request), name)
+            return {**_head(machine), "document": dict(machine.definition.document)}
+
+        @router.get("/definitions/{name}/schema", tags=tag, summary="Read the JSON Schema of its context")
+        async def read_schema(request: Request, name: str) -> dict[str, JsonValue]:
+            schema = machines.named(caller_of(request), name).definition.context_schema or {}
+            return {"$schema": "https://json-schema.org/draft/2020-12/schema", "type": "object", **schema}
+
+        @router.get(
+            "/definitions/{name}/diagram",
+            tags=tag,
+            summary="Draw a definition",
+            response_class=Response,
+            responses={200: {"content": {"image/svg+xml": {}, "text/plain": {}}}},
+        )
+        async def draw_definition(
+            request: Request, name: str, form: Annotated[Form, Query(alias="format")] = "svg"
+        ) -> Response:
+            definition = machines.named(caller_of(request), name).definition
+            picture = extract(dict(definition.document), Details())
+            if form != "svg":
+                return Response(mermaid(picture) if form == "mermaid" else dot(picture), media_type="text/plain")
+            image = await asyncio.to_thread(svg_of, dot(picture))
+            policy = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+            return Response(image, media_type="image/svg+xml", headers={"Content-Security-Policy": policy})
+
+    # -- conversations
+
+    def _conversations(self) -> None:
+        router, service = self.router, self.service
+        tag: list[Any] = ["conversations"]
+
+        @router.post(
+            "/conversations", status_code=201, tags=tag, summary="Begin a conversation",
+            response_model=views.StartedView, responses={200: {"model": views.StartedView}},
+        )  # fmt: skip
+        async def start(request: Request, wish: StartWish, key: Key = None) -> Response:
+            caller = caller_of(request)
+            machine = service.machines.named(caller, wish.definition)
+            begun = await service.start(
+                caller,
+                machine,
+                context=wish.context,
+                conversation_id=checked_new_id(wish.id),
+                greet=wish.greet,
+                state=wish.state,
+                key=key_of(key),
+            )
+            document = {**views.conversation_of(begun.held), "greeting": begun.greeting}
+            return Json(document, 201 if begun.is_new else 200, headers=_place("conversations", begun.held.id))
+
+        @router.get("/conversations", tags=tag, summary="List conversations by their ids", response_model=ListView)
+        async def list_conversations(
+            request: Request, wish: Annotated[ListWish, Query()]
+        ) -> Response:
+            caller = caller_of(request)
+            only = wish.model_dump(include={"definition", "state", "ended"})
+            if not all(name is None or str(name).isprintable() for name in (wish.after, *only.values())):
+                raise Problem("invalid", "names and ids have no control characters")
+            lines = await service.machines.listed(caller, wish.after, wish.limit + 1, only)
+            page = [views.listed_of(caller.public(line.conversation_id), line) for line in lines[: wish.limit]]
+            return Json({"conversations": page, "next": page[-1]["id"] if len(lines) > wish.limit else None})
+
+        @router.get(
+            "/conversations/{conversation_id}", tags=tag, summary="Read a conversation",
+            response_model=views.ConversationView,
+        )  # fmt: skip
+        async def read(request: Request, conversation_id: ConversationId) -> Response:
+            return Json(
+                views.conversation_of(await service.find(caller_of(request), conversation_id, fresh=True))
+            )
+
+        @router.delete(
+            "/conversations/{conversation_id}", status_code=204, tags=tag, summary="Delete a conversation for good"
+        )
+        async def delete(request: Request, conversation_id: ConversationId) -> Response:
+            await service.delete(await service.find(caller_of(request), conversation_id))
+            return Response(status_code=204)
+
+        @router.get("/conversations/{conversation_id}/history", tags=tag, summary="Read all messages")
+        async def history(
+            request: Request, conversation_id: ConversationId
+        ) -> dict[str, list[dict[str, JsonValue]]]:
+            held = await service.find(caller_of(request), conversation_id)
+            found = await held.chat.history()
+            return {"messages": [{"role": one.role, "text": one.text, "turn": one.turn} for one in found]}
+
+        @router.post(
+            "/conversations/{conversation_id}/end", tags=tag, summary="Close a conversation",
+            response_model=views.ConversationView,
+        )  # fmt: skip
+        async def end(request: Request, conversation_id: ConversationId) -> Response:
+            held = await service.find(caller_of(request), conversation_id)
+            await held.chat.end()
+            return Json(views.conversation_of(held))
+
+        @router.post(
+            "/conversations/{conversation_id}/undo", tags=tag, summary="Take the last turn back",
+            response_model=views.ConversationView,
+        )  # fmt: skip
+        async def undo(
+            request: Request, conversation_id: ConversationId, wish: Annotated[UndoWish | None, Body()] = None
+        ) -> Response:
+            held = await service.find(caller_of(request), conversation_id)
+            if wish is not None and wish.turn is not None:
+                last = max((message.turn for message in await held.chat.history()), default=0)
+                if last != wish.turn:
+                    raise Problem("conflict", f"the last turn is {last}, not {wish.turn}; nothing was taken back")
+            await held.chat.undo()
+            return Json(views.conversation_of(held))
+
+        @router.post(
+            "/conversations/{conversation_id}/fork", status_code=201, tags=tag,
+            summary="Copy a conversation as it was after a turn", response_model=views.StartedView,
+        )  # fmt: skip
+        async def fork(
+            request: Request,
+            conversation_id: ConversationId,
+            wish: Annotated[ForkWish | None, Body()] = None,
+            key: Key = None,
+        ) -> Response:
+            held = await service.find(caller_of(request), conversation_id)
+            wish = wish or ForkWish()
+            begun = await service.fork(held, wish.turn, checked_new_id(wish.id), key_of(key))
+            document = {**views.conversation_of(begun.held), "greeting": begun.greeting}
+            return Json(document, 201 if begun.is_new else 200, headers=_place("conversations", begun.held.id))
+
+    # -- turns
+
+    def _turns(self) -> None:
+        router, service = self.router, self.service
+        tag: list[Any] = ["turns"]
+
+        @router.post(
+            "/conversations/{conversation_id}/messages", tags=tag, summary="Send a message",
+            response_model=views.TurnView, responses=_TURN,
+            description="With Accept: text/event-stream the turn comes as events: delta, state, context, tool, paused "
+            "…, and last turn, or error. A client that lost the stream sends the same again with Last-Event-ID.",
+        )  # fmt: skip
+        async def send(
+            request: Request, conversation_id: ConversationId, wish: MessageWish, key: Key = None
+        ) -> Response:
+            held = await service.find(caller_of(request), conversation_id)
+            if wants_stream(request):
+                again, after = last_event(request)
+                live = await service.stream(held, wish.text, key_of(key) or again)
+                return self._events(held, live, after)
+            return Json(views.turn_of(held, await service.send(held, wish.text, key_of(key))))
+
+        @router.post(
+            "/conversations/{conversation_id}/answer", tags=tag, summary="Answer what the conversation waits for",
+            response_model=views.TurnView, responses=_TURN,
+        )  # fmt: skip
+        async def answer(
+            request: Request, conversation_id: ConversationId, wish: AnswerWish, key: Key = None
+        ) -> Response:
+            held = await service.find(caller_of(request), conversation_id)
+            if wants_stream(request):
+                again, after = last_event(request)
+                live = await service.stream_answer(held, wish.value, wish.pause, key_of(key) or again)
+                return self._events(held, live, after)
+            turn = await service.answer(held, wish.value, wish.pause, key_of(key))
+            return Json(views.turn_of(held, turn))
+
+        @router.get(
+            "/conversations/{conversation_id}/turns", tags=tag, summary="Read the turns with their events"
+        )
+        async def turns(request: Request, conversation_id: ConversationId) -> Response:
+            held = await service.find(caller_of(request), conversation_id, fresh=True)
+            found = await held.chat.turns()
+            return Json({"turns": [views.recorded_of(held, turn) for turn in found]})
+
+        @router.get(
+            "/conversations/{conversation_id}/turns/{number}/why", tags=tag, summary="Explain a turn"
+        )
+        async def why(
+            request: Request, conversation_id: ConversationId, number: Annotated[int, Path(ge=0, le=2**53)]
+        ) -> Response:
+            held = await service.find(caller_of(request), conversation_id)
+            records = [parse(text) for text in await held.machine.store.records(held.chat.id)]
+            kept = [record for _, record in standing(records)]
+            place = next((at for at, record in enumerate(kept) if record.turn == number), None)
+            if place is None:
+                raise Problem("not-found", f"the conversation has no turn {number}")
+            before = replay(held.chat.id, kept[:place])
+            return Json(explained(explain(held.machine.program, before, kept[place].events)))
+
+    # -- runs
+
+    def _runs(self) -> None:
+        router, service = self.router, self.service
+        tag: list[Any] = ["runs"]
+
+        @router.post(
+            "/runs", status_code=202, tags=tag, summary="Run a machine without a user, in the background",
+            response_model=views.RunView,
+            description="The same id or Idempotency-Key goes on with a run that was parked or interrupted.",
+        )  # fmt: skip
+        async def run(request: Request, wish: RunWish, key: Key = None) -> Response:
+            caller = caller_of(request)
+            machine = service.machines.named(caller, wish.definition)
+            if machine.definition.kind_of(machine.definition.initial_state) == "converse":
+                raise Problem("conflict", f"{wish.definition!r:.100} begins by talking: POST /conversations begins it")
+            name, live = await service.run(
+                caller,
+                machine,
+                given=wish.input,
+                context=wish.context or None,
+                background=wish.background,
+                run_id=checked_new_id(wish.id),
+                key=key_of(key),
+            )
+            await asyncio.wait([live.task] if live.task else [], timeout=0.05)
+            if live.error is not None:
+                raise live.error
+            return Json(await self._run_view(caller, machine, name, live), 202, headers=_place("runs", name))
+
+        @router.get("/runs/{run_id}", tags=tag, summary="Read a run", response_model=views.RunView)
+        async def read_run(request: Request, run_id: ConversationId) -> Response:
+            caller = caller_of(request)
+            held = await service.find(caller, run_id, fresh=True)
+            live = service.turns.find(held.chat.id, RUN)
+            return Json(await self._run_view(caller, held.machine, run_id, live))
+
+        @router.get(
+            "/runs/{run_id}/events", tags=tag, summary="Follow a run", response_class=Response,
+            responses={200: {"content": _STREAM}},
+        )  # fmt: skip
+        async def follow(request: Request, run_id: ConversationId) -> Response:
+            held = await service.find(caller_of(request), run_id, fresh=True)
+            live = service.turns.find(held.chat.id, RUN)
+            _, after = last_event(request)
+            if live is None:
+                return EventSourceResponse(self._recorded(held), sep="\n", ping=PING_SECONDS)
+            service.gauge.check_streams()
+            return self._events(held, live, after)
+
+        @router.post(
+            "/runs/{run_id}/answer", status_code=202, tags=tag, summary="Answer what a run waits for",
+            response_model=views.RunView,
+        )  # fmt: skip
+        async def answer_run(
+            request: Request, run_id: ConversationId, wish: AnswerWish, key: Key = None
+        ) -> Response:
+            caller = caller_of(request)
+            held = await service.find(caller, run_id)
+            live = await service.stream_answer(held, wish.value, wish.pause, key_of(key))
+            await asyncio.wait([live.task] if live.task else [], timeout=0.05)
+            if live.error is not None:
+                raise live.error
+            return Json(await self._run_view(caller, held.machine, run_id, live), 202)
+
+        @router.post(
+            "/runs/{run_id}/cancel", tags=tag, summary="Stop a run for good", response_model=views.RunView
+        )
+        async def cancel_run(request: Request, run_id: ConversationId) -> Response:
+            caller = caller_of(request)
+            held = await service.find(caller, run_id)
+            await service.cancel(held)
+            return Json(await self._run_view(caller, held.machine, run_id, None))
+
+    async def _run_view(
+        self, caller: Caller, machine: AsyncMachine, run_id: str, live: LiveTurn | None
+    ) -> Mapping[str, Any]:
+        running = live is not None and not live.is_over
+        try:
+            held = await self.service.find(caller, run_id, fresh=True)
+        except ConversationNotFound:
+            if not running:
+                raise
+            begins = {"status": "running", "state": machine.definition.initial_state}
+            nothing: dict[str, Any] = {"output": None, "context": {}, "paused": None}
+            return {"id": run_id, "definition": machine.definition.name, **begins, **nothing}
+        chat = held.chat
+        turns = await chat.turns()
+        last = turns[-1] if turns else None
+        outcome = "" if last is None else last.outcome
+        status = "running" if running else "paused" if chat.paused is not None else outcome or "parked"
+        return {
+            "id": run_id,
+            "definition": machine.definition.name,
+            "status": status,
+            "state": chat.state,
+            "output": None if last is None or running else last.output,
+            "context": views.context_of(machine, chat.context),
+            "paused": views.paused_of(chat.paused),
+        }
+
+    # -- streams
+
+    def _events(self, held: Held, live: LiveTurn, after: int) -> Response:
+        return EventSourceResponse(
+            self._told(held, live, after),
+            sep="\n",
+            ping=PING_SECONDS,
+            send_timeout=self.service.limits.send_seconds,
+        )
+
+    async def _told(self, held: Held, live: LiveTurn, after: int) -> AsyncGenerator[bytes]:
+        """A turn as server-sent events. What goes wrong is one of them: the status was sent before."""
+        key = live.request_id
+        with self.service.gauge.stream():
+            number = after
+            try:
+                async for number, event in live.follow(after):
+                    told = views.told(held.machine, event)
+                    if told is not None:
+                        yield sse(told[1], event=told[0], event_id=f"{key}:{number}")
+                turn = await live.result()
+                yield sse(views.turn_of(held, turn), event="turn", event_id=f"{key}:{number + 1}")
+            except Exception as error:
+                problem = problem_of(error)
+                yield sse(problem.document(), event="error", event_id=f"{key}:{number}")
+
+    async def _recorded(self, held: Held) -> AsyncGenerator[bytes]:
+        for number, turn in enumerate(await held.chat.turns(), 1):
+            yield sse(views.turn_of(held, turn), event="turn", event_id=f"{RUN}:{number}")
+
+
+def checked_new_id(given: str | None) -> str | None:
+    """An id of the client's own. Raises Problem 422 where it could not be an address."""
+    if given is None:
+        return None
+    if not given.isprintable() or "/" in given or "\\" in given or given in (".", "..") or given != given.strip():
+        raise Problem(
+            "invalid",
+            "an id has 1 to 150 printable characters without slashes",
+            extra={"errors": [{"pointer": "/id", "in": "body", "detail": "not an id"}]},
+        )
+    return given
+
+
+def _head(machine: AsyncMachine) -> dict[str, Any]:
+    definition = machine.definition
+    talks = definition.kind_of(definition.initial_state) == "converse"
+    return {
+        "name": definition.name,
+        "description": definition.description,
+        "version": definition.version,
+        "sha256": definition.sha256,
+        "works_alone": not talks,
+        "states": list(definition.states),
+    }
+
+
+def _place(kind: str, name: str) -> dict[str, str]:
+    return {"Location": f"/{kind}/{quote(name, safe='')}"}
+
+
+def svg_of(text: str) -> bytes:
+    """A DOT text drawn by Graphviz. Raises Problem 503 where it is not installed."""
+    program = shutil.which("dot")
+    if program is None:
+        raise Problem("unavailable", "SVG is drawn by Graphviz, which this server has not; ask for format=mermaid")
+    try:
+        done = subprocess.run(
+            [program, "-Tsvg"], input=text.encode(), capture_output=True, timeout=_DRAWING_SECONDS, check=False
+        )
+    except subprocess.TimeoutExpired as error:
+        raise Problem("unavailable", "Graphviz took too long; ask for format=mermaid") from error
+    if done.returncode != 0:
+        raise Problem("unavailable", "Graphviz could not draw it; ask for format=mermaid")
+    return done.stdout

@@ -1,0 +1,183 @@
+"""What every door does: find the conversation, count the message, play the turn."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from llm_fsm import AsyncMachine, ConversationConflict, Turn
+from llm_fsm import events as ev
+from llm_fsm.engine.transfer import fork
+from llm_fsm.server.limits import Gauge, Limits
+from llm_fsm.server.machines import Held, Machines, derived_id
+from llm_fsm.server.problems import Problem
+from llm_fsm.server.tokens import Caller
+from llm_fsm.server.turns import LiveTurn, Turns
+
+RUN = "run"
+"""The request id of a run in `Turns`: a run has no message."""
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """A conversation that was begun. `is_new` False: the same request began it before."""
+
+    held: Held
+    greeting: str
+    is_new: bool
+
+
+class Service:
+    """The machines of a server and what goes on with them; no door knows another one."""
+
+    def __init__(self, machines: Machines, limits: Limits) -> None:
+        self.machines = machines
+        self.limits = limits
+        self.gauge = Gauge(limits)
+        self.turns = Turns()
+        self.is_closing = False
+
+    def count(self, caller: Caller) -> None:
+        """Count a message. Raises Problem 429, and 503 while the server ends."""
+        if self.is_closing:
+            raise Problem("unavailable", "the server ends; ask again, and another one answers")
+        self.gauge.message(caller)
+
+    async def find(self, caller: Caller, conversation_id: str, *, fresh: bool = False) -> Held:
+        """A conversation; `fresh`: as it stands now, whatever other processes did. Raises ConversationNotFound."""
+        held = await self.machines.find(caller, conversation_id)
+        if fresh:
+            await held.chat.refresh()
+        return held
+
+    # -- conversations
+
+    async def start(
+        self,
+        caller: Caller,
+        machine: AsyncMachine,
+        *,
+        context: Mapping[str, Any] | None = None,
+        conversation_id: str | None = None,
+        greet: bool = True,
+        state: str | None = None,
+        key: str | None = None,
+    ) -> Begun:
+        """Begin a conversation, or give the one that the same idempotency key began. Raises ConversationConflict."""
+        self.count(caller)
+        name = conversation_id or (uuid.uuid4().hex if key is None else derived_id(caller, "start", key))
+        stored = caller.stored(name)
+        try:
+            chat = await machine.start(context, stored, greet, state)
+        except ConversationConflict:
+            if key is None:
+                raise
+            return Begun(*await self._same_start(caller, machine, name, context, state), is_new=False)
+        return Begun(self.machines.hold(caller, machine, chat), chat.greeting, is_new=True)
+
+    async def _same_start(
+        self,
+        caller: Caller,
+        machine: AsyncMachine,
+        name: str,
+        context: Mapping[str, Any] | None,
+        state: str | None,
+    ) -> tuple[Held, str]:
+        held = await self.find(caller, name)
+        first = (await held.chat.turns())[0]
+        began = next((event for event in first.events if isinstance(event, ev.Started)), None)
+        wanted = machine.definition.initial_state if state is None else state
+        same = began is not None and dict(began.context) == dict(context or {}) and began.state == wanted
+        if held.machine is not machine or not same:
+            raise ConversationConflict("this idempotency key already began another conversation; use a new one")
+        return held, first.text
+
+    async def send(self, held: Held, text: str, request_id: str | None) -> Turn:
+        """Take a message. Raises as AsyncConversation.send."""
+        self.count(held.caller)
+        return await held.chat.send(text, request_id=request_id)
+
+    async def answer(self, held: Held, value: object, pause: str | None, request_id: str | None) -> Turn:
+        """Answer what is waited for. Raises as AsyncConversation.answer."""
+        self.count(held.caller)
+        await self._check_pause(held, pause)
+        return await held.chat.answer(value, request_id=request_id)
+
+    async def stream(self, held: Held, text: str, request_id: str | None) -> LiveTurn:
+        """Take a message, in a turn that can be followed. Raises as `Turns.begin`, and Problem 429."""
+        self.gauge.check_streams()
+        self.count(held.caller)
+        key = request_id or uuid.uuid4().hex
+        return self.turns.begin(
+            held.chat.id, key, ("message", text), lambda: held.chat.stream(text, request_id=key)
+        )
+
+    async def stream_answer(
+        self, held: Held, value: object, pause: str | None, request_id: str | None
+    ) -> LiveTurn:
+        """Answer what is waited for, in a turn that can be followed."""
+        self.gauge.check_streams()
+        self.count(held.caller)
+        await self._check_pause(held, pause)
+        key = request_id or uuid.uuid4().hex
+        return self.turns.begin(
+            held.chat.id, key, ("answer", value), lambda: held.chat.stream_answer(value, request_id=key)
+        )
+
+    async def _check_pause(self, held: Held, pause: str | None) -> None:
+        await held.chat.refresh()
+        waits = held.chat.paused
+        if pause is not None and waits is not None and waits.id != pause:
+            raise ConversationConflict(
+                f"the conversation no longer waits for that but for {waits.what!r}; this answer was not used"
+            )
+
+    async def fork(self, held: Held, turn: int | None, conversation_id: str | None, key: str | None) -> Begun:
+        """Copy a conversation as it was after a turn. Raises ConversationConflict, ValueError."""
+        name = conversation_id or (uuid.uuid4().hex if key is None else derived_id(held.caller, "fork", key))
+        try:
+            await fork(held.machine.store, held.chat.id, held.caller.stored(name), turn)
+            is_new = True
+        except ConversationConflict:
+            if key is None or conversation_id is not None:
+                raise
+            is_new = False
+        copy = await self.find(held.caller, name)
+        return Begun(copy, copy.chat.greeting, is_new)
+
+    async def delete(self, held: Held) -> None:
+        """Remove a conversation."""
+        self.machines.forget(held.chat.id)
+        await held.machine.delete(held.chat.id)
+
+    # -- runs without a user
+
+    async def run(
+        self,
+        caller: Caller,
+        machine: AsyncMachine,
+        *,
+        given: Any,
+        context: Mapping[str, Any] | None,
+        background: Mapping[str, Any] | None,
+        run_id: str | None,
+        key: str | None,
+    ) -> tuple[str, LiveTurn]:
+        """Begin a run in the background, or go on with it: its id, and the turn to follow."""
+        self.count(caller)
+        name = run_id or (uuid.uuid4().hex if key is None else derived_id(caller, "run", key))
+        stored = caller.stored(name)
+        live = self.turns.find(stored, RUN)
+        if live is not None and live.is_over:
+            self.turns.drop(stored, RUN)
+        said = ("run", machine.definition.name, given, context, background)
+        return name, self.turns.begin(
+            stored, RUN, said, lambda: machine.run_stream(given, context, stored, background)
+        )
+
+    async def cancel(self, held: Held) -> None:
+        """Stop a run for good."""
+        self.turns.cancel(held.chat.id, RUN)
+        await held.chat.end()

@@ -1,0 +1,222 @@
+// The chat page: one conversation with one definition over the REST door.
+const at = (id) => document.getElementById(id);
+const [definitions, messages, problem, state] = ["definition", "messages", "problem", "state"].map(at);
+const [choices, answer, say, text] = ["choices", "answer", "say", "text"].map(at);
+let token = sessionStorage.getItem("llm-fsm-token");
+let conversation = null;
+let unsent = null; // a message whose answer did not arrive: it is sent again under its own key
+
+async function call(path, body, headers = {}, method = body === undefined ? "GET" : "POST") {
+  const answer = await fetch(path, {
+    method,
+    headers: {
+      ...(body === undefined ? {} : { "Content-Type": "application/json" }),
+      ...(token ? { Authorization: `Bearer ${token}` } : {}),
+      ...headers,
+    },
+    body: body === undefined ? undefined : JSON.stringify(body),
+  });
+  if (answer.status === 401) {
+    await askToken();
+    return call(path, body, headers, method);
+  }
+  if (!answer.ok) {
+    const found = await answer.json().catch(() => ({ detail: `the server answered ${answer.status}` }));
+    throw Object.assign(new Error(found.detail), { status: answer.status });
+  }
+  return answer;
+}
+
+function askToken() {
+  const dialog = at("ask");
+  dialog.showModal();
+  return new Promise((resolve) => {
+    dialog.addEventListener("close", () => {
+      token = at("token").value.trim();
+      at("token").value = "";
+      sessionStorage.setItem("llm-fsm-token", token);
+      resolve();
+    }, { once: true });
+  });
+}
+
+function show(who, words) {
+  const line = document.createElement("li");
+  const name = document.createElement("span");
+  name.className = "hidden";
+  name.textContent = { user: "You: ", bot: "Bot: ", note: "" }[who];
+  const said = document.createTextNode(words);
+  line.className = who;
+  line.append(name, said);
+  messages.append(line);
+  scroll();
+  return said;
+}
+
+function scroll() {
+  messages.parentElement.scrollTop = messages.parentElement.scrollHeight;
+}
+
+function fail(error) {
+  problem.textContent = `${error.message || error}`;
+  problem.hidden = false;
+}
+
+// Server-sent events of an answer: [name, data, id] each.
+async function* events(answer) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { value, done } = await reader.read();
+    if (done) return;
+    const blocks = (rest + value).split("\n\n");
+    rest = blocks.pop();
+    for (const block of blocks) {
+      const fields = Object.fromEntries(block.split("\n").filter((line) => /^(id|event|data): /.test(line))
+        .map((line) => [line.slice(0, line.indexOf(": ")), line.slice(line.indexOf(": ") + 2)]));
+      if (fields.data) yield [fields.event, JSON.parse(fields.data), fields.id];
+    }
+  }
+}
+
+async function turn(path, body, key) {
+  busy(true);
+  problem.hidden = true;
+  let said = null;
+  try {
+    const answer = await call(`conversations/${encodeURIComponent(conversation)}/${path}`, body,
+      { Accept: "text/event-stream", "Idempotency-Key": key });
+    let whole = false;
+    for await (const [name, data] of events(answer)) {
+      if (name === "delta") {
+        said ??= show("bot", "");
+        said.data = data.restart ? data.text : said.data + data.text;
+        scroll();
+      } else if (name === "tool") show("note", `${data.name} ${data.failed || data.refused ? "failed" : "ran"}`);
+      else if (name === "state") state.textContent = data.state;
+      else if (name === "error") throw new Error(data.detail);
+      else if (name === "turn") {
+        if (data.text) (said ??= show("bot", "")).data = data.text;
+        whole = true;
+        unsent = null;
+        after(data);
+      }
+    }
+    if (!whole) throw new Error("the connection broke off; send the message again");
+  } catch (error) {
+    said?.parentElement.remove();
+    fail(error);
+    if (error.status === 410) after({ state: state.textContent, ended: true });
+  } finally {
+    busy(false);
+  }
+}
+
+function after(now) {
+  state.textContent = now.state;
+  ask(now.paused);
+  offer(now.choices || []);
+  say.hidden = Boolean(now.ended || now.paused);
+  if (now.ended) show("note", "The conversation has ended.");
+  scroll();
+}
+
+function offer(found) {
+  choices.hidden = !found.length;
+  choices.replaceChildren(...found.map((choice) => button(choice.label, () => send(choice.label))));
+}
+
+function button(label, act) {
+  const made = document.createElement("button");
+  made.type = "button";
+  made.textContent = label;
+  made.addEventListener("click", act);
+  return made;
+}
+
+function ask(paused) {
+  answer.hidden = !paused;
+  answer.replaceChildren();
+  if (!paused) return;
+  const told = document.createElement("p");
+  const call = paused.call ? `: ${paused.call.name} ${JSON.stringify(paused.call.arguments)}` : "";
+  told.textContent = `Waiting for ${paused.what}${call}`;
+  answer.append(told);
+  const give = (value) => turn("answer", { value, pause: paused.id }, paused.id);
+  if (paused.kind === "approval") {
+    answer.append(button("Approve", () => give({ approved: true })), button("Refuse", () => give({ approved: false })));
+    return;
+  }
+  const field = document.createElement("textarea");
+  field.setAttribute("aria-label", "Your answer as JSON");
+  field.placeholder = JSON.stringify(paused.schema);
+  answer.append(field, button("Answer", () => {
+    try {
+      give(JSON.parse(field.value));
+    } catch {
+      fail("An answer is JSON: a text stands in quotation marks.");
+    }
+  }));
+}
+
+function busy(is) {
+  for (const one of document.querySelectorAll("footer button, footer textarea")) one.disabled = is;
+  messages.setAttribute("aria-busy", is);
+  if (!is) (say.hidden ? answer.querySelector("button, textarea") : text)?.focus();
+}
+
+async function begin() {
+  problem.hidden = true;
+  messages.replaceChildren();
+  offer([]);
+  ask(null);
+  say.hidden = false;
+  unsent = null;
+  busy(true);
+  try {
+    const found = await (await call("conversations", { definition: definitions.value })).json();
+    conversation = found.id;
+    if (found.greeting) show("bot", found.greeting);
+    after(found);
+  } catch (error) {
+    fail(error);
+  } finally {
+    busy(false);
+  }
+}
+
+function send(words) {
+  if (!words.trim() || conversation === null) return;
+  if (unsent === null || unsent.words !== words) {
+    unsent = { words, key: crypto.randomUUID?.() ?? `${Date.now()}-${Math.random()}` };
+    show("user", words);
+  }
+  text.value = "";
+  turn("messages", { text: words }, unsent.key).then(() => {
+    if (unsent !== null) text.value = unsent.words;
+  });
+}
+
+say.addEventListener("submit", (event) => {
+  event.preventDefault();
+  send(text.value);
+});
+answer.addEventListener("submit", (event) => event.preventDefault());
+text.addEventListener("keydown", (event) => {
+  if (event.key === "Enter" && !event.shiftKey && !event.isComposing) {
+    event.preventDefault();
+    say.requestSubmit();
+  }
+});
+definitions.addEventListener("change", begin);
+at("new").addEventListener("click", begin);
+try {
+  const found = await (await call("definitions")).json();
+  for (const one of found.definitions.filter((one) => !one.works_alone)) {
+    definitions.append(new Option(one.name, one.name));
+  }
+  if (definitions.options.length) await begin();
+  else fail("No definition of this server talks to people.");
+} catch (error) {
+  fail(error);
+}

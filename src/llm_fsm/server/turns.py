@@ -1,0 +1,143 @@
+"""Turns that go on though their client has left: each is followed by whoever asks, from any of its events on.
+
+A streamed turn runs in a task of its own and keeps its events for a while after it is over. A client that comes back
+with the same request id hears the rest. Where nothing is kept any more, or in another process, the store has the turn,
+and the engine gives it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Callable
+from contextlib import suppress
+
+from llm_fsm import ConversationConflict, Turn
+from llm_fsm.engine.conversation import TurnStream
+from llm_fsm.events import Event
+
+KEPT_SECONDS = 60.0
+KEPT = 1_000
+"""Turns that are over and still kept."""
+
+
+class LiveTurn:
+    """One turn, its events so far, and how it ended."""
+
+    def __init__(self, request_id: str, said: object) -> None:
+        self.request_id = request_id
+        self.said = said
+        self.events: list[Event] = []
+        self.turn: Turn | None = None
+        self.error: Exception | None = None
+        self.task: asyncio.Task[None] | None = None
+        self._news = asyncio.Event()
+
+    @property
+    def is_over(self) -> bool:
+        """True when there will be no more events."""
+        return self.task is not None and self.task.done()
+
+    async def play(self, stream: TurnStream) -> None:
+        """Run the turn to its end."""
+        try:
+            async for event in stream:
+                self.events.append(event)
+                self._tell()
+            self.turn = stream.turn
+        except Exception as error:  # told to whoever follows, and not lost in the task
+            self.error = error
+        finally:
+            self._tell()
+
+    def _tell(self) -> None:
+        news, self._news = self._news, asyncio.Event()
+        news.set()
+
+    async def follow(self, after: int = 0) -> AsyncGenerator[tuple[int, Event]]:
+        """The events from number `after` + 1 on, as they happen. Raises what the turn failed with."""
+        number = after
+        while True:
+            while number < len(self.events):
+                number += 1
+                yield number, self.events[number - 1]
+            if self.is_over or self.turn is not None or self.error is not None:
+                break
+            await self._news.wait()
+        if self.error is not None:
+            raise self.error
+
+    async def result(self) -> Turn:
+        """The turn, when it is over. Raises what it failed with."""
+        if self.task is not None:
+            await asyncio.wait([self.task])
+        if self.error is not None:
+            raise self.error
+        if self.turn is None:
+            raise asyncio.CancelledError
+        return self.turn
+
+
+class Turns:
+    """The turns that run in this process, by conversation and request id."""
+
+    def __init__(self) -> None:
+        self._live: OrderedDict[tuple[str, str], LiveTurn] = OrderedDict()
+        self._over: OrderedDict[tuple[str, str], float] = OrderedDict()
+
+    def begin(self, stored: str, request_id: str, said: object, make: Callable[[], TurnStream]) -> LiveTurn:
+        """Run a turn, or find it where it runs already.
+
+        Raises ConversationConflict where the request id is another message's.
+        """
+        key = (stored, request_id)
+        self._drop()
+        live = self._live.get(key)
+        if live is not None and live.said != said:
+            raise ConversationConflict(f"request id {request_id!r} was already used for something else")
+        if live is not None and live.error is None:
+            return live
+        live = self._live[key] = LiveTurn(request_id, said)
+        live.task = asyncio.create_task(live.play(make()))
+        live.task.add_done_callback(lambda _: self._ended(key))
+        return live
+
+    def find(self, stored: str, request_id: str) -> LiveTurn | None:
+        """The turn of a request id, as long as it is kept."""
+        return self._live.get((stored, request_id))
+
+    def drop(self, stored: str, request_id: str) -> None:
+        """Keep a turn that is over no longer."""
+        self._live.pop((stored, request_id), None)
+
+    def cancel(self, stored: str, request_id: str) -> None:
+        """Stop a turn."""
+        live = self._live.get((stored, request_id))
+        if live is not None and live.task is not None:
+            live.task.cancel()
+
+    async def drain(self, seconds: float) -> None:
+        """Let turns finish, and stop those that take longer: their journals say where they go on."""
+        tasks = [live.task for live in self._live.values() if live.task is not None and not live.task.done()]
+        if not tasks:
+            return
+        _, late = await asyncio.wait(tasks, timeout=seconds)
+        for task in late:
+            task.cancel()
+        if late:
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait(late)
+
+    def _ended(self, key: tuple[str, str]) -> None:
+        self._over[key] = asyncio.get_running_loop().time() + KEPT_SECONDS
+
+    def _drop(self) -> None:
+        now = asyncio.get_running_loop().time()
+        while self._over:
+            key, until = next(iter(self._over.items()))
+            if until > now and len(self._over) <= KEPT:
+                return
+            del self._over[key]
+            live = self._live.get(key)
+            if live is not None and live.is_over:
+                del self._live[key]

@@ -1,0 +1,221 @@
+"""What callers read: turns, conversations and definitions as JSON, without the values of secret keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from llm_fsm import AsyncMachine, Turn
+from llm_fsm import events as ev
+from llm_fsm.server.machines import Held
+from llm_fsm.session.redaction import BLOT
+from llm_fsm.session.serialization import shown
+from llm_fsm.stores.base import Listed
+
+
+class UsageView(BaseModel):
+    """What a turn took. `seconds`: spent waiting for models; `cost`: US dollars."""
+
+    calls: int
+    attempts: int
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+    cost: float
+
+
+class PausedView(BaseModel):
+    """What a conversation waits for. `schema`: JSON Schema of the answer; `expires`: seconds since the epoch."""
+
+    model_config = ConfigDict(protected_namespaces=())
+
+    id: str
+    kind: Literal["wait", "approval", "break", "unknown_outcome"]
+    what: str
+    state: str
+    call: dict[str, JsonValue] | None
+    answer_schema: dict[str, JsonValue] = Field(alias="schema")
+    expires: float | None
+
+
+class TurnView(BaseModel):
+    """One turn. `outcome`: "" while the conversation goes on; secrets in `context` are dots."""
+
+    conversation_id: str
+    number: int
+    text: str
+    state: str
+    previous_state: str
+    moved: bool
+    context: dict[str, JsonValue]
+    ended: bool
+    paused: PausedView | None
+    output: JsonValue
+    outcome: str
+    request_id: str | None
+    usage: UsageView
+
+
+class RecordedTurnView(TurnView):
+    """A turn on record, with its events."""
+
+    events: list[dict[str, JsonValue]]
+
+
+class ConversationView(BaseModel):
+    """A conversation as it stands; times are seconds since the epoch."""
+
+    id: str
+    definition: str
+    state: str
+    ended: bool
+    context: dict[str, JsonValue]
+    paused: PausedView | None
+    due: float | None
+
+
+class StartedView(ConversationView):
+    """A conversation that was begun, or forked. `greeting`: what it said first."""
+
+    greeting: str
+
+
+class ListedView(BaseModel):
+    """A line of the listing; times are seconds since the epoch."""
+
+    id: str
+    definition: str
+    state: str
+    ended: bool
+    turns: int
+    created: float
+    updated: float
+
+
+class RunView(BaseModel):
+    """A run without a user. `status`: running, paused, or how it ended."""
+
+    id: str
+    definition: str
+    status: str
+    state: str
+    output: JsonValue
+    context: dict[str, JsonValue]
+    paused: PausedView | None
+
+
+def context_of(machine: AsyncMachine, context: Mapping[str, Any]) -> dict[str, Any]:
+    """A context without the values of secret keys."""
+    secret = machine.program.is_secret
+    return {key: BLOT if secret(key) else value for key, value in context.items()}
+
+
+def paused_of(paused: Any) -> dict[str, Any] | None:
+    """What is waited for."""
+    return None if paused is None else asdict(paused)
+
+
+def turn_of(held: Held, turn: Turn) -> dict[str, Any]:
+    """A turn."""
+    return {
+        "conversation_id": held.id,
+        "number": turn.number,
+        "text": turn.text,
+        "state": turn.state,
+        "previous_state": turn.previous_state,
+        "moved": turn.moved,
+        "context": context_of(held.machine, turn.context),
+        "ended": turn.ended,
+        "paused": paused_of(turn.paused),
+        "output": turn.output,
+        "outcome": turn.outcome,
+        "request_id": turn.request_id,
+        "usage": vars(turn.usage),
+    }
+
+
+def conversation_of(held: Held) -> dict[str, Any]:
+    """A conversation as it was last seen."""
+    chat = held.chat
+    return {
+        "id": held.id,
+        "definition": held.definition,
+        "state": chat.state,
+        "ended": chat.ended,
+        "context": context_of(held.machine, chat.context),
+        "paused": paused_of(chat.paused),
+        "due": chat.due,
+    }
+
+
+def recorded_of(held: Held, turn: Turn) -> dict[str, Any]:
+    """A turn on record, with its events."""
+    return {**turn_of(held, turn), "events": [event_of(held, event) for event in turn.events]}
+
+
+def event_of(held: Held, event: ev.Event) -> dict[str, Any]:
+    """An event; a model's raw reply is left out, as it may repeat secrets."""
+    document = shown(event, held.machine.program.is_secret)
+    if isinstance(event, ev.ModelReplied):
+        document.pop("text", None)
+    if isinstance(event, ev.Started):
+        document["conversation_id"] = held.id
+    return document
+
+
+def listed_of(held_id: str, line: Listed) -> dict[str, Any]:
+    """A line of the listing."""
+    return {
+        "id": held_id,
+        "definition": line.definition,
+        "state": line.state,
+        "ended": line.ended,
+        "turns": line.turns,
+        "created": line.created,
+        "updated": line.updated,
+    }
+
+
+_Told = Callable[[AsyncMachine, Any], tuple[str, dict[str, Any]]]
+_TOLD: Mapping[type[ev.Event], _Told] = {
+    ev.MessageDelta: lambda _, event: ("delta", {"text": event.text, **({"restart": True} if event.restart else {})}),
+    ev.StateEntered: lambda _, event: (
+        "state", {"state": event.state, "previous_state": event.previous, "by": event.by},
+    ),
+    ev.FlowPushed: lambda _, event: (
+        "state", {"state": event.entered, "previous_state": event.state, "by": event.kind},
+    ),
+    ev.FlowReturned: lambda _, event: (
+        "state", {"state": event.state, "previous_state": event.ended, "by": event.kind},
+    ),
+    ev.ContextSet: lambda machine, event: (
+        "context", {"values": context_of(machine, event.values), "removed": list(event.removed)},
+    ),
+    ev.ToolReturned: lambda _, event: (
+        "tool", {"name": event.name, "failed": event.error is not None, "seconds": event.seconds},
+    ),
+    ev.ToolRefused: lambda _, event: ("tool", {"name": event.name, "refused": event.reason}),
+    ev.Progressed: lambda _, event: ("progress", {"state": event.state, "report": event.report}),
+    ev.AttemptBegun: lambda _, event: ("attempt", {"state": event.state, "attempt": event.attempt}),
+    ev.AttemptFailed: lambda _, event: (
+        "attempt",
+        {"state": event.state, "attempt": event.attempt, "failures": [dict(item) for item in event.failures]},
+    ),
+    ev.KeyResultChecked: lambda _, event: (
+        "check", {"name": event.name, "passed": event.passed, "reason": event.reason},
+    ),
+    ev.Paused: lambda _, event: (
+        "paused", {"id": event.id, "kind": event.kind, "what": event.what, "schema": dict(event.schema)},
+    ),
+    ev.Ended: lambda _, event: ("ended", {"outcome": event.outcome}),
+}  # fmt: skip
+"""The events that streams tell, each as a name and data."""
+
+
+def told(machine: AsyncMachine, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
+    """An event of a stream: its name and data; None for one that clients need not know."""
+    tell = _TOLD.get(type(event))
+    return None if tell is None else tell(machine, event)
