@@ -9,25 +9,25 @@ from llm_fsm.lint.rule import Rule
 from llm_fsm.lint.rules.conditions import bad_check, bad_condition
 from llm_fsm.lint.rules.format import (
     bad_answer_schema,
-    bad_context_schema,
     bad_key_setting,
+    bad_schema,
     bad_template,
     bad_tool,
-    duplicate_name,
+    duplicate_entry,
     mismatched_id,
     subflow_without_flow,
 )
-from llm_fsm.lint.rules.graph import unknown_initial_state, unknown_target, unknown_tool
+from llm_fsm.lint.rules.graph import undefined_name, unknown_initial_state, unknown_tool
 
 BLOCKING: tuple[Rule, ...] = (
     mismatched_id.RULE,
     bad_tool.RULE,
-    bad_context_schema.RULE,
+    bad_schema.RULE,
     bad_template.RULE,
     bad_answer_schema.RULE,
-    duplicate_name.RULE,
+    duplicate_entry.RULE,
     bad_key_setting.RULE,
-    unknown_target.RULE,
+    undefined_name.RULE,
     unknown_initial_state.RULE,
     bad_condition.RULE,
     bad_check.RULE,
