@@ -141,13 +141,6 @@ def unknown_kind(document: Document, chance: Random) -> str | None:
     return f"{name} {document['states'][name]['kind']}"
 
 
-def copied_id(document: Document, chance: Random) -> str | None:
-    """A state with the id of another one."""
-    name, other = chance.sample(list(document["states"]), 2)
-    document["states"][name]["id"] = other
-    return f"{name} {other}"
-
-
 def unknown_operator(document: Document, chance: Random) -> str | None:
     """An operator that JsonLogic does not have."""
     place, move = chance.choice(moves(document))
@@ -461,7 +454,6 @@ _KINDS: tuple[Fault, ...] = (
     Fault("value of another type", wrong_type, ("wrong-type",)),
     Fault("transition without target", missing_target, ("missing-key",)),
     Fault("unknown kind", unknown_kind, ("bad-value",)),
-    Fault("id of another state", copied_id, ("mismatched-id",)),
     Fault("unknown operator", unknown_operator, ("bad-condition",)),
     Fault("key of a condition with a typo", misspelt_condition_key, ("unknown-condition-key",)),
     Fault("collected key with a typo", misspelt_collected_key, ("undeclared-key",)),
@@ -472,7 +464,7 @@ _KINDS: tuple[Fault, ...] = (
     Fault("template not closed", broken_template, ("bad-template",)),
     Fault("key of a reply with a typo", misspelt_reply_key, ("unknown-key-in-reply",)),
     Fault("secret in a reply", secret_reply, ("secret-in-reply",)),
-    Fault("state that nothing leads to", lost_state, ("unreachable-state", "no-way-to-an-end", "ends-at-once")),
+    Fault("state that nothing leads to", lost_state, ("unreachable-state", "no-way-to-an-end")),
     Fault("transitions forgotten", forgotten_transitions, ("collects-at-the-end",)),
     Fault("transition without words", silent_transition, ("missing-description",)),
     Fault("description copied", copied_description, ("identical-descriptions",)),
@@ -763,7 +755,7 @@ _SLIPS = (
     Fault("condition copied", copied_condition, ("repeated-entry",)),
     Fault("condition without content", empty_condition, ("empty-condition",)),
     Fault("setting without room", no_room, ("hopeless-setting",)),
-    Fault("beginning at the end", begins_at_the_end, ("ends-at-once",)),
+    Fault("beginning at the end", begins_at_the_end, ("unreachable-state",)),
     Fault("words that nobody judges", words_for_nobody, ("unjudged-words",)),
 )
 """Every kind that is planted into documents beside those of `faults`."""

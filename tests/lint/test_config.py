@@ -124,20 +124,20 @@ REASON = {"reason": "our editor's"}
 
 
 def test_a_file_leaves_findings_out_with_a_reason() -> None:
-    both = ignoring({"rule": "unknown-key", **REASON}, {"rule": "F118", **REASON})
+    both = ignoring({"rule": "unknown-key", **REASON}, {"rule": "unreachable-state", **REASON})
     assert names(both) == []
 
 
 def test_an_entry_holds_below_its_pointer_only() -> None:
     document = ignoring(
-        {"rule": "S101", "at": "/states/a", **REASON}, {"rule": "ends-at-once", **REASON}
+        {"rule": "S101", "at": "/states/a", **REASON}, {"rule": "F103", **REASON}
     )
     assert names(document) == [("unknown-key", "/states/b/porpose")]
 
 
 def test_a_pointer_does_not_cover_its_namesakes() -> None:
     document = ignoring(
-        {"rule": "S101", "at": "/states/a", **REASON}, {"rule": "F118", **REASON}, ab={"porpose": "x"}
+        {"rule": "S101", "at": "/states/a", **REASON}, {"rule": "unreachable-state", **REASON}, ab={"porpose": "x"}
     )
     assert ("unknown-key", "/states/ab/porpose") in names(document)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lint_cases import Document, briefly, found_by, machine, to, when
-from llm_fsm.lint.solver.plain_texts import plain_text
+from llm_fsm.lint.solver.samples import plain_text
 
 TIER = {"tier": {"type": "string", "enum": ["gold", "silver"]}}
 AGE = {"age": {"type": "integer", "minimum": 0, "maximum": 130}}

@@ -179,14 +179,9 @@ def test_a_check_may_read_the_output_the_context_and_the_input() -> None:
         assert found_by("bad-check", moves(to("b"), kind="task", key_results=results)) == []
 
 
-def test_a_conversation_that_ends_where_it_begins_is_one_finding() -> None:
-    document = one(initial_state="b")
-    found = [item for item in check(document) if item.level == "warning"]
-    assert [(item.name, item.pointer, item.hint) for item in found] == [
-        ("ends-at-once", "/initial_state", 'begin in "a"?')
-    ]
-    assert found_by("ends-at-once", one()) == []
-    assert found_by("ends-at-once", machine({"a": {"purpose": "Chat"}})) == []
+def test_states_behind_an_initial_state_that_ends_are_not_reached() -> None:
+    found = [item for item in check(one(initial_state="b")) if item.level == "warning"]
+    assert [(item.name, item.pointer) for item in found] == [("unreachable-state", "/states/a")]
 
 
 @pytest.mark.parametrize("key", ["transition", "transitons"])

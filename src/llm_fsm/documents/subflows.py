@@ -22,9 +22,10 @@ from llm_fsm.documents.loader import load_dict, load_text
 from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.lint.facts.subflows import Side, is_absolute, is_path, leads_out, misfit
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules.catalogue_pages import flow_nesting
-from llm_fsm.lint.rules.graph import missing_flow, subflow_recursion
-from llm_fsm.lint.rules.subflows import flow_mapping
+from llm_fsm.lint.rules import catalogue
+from llm_fsm.lint.rules.graph.missing_flow import missing_flow
+from llm_fsm.lint.rules.graph.subflow_recursion import subflow_recursion
+from llm_fsm.lint.rules.subflows.flow_mapping import flow_mapping
 
 Registered = FilePath | Mapping[str, Any] | Definition
 """What a host may register: a file, a definition as JSON data, or a definition."""
@@ -93,7 +94,7 @@ class _Search:
             raise _fault(
                 place,
                 state_id,
-                subflow_recursion.RULE,
+                subflow_recursion,
                 f"state {state_id!r} calls what it is part of: {way}",
                 "lead back by a transition instead",
             )
@@ -101,7 +102,7 @@ class _Search:
             raise _fault(
                 place,
                 state_id,
-                flow_nesting.RULE,
+                catalogue.RULES["flow-nesting"],
                 f"flows are nested deeper than {MAX_DEPTH}: {' → '.join((*here, after.name))}",
                 "let one flow call several after another instead",
             )
@@ -126,16 +127,16 @@ class _Search:
             guess = nearest(flow, self.registered)
             hint = f"did you mean {guess!r}?" if guess else f"register it with flows={{{flow!r}: …}}, or name a file"
             raise _fault(
-                place, state_id, missing_flow.RULE, f"no definition is registered under the name {flow!r}", hint
+                place, state_id, missing_flow, f"no definition is registered under the name {flow!r}", hint
             )
         if is_absolute(flow):
             message = f"{flow!r} is not a relative path"
-            raise _fault(place, state_id, missing_flow.RULE, message, "name a file beside it")
+            raise _fault(place, state_id, missing_flow, message, "name a file beside it")
         if place.home is None:
             raise _fault(
                 place,
                 state_id,
-                missing_flow.RULE,
+                missing_flow,
                 f"{flow!r} is a path, and this definition comes from no file",
                 f"register it with flows={{{flow!r}: …}}, or load this definition from its file",
             )
@@ -144,7 +145,7 @@ class _Search:
             raise _fault(
                 place,
                 state_id,
-                missing_flow.RULE,
+                missing_flow,
                 f"{flow!r} leads out of the folder of {place.home}",
                 "keep a machine's files in one folder tree",
             )
@@ -162,7 +163,7 @@ class _Search:
         except DefinitionError as error:
             [found] = error.findings
             raise _fault(
-                place, state_id, missing_flow.RULE, f"{file!r} cannot be used: {found.message}", found.hint
+                place, state_id, missing_flow, f"{file!r} cannot be used: {found.message}", found.hint
             ) from error
         return load_text(text, file=file).definition
 
@@ -179,7 +180,7 @@ def _check_mappings(flow: Flow, place: _Place, flows: Mapping[str, Flow]) -> Non
             for key, source_key in mapping.items():
                 reason = misfit(key, source_key, _side(taker), _side(giver))
                 if reason is not None:
-                    raise _fault(place, state_id, flow_mapping.RULE, *reason, option=option + step(key))
+                    raise _fault(place, state_id, flow_mapping, *reason, option=option + step(key))
 
 
 def _side(definition: Definition) -> Side:

@@ -1,37 +1,33 @@
-"""The rules that tell whether a machine can be run at all: all that loading a sound file needs.
+"""The rules that tell whether a machine can run: all that loading a sound file needs.
 
-The other rules need not even be imported then, which is most of what a program that loads one file would pay.
+They are listed apart from `registry`, because importing all rules takes longer than checking a file.
 """
 
 from __future__ import annotations
 
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules.conditions import bad_check, bad_condition
-from llm_fsm.lint.rules.format import (
-    bad_answer_schema,
-    bad_key_setting,
-    bad_schema,
-    bad_template,
-    bad_tool,
-    duplicate_entry,
-    mismatched_id,
-    subflow_without_flow,
-)
-from llm_fsm.lint.rules.graph import undefined_name, unknown_initial_state, unknown_tool
+from llm_fsm.lint.rules.conditions.bad_check import bad_check
+from llm_fsm.lint.rules.conditions.bad_condition import bad_condition
+from llm_fsm.lint.rules.format.bad_key import bad_key_setting
+from llm_fsm.lint.rules.format.bad_schema import bad_answer_schema, bad_context_schema
+from llm_fsm.lint.rules.format.bad_template import bad_template
+from llm_fsm.lint.rules.format.bad_tool import bad_tool
+from llm_fsm.lint.rules.format.duplicate_entry import duplicate_name
+from llm_fsm.lint.rules.format.missing_setting import subflow_without_flow
+from llm_fsm.lint.rules.graph.undefined_name import unknown_initial_state, unknown_target, unknown_tool
 
 BLOCKING: tuple[Rule, ...] = (
-    mismatched_id.RULE,
-    bad_tool.RULE,
-    bad_schema.RULE,
-    bad_template.RULE,
-    bad_answer_schema.RULE,
-    duplicate_entry.RULE,
-    bad_key_setting.RULE,
-    undefined_name.RULE,
-    unknown_initial_state.RULE,
-    bad_condition.RULE,
-    bad_check.RULE,
-    unknown_tool.RULE,
-    subflow_without_flow.RULE,
+    bad_tool,
+    bad_context_schema,
+    bad_template,
+    bad_answer_schema,
+    duplicate_name,
+    bad_key_setting,
+    unknown_target,
+    unknown_initial_state,
+    bad_condition,
+    bad_check,
+    unknown_tool,
+    subflow_without_flow,
 )
 """Every rule of level error that blocks and looks at documents itself."""

@@ -20,7 +20,7 @@ from typing import Any, Literal, get_args
 
 from llm_fsm._text import nearest
 from llm_fsm.errors import Finding, Level
-from llm_fsm.lint.naming import matches, names_a_rule, near_rule
+from llm_fsm.lint.registry import matches, names_a_rule, near_rule
 
 FailOn = Literal["error", "warning", "info", "never"]
 LEVELS: tuple[Level, ...] = get_args(Level)

@@ -6,29 +6,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from types import MappingProxyType
+from inspect import cleandoc
 from typing import NamedTuple
 
-from llm_fsm.lint.naming import find_rule, near_rule
-from llm_fsm.lint.registry import MODULES
+from llm_fsm.lint.registry import FAMILIES, RULES, find_rule, near_rule
 from llm_fsm.lint.rule import Rule
-
-FAMILIES: Mapping[str, str] = MappingProxyType(
-    {
-        "E": "Reading",
-        "S": "Form",
-        "F": "Graph",
-        "C": "Decision",
-        "K": "Data flow",
-        "W": "Words",
-        "T": "Work",
-        "P": "Properties",
-        "M": "Older forms",
-        "R": "Running",
-    }
-)
-"""First letter of a code to the family's name."""
 
 _PARTS = ("Why it is bad:", "Example:", "Fix:")
 _HEADING = re.compile(r"^(?:Why it is bad|Example|Fix):\n", re.MULTILINE)
@@ -60,7 +42,7 @@ class Page(NamedTuple):
 
 def pages() -> tuple[Page, ...]:
     """Every page, in the order of the list of rules. Raises ValueError for a docstring that lacks a part."""
-    return tuple(_page(module.RULE, module.__doc__ or "") for module in MODULES)
+    return tuple(map(_page, RULES))
 
 
 def page_of(word: str) -> Page:
@@ -99,7 +81,8 @@ def _line(page: Page) -> str:
     return page.summary.replace("\n", " ").replace("|", "\\|")
 
 
-def _page(rule: Rule, text: str) -> Page:
+def _page(rule: Rule) -> Page:
+    text = cleandoc(rule.page)
     if tuple(match[0].strip() for match in _HEADING.finditer(text)) != _PARTS:
         raise ValueError(f"the page of {rule.name} needs the parts {', '.join(_PARTS)}, in this order")
     summary, why, example, fix = (part.strip("\n") for part in _HEADING.split(text))

@@ -6,6 +6,7 @@ a file are found in one go even when it does not load.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,11 +14,12 @@ from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar
 
 from llm_fsm._json import step, steps
+from llm_fsm._text import nearest
 from llm_fsm.conditions.compiler import ConditionError, Rule, compile_rule
 from llm_fsm.definition.graph import Paths, reachable, search_tree
+from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.lint.facts.global_transitions import Menu
 from llm_fsm.lint.facts.suggestions import Speller
-from llm_fsm.lint.key_schemas import declared_in
 
 SYSTEM_NAMES = frozenset(
     {
@@ -27,9 +29,6 @@ SYSTEM_NAMES = frozenset(
 )
 
 T = TypeVar("T")
-
-"""Why a text is not a template; None when it is one."""
-
 
 class Called(NamedTuple):
     """A file that a subflow names, and its document, or why it has none."""
@@ -385,3 +384,37 @@ def _arcs(source: str, placed: Placed, is_global: bool) -> Iterator[Arc]:
         written = placed.value.get("priority", 100)
         priority = written if isinstance(written, int) and not isinstance(written, bool) else 100
         yield Arc(source, target, placed, is_global, priority, placed.value.get("auto") is True)
+
+
+_SCHEMA_WORDS = frozenset(
+    {"$defs", "definitions", "not", "if", "then", "else", "items", "additionalProperties"}
+)
+
+
+def looks_like_key(name: str, schema: object) -> bool:
+    """True for a member of a schema that was rather meant as the schema of a key."""
+    words = ("type", "enum", "const", "format", "pattern", "items", "properties", "description", "x-source")
+    return (
+        re.fullmatch(KEY_PATTERN, name) is not None
+        and isinstance(schema, dict)
+        and any(word in schema for word in words)
+    )
+
+
+def declared_in(schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The schemas of keys in a `context_schema`, under a misspelt `properties` or beside it, too."""
+    found = schema.get("properties")
+    if isinstance(found, dict):
+        return found
+    for name, inner in schema.items():
+        if (
+            isinstance(inner, dict)
+            and name not in _SCHEMA_WORDS
+            and nearest(name, ["properties"]) is not None
+        ):
+            return inner
+    return {
+        name: inner
+        for name, inner in schema.items()
+        if looks_like_key(name, inner) and name not in _SCHEMA_WORDS
+    }

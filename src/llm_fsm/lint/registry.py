@@ -1,132 +1,68 @@
-"""Every rule, listed by hand and grouped by family. A rule is a module; its docstring is its page."""
+"""Every rule, and how rules are called: by name, by code, or by the beginning of a code (`F`, `F1`)."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from types import MappingProxyType, ModuleType
 
+from llm_fsm._text import nearest
 from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules.catalogue_pages import (
-    bad_json,
-    bad_number,
-    bad_state_id,
-    bad_text,
-    bad_value,
-    duplicate_key,
-    empty_file,
-    flow_nesting,
-    ignore_without_reason,
-    missing_key,
-    no_effect,
-    not_a_definition,
-    not_json,
-    not_mapped,
-    not_utf8,
-    older_form,
-    too_deep,
-    too_large,
-    unknown_key,
-    unknown_rule,
-    unreadable_file,
-    unused_ignore,
-    wrong_type,
-)
+from llm_fsm.lint.rules import catalogue
 from llm_fsm.lint.rules.conditions import (
-    always_holds,
     bad_check,
     bad_condition,
-    case_mismatch,
     constant_condition,
-    constant_expression,
     decide_gap,
     empty_condition,
-    impossible_comparison,
-    left_at_once,
     odd_operation,
     ordering_on_missing_key,
     overlapping_transitions,
     shadowed_transition,
-    stuck_decide,
     unjudged_words,
     value_mismatch,
-    value_outside_enum,
 )
 from llm_fsm.lint.rules.data_flow import (
-    collected_never_read,
     mapping_never_fits,
-    never_asked_for,
     reply_key_may_be_missing,
     scope_hides_required,
     secret_exposed,
-    secret_in_reply,
-    set_never_used,
-    tool_never_reachable,
-    undeclared_key,
     undefined_key,
-    unknown_key_in_mapping,
-    unknown_key_in_reply,
     unobtainable_key,
     unused_name,
-    unused_tool,
-    unwritable_key,
     used_before_set,
 )
 from llm_fsm.lint.rules.format import (
-    bad_answer_schema,
     bad_key,
-    bad_key_setting,
     bad_reply,
     bad_schema,
     bad_template,
     bad_tool,
-    blank_text,
-    collects_at_the_end,
     confusable_ids,
     duplicate_entry,
-    duplicate_label,
-    empty_reply,
-    example_dialogue_roles,
-    final_with_transitions,
     hidden_characters,
     idle_schema_word,
-    impossible_schema,
-    mismatched_id,
     missing_setting,
-    no_keys,
-    on_timeout_without_timeout,
     refused_by_schema,
-    remind_after_timeout,
-    repeated_entry,
-    repeated_transition,
-    reply_is_data,
-    reserved_name,
-    return_without_effect,
     setting_without_effect,
-    subflow_without_flow,
 )
 from llm_fsm.lint.rules.graph import (
     auto_loop,
-    closed_on_every_way,
-    ends_at_once,
     missing_flow,
     no_final_state,
-    no_way_to_an_end,
-    retry_loop,
-    self_only_state,
     self_transition,
     subflow_recursion,
     trap,
     undefined_name,
-    unknown_initial_state,
-    unknown_state,
-    unknown_state_in_condition,
-    unknown_tool,
-    unreachable_by_guards,
-    unreachable_global,
     unreachable_state,
 )
-from llm_fsm.lint.rules.properties import property_malformed, property_unknown_name, property_violated
-from llm_fsm.lint.rules.subflows import flow_mapping
+from llm_fsm.lint.rules.properties import (
+    property_malformed,
+    property_violated,
+)
+from llm_fsm.lint.rules.subflows import (
+    flow_mapping,
+)
 from llm_fsm.lint.rules.tasks import (
     hopeless_setting,
     key_result_without_check,
@@ -138,169 +74,130 @@ from llm_fsm.lint.rules.tasks import (
     wait_without_way_out,
 )
 from llm_fsm.lint.rules.wording import (
-    copied_purpose,
-    english_last_words,
     identical_text,
-    missing_description,
     missing_text,
     overlong_description,
     parts_asked_apart,
     placeholder,
     prompt_over_budget,
     secret_literal,
-    template_in_words,
     undefined_name_in_text,
     unfinished_words,
-    unknown_place_in_words,
 )
+
+FAMILIES: Mapping[str, str] = MappingProxyType(
+    {
+        "E": "Reading",
+        "S": "Form",
+        "F": "Graph",
+        "C": "Decision",
+        "K": "Data flow",
+        "W": "Words",
+        "T": "Work",
+        "P": "Properties",
+        "M": "Older forms",
+        "R": "Running",
+    }
+)
+"""First letter of a code to the name of its family, in the order of the handbook."""
 
 MODULES: tuple[ModuleType, ...] = (
-    # E: reading
-    unreadable_file,
-    too_large,
-    empty_file,
-    not_utf8,
-    bad_json,
-    too_deep,
-    bad_number,
-    not_a_definition,
-    not_json,
-    bad_text,
-    # S: form
-    unknown_key,
-    wrong_type,
-    missing_key,
-    bad_value,
-    duplicate_key,
-    mismatched_id,
-    bad_state_id,
-    bad_tool,
-    bad_schema,
-    bad_template,
-    bad_answer_schema,
-    confusable_ids,
-    reserved_name,
-    duplicate_entry,
-    repeated_entry,
-    bad_key_setting,
-    impossible_schema,
-    refused_by_schema,
-    idle_schema_word,
-    bad_reply,
-    empty_reply,
-    hidden_characters,
-    blank_text,
-    unknown_rule,
-    ignore_without_reason,
-    unused_ignore,
-    # F: graph
-    undefined_name,
-    unknown_initial_state,
-    unreachable_state,
-    no_way_to_an_end,
-    trap,
-    self_only_state,
-    no_final_state,
-    auto_loop,
-    missing_setting,
-    final_with_transitions,
-    self_transition,
-    return_without_effect,
-    subflow_recursion,
-    missing_flow,
-    unreachable_global,
-    collects_at_the_end,
-    repeated_transition,
-    ends_at_once,
-    english_last_words,
-    left_at_once,
-    # C: decision
-    bad_condition,
     bad_check,
+    bad_condition,
     constant_condition,
-    always_holds,
-    constant_expression,
+    decide_gap,
+    empty_condition,
+    odd_operation,
+    ordering_on_missing_key,
     overlapping_transitions,
     shadowed_transition,
-    decide_gap,
-    stuck_decide,
-    ordering_on_missing_key,
-    value_mismatch,
-    value_outside_enum,
-    case_mismatch,
-    undefined_key,
-    unreachable_by_guards,
-    unknown_state_in_condition,
-    impossible_comparison,
-    empty_condition,
     unjudged_words,
-    closed_on_every_way,
-    odd_operation,
-    # K: data flow
-    bad_key,
-    undeclared_key,
-    unwritable_key,
-    no_keys,
-    used_before_set,
-    collected_never_read,
-    set_never_used,
-    unknown_key_in_reply,
-    unknown_key_in_mapping,
-    unobtainable_key,
-    secret_exposed,
-    secret_in_reply,
-    scope_hides_required,
-    reply_key_may_be_missing,
-    never_asked_for,
-    unused_name,
+    value_mismatch,
     mapping_never_fits,
-    # W: words
-    missing_text,
-    missing_description,
+    reply_key_may_be_missing,
+    scope_hides_required,
+    secret_exposed,
+    undefined_key,
+    unobtainable_key,
+    unused_name,
+    used_before_set,
+    bad_key,
+    bad_reply,
+    bad_schema,
+    bad_template,
+    bad_tool,
+    confusable_ids,
+    duplicate_entry,
+    hidden_characters,
+    idle_schema_word,
+    missing_setting,
+    refused_by_schema,
+    setting_without_effect,
+    auto_loop,
+    missing_flow,
+    no_final_state,
+    self_transition,
+    subflow_recursion,
+    trap,
+    undefined_name,
+    unreachable_state,
+    property_malformed,
+    property_violated,
+    flow_mapping,
+    hopeless_setting,
+    key_result_without_check,
+    missing_limit,
+    retry_without_idempotence,
+    task_without_results,
+    tool_out_of_scope,
+    unknown_ending,
+    wait_without_way_out,
     identical_text,
-    undefined_name_in_text,
-    template_in_words,
-    prompt_over_budget,
-    example_dialogue_roles,
+    missing_text,
     overlong_description,
     parts_asked_apart,
-    unfinished_words,
     placeholder,
-    reply_is_data,
+    prompt_over_budget,
     secret_literal,
-    copied_purpose,
-    unknown_place_in_words,
-    # T: work
-    unknown_tool,
-    unknown_state,
-    unused_tool,
-    tool_never_reachable,
-    tool_out_of_scope,
-    key_result_without_check,
-    retry_without_idempotence,
-    missing_limit,
-    wait_without_way_out,
-    on_timeout_without_timeout,
-    task_without_results,
-    subflow_without_flow,
-    setting_without_effect,
-    duplicate_label,
-    remind_after_timeout,
-    retry_loop,
-    hopeless_setting,
-    unknown_ending,
-    # P: properties
-    property_violated,
-    property_malformed,
-    property_unknown_name,
-    # M: older forms
-    older_form,
-    not_mapped,
-    no_effect,
-    # R: running
-    flow_nesting,
-    flow_mapping,
+    undefined_name_in_text,
+    unfinished_words,
 )
+"""The modules that define rules with `lint_rule`."""
 
-RULES: tuple[Rule, ...] = tuple(module.RULE for module in MODULES)
+_CODE = re.compile(r"[A-Z][0-9]{0,3}")
+
+
+def _place(rule: Rule) -> tuple[int, str]:
+    return list(FAMILIES).index(rule.code[0]), rule.code
+
+
+def _all_rules() -> tuple[Rule, ...]:
+    found = {value for module in MODULES for value in vars(module).values() if isinstance(value, Rule)}
+    return tuple(sorted({*found, *catalogue.RULES.values()}, key=_place))
+
+
+RULES: tuple[Rule, ...] = _all_rules()
+"""Every rule, in the order of codes."""
+
 BY_NAME: Mapping[str, Rule] = MappingProxyType({rule.name: rule for rule in RULES})
+
+
+def matches(word: str, name: str, code: str) -> bool:
+    """Tell whether a word stands for the rule of this name and code; codes are compared without case."""
+    upper = word.upper()
+    return word == name or (_CODE.fullmatch(upper) is not None and code.startswith(upper))
+
+
+def names_a_rule(word: str) -> bool:
+    """Tell whether a word stands for at least one rule."""
+    return any(matches(word, rule.name, rule.code) for rule in RULES)
+
+
+def near_rule(word: str) -> str | None:
+    """Return the name of the rule that was probably meant."""
+    return nearest(word.replace("_", "-"), BY_NAME)
+
+
+def find_rule(word: str) -> Rule | None:
+    """Return the rule of this name or whole code."""
+    return next((rule for rule in RULES if word == rule.name or word.upper() == rule.code), None)

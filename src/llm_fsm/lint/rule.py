@@ -1,32 +1,35 @@
-"""What a rule is. Its module's docstring is its published page.
-
-A page has four parts, each begun by its heading on a line of its own: the first paragraph says in one
-sentence what is found; then `Why it is bad:`, `Example:` (a definition fragment that has the fault) and
-`Fix:`. The module ends with `RULE = Rule(…)`.
-"""
+"""A rule of the checker: its name and code, its check, and its published page."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from llm_fsm.definition.codes import CODES
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Subject
 
+Check = Callable[[Subject], Iterable[Finding]]
+
 
 class Rule(NamedTuple):
-    """One rule. `at_key`: its findings stand at the key of their pointer, not at the value.
+    """One rule.
 
-    `level` is the gravest that its findings have. `needs_form`: it is run only on documents without errors of
-    form. `blocks`: a machine with such an error cannot be run at all; of the rules of level error only these are
-    run when a machine is loaded, the others are errors of some path through it.
+    Args:
+        name: Readable name, as in `"x-lint": {"ignore": ["trap"]}`.
+        code: Letter of the family and three digits.
+        level: The gravest level that its findings have.
+        check: Yields the findings of a document.
+        page: The published page, see `lint_rule`.
+        at_key: Its findings stand at the key of their pointer, not at the value.
+        needs_form: It runs only on documents without errors of form.
+        blocks: An error of this rule keeps the machine from running. Loading runs only these rules.
     """
 
     name: str
     code: str
     level: Level
-    check: Callable[[Subject], Iterable[Finding]]
+    check: Check
+    page: str
     at_key: bool = False
     needs_form: bool = False
     blocks: bool = True
@@ -40,7 +43,18 @@ class Rule(NamedTuple):
         level: Level | None = None,
         path: tuple[str, ...] = (),
     ) -> Finding:
-        """A finding of this rule, not yet placed in a file; `level` overrides the rule's own."""
+        """Make a finding of this rule that has no position in a file yet.
+
+        Args:
+            message: What is wrong, in one line.
+            pointer: JSON pointer of the place.
+            hint: What would be right.
+            level: Overrides the level of the rule.
+            path: Ids of the states on a way that shows the fault.
+
+        Returns:
+            The finding, with pointer and without line and column.
+        """
         return Finding(
             code=self.code,
             name=self.name,
@@ -52,11 +66,32 @@ class Rule(NamedTuple):
         )
 
 
-def told(name: str) -> Rule:
-    """The rule of a finding that is made while a document is read; its module holds the page alone."""
-    entry = CODES[name]
-    return Rule(name=name, code=entry.code, level=entry.level, check=_nothing, at_key=entry.at_key)
+def lint_rule(
+    code: str, level: Level, *, at_key: bool = False, needs_form: bool = False, blocks: bool = True
+) -> Callable[[Check], Rule]:
+    """Make a rule of its check function.
 
+    The name of the function is the name of the rule, its docstring the published page. A page has four parts:
+    one sentence that says what is found, then `Why it is bad:`, `Example:` and `Fix:`, each on a line of its own.
+    The example is a fragment of a definition that has the fault.
 
-def _nothing(subject: Subject) -> Iterable[Finding]:  # noqa: ARG001
-    return ()
+    Args:
+        code: Letter of the family and three digits.
+        level: The gravest level that its findings have.
+        at_key: Its findings stand at the key of their pointer.
+        needs_form: It runs only on documents without errors of form.
+        blocks: An error of this rule keeps the machine from running.
+
+    Returns:
+        A decorator that puts the rule in the place of the function.
+
+    Example:
+        @lint_rule("F105", "warning")
+        def trap(document: Document) -> Iterator[Finding]: ...
+    """
+
+    def made(check: Check) -> Rule:
+        name = check.__name__.replace("_", "-")
+        return Rule(name, code, level, check, check.__doc__ or "", at_key, needs_form, blocks)
+
+    return made

@@ -17,7 +17,7 @@ from llm_fsm._text import nearest
 from llm_fsm.definition.codes import finding
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.naming import matches, names_a_rule, near_rule
+from llm_fsm.lint.registry import matches, names_a_rule, near_rule
 
 _PLACE = "/x-lint"
 _SETTINGS = ("ignore", "token_budget")

@@ -260,7 +260,6 @@ GOOD: list[tuple[str, Document]] = [
     ("scope-hides-required", trip("Bye", CITY, context_scope={"read": ["city"]})),
     ("unwritable-key", trip("Bye")),
     ("undeclared-key", trip("Bye")),
-    ("no-keys", trip("Bye")),
     (
         "used-before-set",
         machine(
@@ -294,12 +293,6 @@ def test_a_fault_in_the_flow_of_keys_is_found_at_its_place(
 )
 def test_a_good_flow_of_keys_is_left_alone(rule: str, document: Document) -> None:
     assert found_by(rule, document) == []
-
-
-def test_a_schema_without_keys_is_found() -> None:
-    document = machine({"a": {"transitions": [to("b")]}})
-    document["context_schema"] = {"required": ["city"]}
-    assert briefly(found_by("no-keys", document)) == [("warning", "/context_schema")]
 
 
 def test_paths_show_how_a_key_stays_unset() -> None:

@@ -35,15 +35,7 @@ def dialogue(*messages: Document) -> Document:
     return machine({"a": {**P, "example_dialogue": list(messages)}})
 
 
-def german(*patterns: str, states: Document | None = None, **more: Any) -> Document:
-    words = "Frage den Gast, wie er heißt und für wann er einen Tisch möchte"
-    return machine({"a": {"purpose": words, "transitions": [to("b")]}, **(states or {})}, patterns=[*patterns], **more)
-
-
 BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
-    ("english-last-words", german("cancel"), [("info", "/patterns")]),
-    ("english-last-words", german("silence", "repeat"), [("info", "/patterns")]),
-    ("english-last-words", german("cannot_handle"), [("info", "/patterns")]),
     (
         "missing-purpose",
         machine({"a": {**P, "transitions": [to("b")]}, "b": {"transitions": [to("c")]}}),
@@ -103,11 +95,6 @@ BAD: list[tuple[str, Document, list[tuple[str, str]]]] = [
 ]
 
 GOOD: list[tuple[str, Document]] = [
-    ("english-last-words", german("correct", "digress", "clarify", "repeat", "skip", "restart")),
-    ("english-last-words", german("cancel", states={"cancel": {"kind": "final", "reply": "Gut."}})),
-    ("english-last-words", {**german("cancel"), "states": {"a": {"kind": "task", "objective": "Prüfe die Straße"}}}),
-    ("english-last-words", german("cannot_handle", model={"on_failure": "Das kann ich leider nicht."})),
-    ("english-last-words", machine({"a": {**P, "transitions": [to("b")]}}, patterns=["cancel", "silence"])),
     (
         "missing-purpose",
         machine({"a": {"reply": "Hello", "transitions": [to("b")]}, "b": {"description": "x"}}),

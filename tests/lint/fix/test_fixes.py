@@ -34,7 +34,6 @@ CASES = [
     ('{"max_retries": "2"}', '{"max_retries": 2}'),
     ('{"memory": "True"}', '{"memory": true}'),
     ('{"required_context_keys": "x"}', '{"required_context_keys": ["x"]}'),
-    ('{"id": "b"}', '{"id": "a"}'),
     ('{"purpose": "x", "purpose": "x"}', '{"purpose": "x"}'),
     ('{"purpose": "x", "purpose": "x", "id": "a"}', '{"purpose": "x", "id": "a"}'),
     ('{"is_terminal": true}', '{"kind": "final"}'),
@@ -82,7 +81,8 @@ def test_a_member_on_lines_of_its_own_goes_with_its_lines() -> None:
 
 def test_many_changes_are_made_in_one_go_and_told() -> None:
     text = whole(
-        '{"porpose": "x", "id": "b", "transitions": [{"target_state": "z", "priority": "5"}]}, "z": {"is_final": true}'
+        '{"porpose": "x", "memory": "true", "transitions": [{"target_state": "z", "priority": "5"}]},'
+        ' "z": {"is_final": true}'
     )
     done = mended(text)
     assert len(done.changes) == 4

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from llm_fsm._text import nearest
+from llm_fsm.lint.document import Placed, Subject
 
 _ABSOLUTE = re.compile(r"[/\\~]|[A-Za-z]:|[a-z]+://")
 
@@ -70,3 +71,27 @@ def misfit(key: str, source_key: str, taker: Side, giver: Side) -> tuple[str, st
             f"declare {key!r} there with x-secret",
         )
     return None
+
+
+def called(subject: Subject) -> Mapping[str, Subject]:
+    """Id of a subflow state to the definition in the file that it names; made once."""
+    return subject.once(_called)
+
+
+def _called(subject: Subject) -> Mapping[str, Subject]:
+    found: dict[str, Subject] = {}
+    for name, state in subject.states.items():
+        flow = state.value.get("flow")
+        if subject.flow is None or not isinstance(flow, str) or subject.kind_of(name) != "subflow":
+            continue
+        document = subject.flow(flow, None).document if is_path(flow) and not is_absolute(flow) else None
+        if document is not None:
+            found[name] = Subject(Placed("", document))
+    return found
+
+
+def side(subject: Subject) -> Side:
+    """What a mapping finds on one side of a call."""
+    name = subject.root.value.get("name")
+    return Side(name if isinstance(name, str) else "", subject.keys)
+

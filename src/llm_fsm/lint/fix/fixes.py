@@ -142,16 +142,6 @@ def _unquote(draft: Draft, found: Finding) -> _Mended:
     return None
 
 
-def _own_id(draft: Draft, found: Finding) -> _Mended:
-    """A state's id set to its key."""
-    key = steps(found.pointer)[-2]
-    states = draft.scan.value.get("states")
-    if not isinstance(states, dict) or key not in states:
-        return None
-    edit = draft.put(found.pointer, key)
-    return None if edit is None else (edit, f"id set to {quoted(key)}")
-
-
 def _one_member(draft: Draft, found: Finding) -> _Mended:
     """The second of two members with the same key and the same value taken out."""
     for twice in draft.scan.duplicates:
@@ -186,7 +176,6 @@ _MENDERS: Mapping[str, Callable[[Draft, Finding], _Mended]] = {
     "unknown-key": _rename_key,
     "idle-schema-word": _rename_key,
     "wrong-type": _unquote,
-    "mismatched-id": _own_id,
     "duplicate-key": _one_member,
     "older-form": _old_name,
 }

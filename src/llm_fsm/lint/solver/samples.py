@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
 from typing import Any
@@ -9,6 +10,9 @@ from typing import Any
 from llm_fsm.lint.solver.value_sets import SET, domain
 
 _DEPTH = 4
+_PART = re.compile(r"(\\[dw]|\\[-./]|\[[^\]\\^][^\]\\]*\]|[\w @:/,;#-])(?:\{(\d{1,2})(?:,\d*)?\}|(\+)|([*?]))?")
+_MOST_CHARS = 200
+_CLASSES = {"\\d": "0", "\\w": "a"}
 
 
 def samples(schema: Mapping[str, Any], definitions: Mapping[str, Any], depth: int = 0) -> Iterator[Any]:
@@ -44,3 +48,21 @@ def _without_surprise(values: Iterable[Any]) -> Iterator[Any]:
     every = [value for value in values if value is not None]
     plain = [value for value in every if value is True or value is False or value not in ("", 0, [])]
     yield from plain or every
+
+
+def plain_text(pattern: str) -> str | None:
+    """A short text for an expression of letters, digits, classes and repeats; None for one that has more to it.
+
+    Whoever uses it asks the expression.
+    """
+    body = pattern.removeprefix("^").removesuffix("$")
+    made, at = "", 0
+    while at < len(body):
+        part = _PART.match(body, at)
+        if part is None or len(made) > _MOST_CHARS:
+            return None
+        chosen, least, _, optional = part.groups()
+        char = _CLASSES.get(chosen) or chosen[1 if len(chosen) > 1 else 0]
+        made += char * (0 if optional else int(least or 1))
+        at = part.end()
+    return made

@@ -23,8 +23,7 @@ from llm_fsm.lint.solver.cases import ANY, Case, Cases, Effort, both, contexts, 
 from llm_fsm.lint.solver.comparisons import comparisons
 from llm_fsm.lint.solver.formulas import Tests
 from llm_fsm.lint.solver.guards import SHARE, Guard, guard_of
-from llm_fsm.lint.solver.plain_texts import plain_text
-from llm_fsm.lint.solver.samples import samples
+from llm_fsm.lint.solver.samples import plain_text, samples
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, domain, ordered
 
 _COUNTED = ValueSet(numbers=ordered((0, 0), None), whole=True)

@@ -1,16 +1,4 @@
-"""The `check` of a key result is neither JsonLogic, nor one judge's criterion, nor one function's name; or it reads
-nothing that a check sees.
-
-Why it is bad:
-The task could never prove that it is done.
-
-Example:
-    "states": {"write": {"kind": "task", "key_results": [{"name": "long", "check": {"judge": ""}}]}}
-
-Fix:
-Write JsonLogic over `output`, `context` and `input`, or `{"judge": "criterion"}`, or
-`{"registered": "name"}`.
-"""
+"""Checks of key results that cannot be evaluated."""
 
 from __future__ import annotations
 
@@ -22,21 +10,34 @@ from llm_fsm.conditions.compiler import collect_faults, compile_rule
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _NAMES = ("output", "context", "input")
 _SEEN = 'a check sees {"var": "output"}, {"var": "context"} and {"var": "input"}'
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at the check of each key result."""
+@lint_rule("C202", "error")
+def bad_check(subject: Subject) -> Iterator[Finding]:
+    """The `check` of a key result is neither JsonLogic, nor one judge's criterion, nor one function's name; or it reads
+    nothing that a check sees.
+
+    Why it is bad:
+    The task could never prove that it is done.
+
+    Example:
+        "states": {"write": {"kind": "task", "key_results": [{"name": "long", "check": {"judge": ""}}]}}
+
+    Fix:
+    Write JsonLogic over `output`, `context` and `input`, or `{"judge": "criterion"}`, or
+    `{"registered": "name"}`.
+    """
     for state in subject.states.values():
         for result in state.items("key_results"):
             test, pointer = result.value.get("check"), result.pointer + "/check"
             if isinstance(test, dict) and test.keys() & {"judge", "registered"}:
                 value = next(iter(test.values()))
                 if len(test) != 1 or not isinstance(value, str) or not value.strip():
-                    yield RULE.finding(
+                    yield bad_check.finding(
                         "a check is JsonLogic, or one judge's criterion, or the name of one registered function",
                         pointer=pointer,
                         hint='write {"judge": "criterion"} or {"registered": "name"}',
@@ -44,7 +45,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             elif test is not None:
                 faults = collect_faults(test)
                 for fault in faults:
-                    yield RULE.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
+                    yield bad_check.finding(fault.reason, pointer=pointer + fault.pointer, hint=fault.hint)
                 if not faults:
                     yield from _reads(subject, test, pointer)
 
@@ -53,14 +54,14 @@ def _reads(subject: Subject, test: Any, pointer: str) -> Iterator[Finding]:
     """What a sound check reads: one that reads nothing has the same outcome each time."""
     rule = compile_rule(test)
     if not rule.reads and not rule.reads_unknown:
-        yield RULE.finding(
+        yield bad_check.finding(
             "this check reads nothing of the output", pointer=pointer, level="warning", hint=_SEEN
         )
     for name in sorted(rule.reads):
         root = name.split(".", 1)[0]
         if root and root not in _NAMES:
             meant = nearest(root, _NAMES)
-            yield RULE.finding(
+            yield bad_check.finding(
                 f"this check reads {quoted(name)}, which is never set there",
                 pointer=pointer,
                 level="warning",
@@ -84,7 +85,4 @@ def _key(subject: Subject, name: str, pointer: str) -> Iterator[Finding]:
         fault = (f'{quoted(name)} is not declared by "context_schema"', hint)
     if fault is not None:
         message = f"this check reads a key that is never set: {fault[0]}"
-        yield RULE.finding(message, pointer=pointer, level="warning", hint=fault[1])
-
-
-RULE = Rule(name="bad-check", code="C202", level="error", check=check)
+        yield bad_check.finding(message, pointer=pointer, level="warning", hint=fault[1])

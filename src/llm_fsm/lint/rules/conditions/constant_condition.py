@@ -1,44 +1,46 @@
-"""The conditions of a transition can never hold, whatever values the keys have.
-
-Why it is bad:
-The transition is never taken. What it was written for does not happen, and no test run shows why.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
-    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
-        {"target_state": "large", "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
-        "large": {"purpose": "Pass the party on to a colleague"}}
-
-Fix:
-Correct the condition, or the schema of the key, or take the transition out.
-"""
+"""Conditions and comparisons that have the same outcome every time."""
 
 from __future__ import annotations
 
 import json
+import math
+import re
 from collections.abc import Iterator, Mapping
 from functools import reduce
 from operator import or_
 from typing import Any
 
-from llm_fsm.conditions.compiler import ConditionError
+from llm_fsm.conditions.coercion import Meter, is_number, number_of
+from llm_fsm.conditions.compiler import ConditionError, compile_rule, test
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Placed, Subject
+from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules.conditions.constant_expression import constants
-from llm_fsm.lint.rules.conditions.impossible_comparison import impossible
-from llm_fsm.lint.rules.graph.unknown_state_in_condition import unknown_states
-from llm_fsm.lint.solver.comparisons import ORDERINGS
+from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rules.conditions.value_mismatch import unknown_states
+from llm_fsm.lint.solver.comparisons import ORDERINGS, Part, parts
 from llm_fsm.lint.solver.guards import Guard, guard_of
 from llm_fsm.lint.solver.mismatches import misfits
-from llm_fsm.lint.solver.outcomes import operators_in
+from llm_fsm.lint.solver.outcomes import is_literal, operation, operators_in, variable
 from llm_fsm.lint.solver.solver import Reasoning, read_names, reasoning
 from llm_fsm.lint.solver.value_sets import EVERYTHING, NUMBERS, SET, TEXTS, UNSET, ValueSet, kinds
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for transitions without a case in which they are open, and for what closes them."""
+@lint_rule("C203", "warning")
+def never_holds(subject: Subject) -> Iterator[Finding]:
+    """The conditions of a transition can never hold, whatever values the keys have.
+
+    Why it is bad:
+    The transition is never taken. What it was written for does not happen, and no test run shows why.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+            {"target_state": "large", "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
+            "large": {"purpose": "Pass the party on to a colleague"}}
+
+    Fix:
+    Correct the condition, or the schema of the key, or take the transition out.
+    """
     known = reasoning(subject)
     owners = [misfit.comparison.owner.pointer for misfit in misfits(subject).values()]
     owners += [owner for owner, _, _ in constants(subject)]
@@ -61,7 +63,7 @@ def _seems_never(known: Reasoning, guard: Guard, transition: Placed) -> bool:
     operators = frozenset(operators_in(ruled))
     by_type = _NUMBERS if operators & ORDERINGS else _OF_TYPE
     usual = {name: found for name in read_names([guard]) if (found := _usual(known, name, by_type)) is not None}
-    if not operators <= _COMPARING or not any(_is_told_twice(name, guard, ruled) for name in usual):
+    if not operators <= _USUAL or not any(_is_told_twice(name, guard, ruled) for name in usual):
         return False
     narrowed = guard_of(guard.keys, ruled, lambda name: usual.get(name) or known.domain(name), compiled=guard.rules)
     return narrowed.never and not guard.test(dict.fromkeys(usual, _NO_NUMBER))
@@ -93,11 +95,11 @@ def _finding(known: Reasoning, transition: Placed) -> Finding:
                 else f"no value that {shown} may have fits it"
             )
             place = "/logic" if "logic" in condition.value else ""
-            return RULE.finding(
+            return never_holds.finding(
                 f"the transition{to} can never be taken: this condition cannot hold, {why}",
                 pointer=condition.pointer + place,
             )
-    return RULE.finding(
+    return never_holds.finding(
         f"the transition{to} can never be taken: its conditions contradict each other",
         pointer=transition.pointer + "/conditions",
         hint="all conditions of a transition must hold; write two transitions where one of them is enough",
@@ -115,7 +117,7 @@ def _is_absurd(condition: Placed) -> bool:
 
 
 _NO_NUMBER = "text"
-_COMPARING = frozenset(
+_USUAL = frozenset(
     {
         *("and", "or", "!", "!!", "if", "?:", "var", "has_context", "missing"),
         *("==", "!=", "===", "!==", *ORDERINGS),
@@ -124,4 +126,305 @@ _COMPARING = frozenset(
 _NUMBERS = {"number": NUMBERS}
 _OF_TYPE = {**_NUMBERS, "str": TEXTS, "bool": kinds("true", "false")}
 
-RULE = Rule(name="never-holds", code="C203", level="warning", check=check)
+
+@lint_rule("C204", "info")
+def always_holds(subject: Subject) -> Iterator[Finding]:
+    """The logic of a condition holds in every case, so it decides nothing.
+
+    Why it is bad:
+    The author thought that it would keep the transition closed at times.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum": 18}}},
+        "states": {"hello": {"purpose": "Ask for the age", "required_context_keys": ["age"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"or": [{">=": [{"var": "age"}, 18]},
+                                                                     {"!": {"has_context": "age"}}]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Take the logic out, or correct it.
+    """
+    known = reasoning(subject)
+    explained = {misfit.comparison.owner.pointer for misfit in misfits(subject).values()}
+    explained |= {owner for owner, _, _ in constants(subject)}
+    explained |= {
+        found.pointer.partition("/logic")[0] for found in (*impossible(subject), *unknown_states(subject))
+    }
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            rule = subject.rules.get(condition.pointer + "/logic")
+            if rule is None or condition.pointer in explained:
+                continue
+            guard = known.guard_of([condition])
+            if guard is not None and guard.always and rule.reads:
+                names = ", ".join(map(quoted, sorted(rule.reads)))
+                yield always_holds.finding(
+                    f"this holds in any case, whatever the value of {names}",
+                    pointer=condition.pointer + "/logic",
+                )
+
+
+_DECIDING = frozenset(
+    {
+        *("==", "!=", "===", "!==", "<", "<=", ">", ">=", "!", "!!", "and", "or", "if", "?:", "in"),
+        *("contains", "matches"),
+    }
+)
+_READING = frozenset({"var", "missing", "missing_some", "has_context", "context_length", "now"})
+"""Operators whose value may be another one each time."""
+_COMPUTED = re.compile(r"[=!<>]=?|\b(?:and|or|not|in)\b|\{\{")
+"""What stands in expressions of other languages."""
+
+Constant = tuple[str, str, Any]
+
+
+def constants(subject: Subject) -> tuple[Constant, ...]:
+    """(pointer of the condition, pointer of the part, part) of what reads no key; made once."""
+    return subject.once(_all_constants)
+
+
+def _all_constants(subject: Subject) -> tuple[Constant, ...]:
+    return tuple(
+        (condition.pointer, pointer, rule)
+        for _, transition in subject.transitions()
+        for condition in transition.items("conditions")
+        if condition.pointer + "/logic" in subject.rules
+        for pointer, rule in _constant_parts(condition, subject)
+    )
+
+
+def _constant_parts(condition: Placed, subject: Subject) -> Iterator[tuple[str, Any]]:
+    logic, pointer = condition.value["logic"], condition.pointer + "/logic"
+    if operation(logic) is None or not _reads(logic):
+        yield pointer, logic
+        return
+    outer: str | None = None
+    for place, rule, operator, _, _ in parts(subject)[pointer]:
+        if operator not in _DECIDING or (outer is not None and place.startswith(outer)):
+            continue
+        if not _reads(rule):
+            outer = place + "/"
+            yield place, rule
+
+
+def _reads(rule: Any) -> bool:
+    """Whether anything in a rule reads what is known; most comparisons tell at a glance."""
+    for written in rule.values() if isinstance(rule, dict) and len(rule) == 1 else ():
+        if isinstance(written, list) and written and isinstance(written[0], dict) and [*written[0]] == ["var"]:
+            return True
+    return not _READING.isdisjoint(operators_in(rule))
+
+
+@lint_rule("C205", "warning")
+def constant_expression(subject: Subject) -> Iterator[Finding]:
+    """A condition, or a comparison in it, reads no key and so has the same outcome each time.
+
+    Why it is bad:
+    Mostly a `var` was forgotten: `{"==": ["tier", "gold"]}` compares two texts and never holds.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": ["tier", "gold"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Read the key by `{"var": "tier"}`, or take the condition out.
+    """
+    for _, pointer, rule in constants(subject):
+        outcome = "holds" if test(compile_rule(rule), {}).holds else "never holds"
+        message = f"this reads no key: it {outcome} in every case"
+        yield constant_expression.finding(message, pointer=pointer, hint=_hint(subject, rule))
+
+
+def _hint(subject: Subject, rule: Any) -> str | None:
+    key = _forgotten(subject, rule)
+    if key is not None:
+        return f'write {{"var": {quoted(key)}}} where the value of the key is meant'
+    if isinstance(rule, list) and any(operation(item) is not None for item in rule):
+        return 'a list is no rule: write {"and": [ … ]} where all are to hold'
+    if isinstance(rule, str) and _COMPUTED.search(rule):
+        return 'text is not computed: write JsonLogic, such as {"==": [{"var": "key"}, "value"]}'
+    return None
+
+
+def _forgotten(subject: Subject, rule: Any) -> str | None:
+    """A text of the rule that is the name of a key."""
+    found = operation(rule)
+    keys = {key for state in subject.states.values() for _, key in state.texts("required_context_keys")}
+    keys |= set(subject.keys or ()) | SYSTEM_NAMES
+    texts = [rule] if found is None else found[1]
+    return next((text for text in texts if isinstance(text, str) and text in keys), None)
+
+
+_COMPARING = frozenset({"==", "!=", "===", "!==", "<", "<=", ">", ">="})
+_COUNTING = {"len": "a length", "context_length": "a length", "count": "a count"}
+_TELLING = frozenset((*_COUNTING, "now", "date", "lower"))
+"""Operators of which the result is known to some extent."""
+
+_LONGEST = {"string": "maxLength", "array": "maxItems"}
+_MILLISECONDS = 10**11
+"""Seconds of the year 5138, and milliseconds of 1973."""
+
+
+@lint_rule("C217", "warning")
+def impossible_comparison(subject: Subject) -> Iterator[Finding]:
+    """A computed value is compared with something that makes the outcome the same every time.
+
+    Why it is bad:
+    Lengths are never negative and go up to `maxLength` or `maxItems`, numbers have none, `now` and `date` count
+    seconds and no milliseconds, and are no texts, `lower` has no capitals, and a key is always like itself: the
+    condition does not test what it was written for.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the day", "required_context_keys": ["day"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {">": [{"date": [{"var": "day"}]}, "2026-01-31"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Compare with a value of the same kind: `{"date": ["2026-01-31"]}`.
+    """
+    yield from impossible(subject)
+
+
+def impossible(subject: Subject) -> tuple[Finding, ...]:
+    """What this rule finds, made once."""
+    return subject.once(_all_impossible)
+
+
+def _all_impossible(subject: Subject) -> tuple[Finding, ...]:
+    return tuple(
+        found
+        for inner in parts(subject).values()
+        for part in inner
+        if part.operator == "date" or part.operator in _COMPARING
+        for found in _in_part(subject, part)
+    )
+
+
+def _in_part(subject: Subject, part: Part) -> Iterator[Finding]:
+    place, rule, operator, arguments, positive = part
+    if operator == "date" and len(arguments) == 1 and isinstance(arguments[0], str):
+        yield from _literal_date(rule, arguments[0], place)
+    if operator not in _COMPARING or len(arguments) != 2:
+        return
+    same = operation(arguments[0]) == operation(arguments[1])
+    name = variable(arguments[0]) if same else None
+    if name is not None:
+        message = f"both sides are {json.dumps(name)[:60]}: this tests nothing"
+        hint = "compare with something else"
+        yield impossible_comparison.finding(message, pointer=f"{place}/{operator}/1", hint=hint)
+        return
+    for here, there in ((0, 1), (1, 0)):
+        computed = operation(arguments[here])
+        if computed is None or computed[0] not in _TELLING:
+            continue
+        why = _odd(subject, operator, computed[0], arguments, here)
+        if why is None and positive:
+            why = _too_long(subject, operator, computed, arguments, here)
+        if why is not None:
+            yield impossible_comparison.finding(why[0], pointer=f"{place}/{operator}/{there}", hint=why[1])
+
+
+def _odd(
+    subject: Subject, operator: str, computed: str, arguments: list[Any], here: int
+) -> tuple[str, str | None] | None:
+    """(message, hint) where the other side does not go with what is computed."""
+    other = arguments[1 - here]
+    shown = json.dumps(other, ensure_ascii=False)[:60]
+    if computed in _COUNTING and is_number(other):
+        outcomes = {_outcome(operator, number, other, here) for number in _lengths(other)}
+        if len(outcomes) == 1:
+            always = "holds in every case" if outcomes.pop() else "never holds"
+            return f"{_COUNTING[computed]} is a whole number from 0 on: this {always}", None
+    if computed in _COUNTING and isinstance(other, str) and math.isnan(number_of(Meter(None), other)):
+        return f"{_COUNTING[computed]} is a number, and {shown} is none", None
+    if computed in ("now", "date"):
+        if is_number(other) and abs(other) >= _MILLISECONDS:
+            return (
+                f'"{computed}" counts seconds, and {shown} looks like milliseconds',
+                f"write {int(other) // 1000}",
+            )
+        if isinstance(other, str):
+            return f'"{computed}" gives seconds, and {shown} is text', f'write {{"date": [{shown}]}}'
+        name = variable(other)
+        if name is not None and _is_text(subject, name):
+            message = f'"{computed}" gives seconds, and "{name[:60]}" is text'
+            return message, f'write {{"date": [{{"var": {json.dumps(name)[:60]}}}]}}'
+    capitals = isinstance(other, str) and other != other.lower()
+    if computed == "lower" and capitals and operator in ("==", "===", "!=", "!=="):
+        return f'"lower" has no capitals, and {shown} has', f"write {shown.lower()}"
+    return None
+
+
+def _too_long(
+    subject: Subject, operator: str, computed: tuple[str, list[Any]], arguments: list[Any], here: int
+) -> tuple[str, str | None] | None:
+    """(message, hint) where a key has no length, or would have to be longer than its schema allows."""
+    other, name = arguments[1 - here], variable(computed[1][0]) if len(computed[1]) == 1 else None
+    schema = None if computed[0] != "len" or name is None else reasoning(subject).schema(name)
+    kind = str((schema or {}).get("type"))
+    if kind in ("integer", "number", "boolean"):
+        return f'{json.dumps(name)[:60]} is of type "{kind}", which has no length: this never holds', None
+    word = _LONGEST.get(kind)
+    most = None if schema is None or word is None else schema.get(word)
+    if not isinstance(most, int) or isinstance(most, bool) or not 0 <= most < 10**6 or not is_number(other):
+        return None
+    lengths = sorted({0, most, *(number for number in _lengths(other) if number <= most)})
+    if any(_outcome(operator, number, other, here) for number in lengths):
+        return None
+    return f'"{word}" of {json.dumps(name)[:60]} is {most}: this never holds', f"compare with at most {most}"
+
+
+def _outcome(operator: str, number: int, other: Any, here: int) -> bool:
+    pair = [number, other] if here == 0 else [other, number]
+    return test(compile_rule({operator: pair}), {}).holds
+
+
+def _lengths(other: float) -> list[int]:
+    near = int(max(0, min(other, 10**6)))
+    return sorted({0, 1, 2, max(0, near - 1), near, near + 1, 10**7})
+
+
+def _is_text(subject: Subject, name: str) -> bool:
+    values = reasoning(subject).domain(name) & SET
+    return not values.empty and values.within(TEXTS)
+
+
+def _literal_date(part: Any, text: str, place: str) -> Iterator[Finding]:
+    if is_literal(text) and test(compile_rule(part), {}).error is not None:
+        yield impossible_comparison.finding(
+            f"{json.dumps(text, ensure_ascii=False)[:60]} is no date, so this never holds",
+            pointer=place + "/date",
+            hint="dates are written as 2026-01-31 or 2026-01-31T09:30:00Z",
+        )
+
+
+@lint_rule("F119", "warning")
+def left_at_once(subject: Subject) -> Iterator[Finding]:
+    """A state that asks the user for something has an automatic transition that always holds.
+
+    Why it is bad:
+    Automatic transitions are looked at when a state is entered, before the model speaks: the user is never asked.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "name"}]},
+                   "name": {"purpose": "Ask for the name", "required_context_keys": ["name"],
+                            "transitions": [{"target_state": "bye", "auto": true}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Let the transition demand what is collected: `"conditions": [{"requires_context_keys": ["name"]}]`.
+    """
+    known = reasoning(subject)
+    for name, state in subject.states.items():
+        wanted = [key for _, key in state.texts("required_context_keys")]
+        if subject.kind_of(name) != "converse" or not wanted:
+            continue
+        for arc in known.decided(name):
+            guard = known.guard(arc.placed)
+            if guard is not None and guard.always and not arc.is_global:
+                yield left_at_once.finding(
+                    f"state {quoted(name)} is left at once, before the user is asked for {quoted(wanted[0])}",
+                    pointer=arc.placed.pointer + "/auto",
+                    hint=f'let it demand the key: "conditions": [{{"requires_context_keys": [{quoted(wanted[0])}]}}]',
+                )
+                break

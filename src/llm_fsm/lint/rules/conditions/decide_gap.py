@@ -1,22 +1,4 @@
-"""A deciding state has no transition for values that are possible when it is entered.
-
-Why it is bad:
-A `decide` state asks nobody: when no transition holds, the run ends there with the outcome `stuck`. So does a
-`wait` state whose answer opens no transition.
-
-Example:
-    "context_schema": {"type": "object", "properties": {
-        "topic": {"type": "string", "enum": ["order", "billing", "other"]}}},
-    "states": {"hello": {"purpose": "Ask what it is about", "required_context_keys": ["topic"], "transitions": [
-            {"target_state": "route", "conditions": [{"requires_context_keys": ["topic"]}]}]},
-        "route": {"kind": "decide", "transitions": [
-            {"target_state": "order", "conditions": [{"logic": {"==": [{"var": "topic"}, "order"]}}]},
-            {"target_state": "billing", "conditions": [{"logic": {"==": [{"var": "topic"}, "billing"]}}]}]},
-        "order": {"purpose": "Help with the order"}, "billing": {"purpose": "Help with the bill"}}
-
-Fix:
-Add a transition for the missing values, or a last one without conditions and with a high priority number.
-"""
+"""Deciding states in which a run can be stuck."""
 
 from __future__ import annotations
 
@@ -26,13 +8,32 @@ from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.guards import Guard
 from llm_fsm.lint.solver.solver import Context, described, read_names, reasoning
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for a context that enters a deciding state and holds none of its transitions."""
+@lint_rule("C208", "warning")
+def decide_gap(subject: Subject) -> Iterator[Finding]:
+    """A deciding state has no transition for values that are possible when it is entered.
+
+    Why it is bad:
+    A `decide` state asks nobody: when no transition holds, the run ends there with the outcome `stuck`. So does a
+    `wait` state whose answer opens no transition.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {
+            "topic": {"type": "string", "enum": ["order", "billing", "other"]}}},
+        "states": {"hello": {"purpose": "Ask what it is about", "required_context_keys": ["topic"], "transitions": [
+                {"target_state": "route", "conditions": [{"requires_context_keys": ["topic"]}]}]},
+            "route": {"kind": "decide", "transitions": [
+                {"target_state": "order", "conditions": [{"logic": {"==": [{"var": "topic"}, "order"]}}]},
+                {"target_state": "billing", "conditions": [{"logic": {"==": [{"var": "topic"}, "billing"]}}]}]},
+            "order": {"purpose": "Help with the order"}, "billing": {"purpose": "Help with the bill"}}
+
+    Fix:
+    Add a transition for the missing values, or a last one without conditions and with a high priority number.
+    """
     known, ways = reasoning(subject), flow(subject)
     for state in subject.states:
         if subject.kind_of(state) not in ("decide", "wait") or state not in subject.reached:
@@ -60,7 +61,7 @@ def _is_open(subject: Subject, state: str) -> bool:
 def _finding(ways: Flow, state: str, context: Context, guards: list[Guard]) -> Finding:
     subject = ways.subject
     names = read_names(guards)
-    return RULE.finding(
+    return decide_gap.finding(
         f"state {quoted(state)} has no transition when {described(context, names)}: the run ends there, stuck",
         pointer=f"{subject.states[state].pointer}/transitions",
         hint="add a last transition without conditions, with a high priority number",
@@ -78,4 +79,31 @@ def _level(ways: Flow, context: Context, names: list[str]) -> Level:
     return "warning" if asked else "info"
 
 
-RULE = Rule(name="decide-gap", code="C208", level="warning", check=check)
+@lint_rule("C215", "error", blocks=False)
+def stuck_decide(subject: Subject) -> Iterator[Finding]:
+    """A deciding state has no transition that could ever be taken.
+
+    Why it is bad:
+    Every conversation that enters it ends there with the outcome `stuck`.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"age": {"type": "integer", "minimum": 0}}},
+        "states": {"hello": {"purpose": "Ask for the age", "transitions": [{"target_state": "route"}]},
+            "route": {"kind": "decide", "transitions": [
+                {"target_state": "bye", "conditions": [{"logic": {"<": [{"var": "age"}, 0]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Give the state a transition that can hold; a last one without conditions always does.
+    """
+    known = reasoning(subject)
+    for name, state in subject.states.items():
+        arcs = known.decided(name)
+        if subject.kind_of(name) != "decide" or not arcs or any(map(known.may_hold, arcs)):
+            continue
+        yield stuck_decide.finding(
+            f"none of the transitions of state {quoted(name)} can ever hold: every run that enters it is stuck",
+            pointer=state.pointer + "/transitions",
+            hint="add a transition without conditions",
+            path=subject.path_to(name),
+        )

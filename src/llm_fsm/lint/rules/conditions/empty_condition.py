@@ -1,15 +1,4 @@
-"""A condition says nothing: it has neither keys nor logic, and no words by which a model could judge.
-
-Why it is bad:
-It always holds. Mostly something was to be written there.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye", "conditions": [{}]}]},
-               "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Write the condition, or take it out.
-"""
+"""Conditions without content."""
 
 from __future__ import annotations
 
@@ -17,11 +6,23 @@ from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for conditions without content."""
+@lint_rule("C218", "warning")
+def empty_condition(subject: Subject) -> Iterator[Finding]:
+    """A condition says nothing: it has neither keys nor logic, and no words by which a model could judge.
+
+    Why it is bad:
+    It always holds. Mostly something was to be written there.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye", "conditions": [{}]}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write the condition, or take it out.
+    """
     for _, transition in subject.transitions():
         for condition in transition.items("conditions"):
             said = condition.text("description").strip()
@@ -30,11 +31,8 @@ def check(subject: Subject) -> Iterator[Finding]:
                 and not condition.value.get("requires_context_keys")
                 and condition.value.get("logic") is None
             ):
-                yield RULE.finding(
+                yield empty_condition.finding(
                     "this condition says nothing, so it always holds",
                     pointer=condition.pointer,
                     hint='write "requires_context_keys" or "logic", or take it out',
                 )
-
-
-RULE = Rule(name="empty-condition", code="C218", level="warning", check=check)

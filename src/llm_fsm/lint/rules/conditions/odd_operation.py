@@ -1,17 +1,4 @@
-"""An operator of a condition is given more values than it looks at, or a value where it takes the name of a key.
-
-Why it is bad:
-`{"==": [a, b, c]}` compares two values and leaves the third out, and `{"!": [a, b]}` negates the first alone.
-`{"has_context": {"var": "city"}}` does not ask whether the city is set: it looks for a key whose name is the city.
-
-Example:
-    "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"], "transitions": [
-        {"target_state": "bye", "conditions": [{"logic": {"has_context": {"var": "city"}}}]}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a key: `{"has_context": "city"}`.
-"""
+"""Operators that do not get the values which they take."""
 
 from __future__ import annotations
 
@@ -22,7 +9,7 @@ from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import parts
 from llm_fsm.lint.solver.outcomes import variable
 
@@ -42,8 +29,23 @@ _OF_NAMES = frozenset({"has_context", "context_length"})
 _ODD = _TAKEN.keys() | _OF_NAMES | {"missing"}
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at what each operator of a sound condition is given."""
+@lint_rule("C221", "warning")
+def odd_operation(subject: Subject) -> Iterator[Finding]:
+    """An operator of a condition is given more values than it looks at, or a value where it takes the name of a key.
+
+    Why it is bad:
+    `{"==": [a, b, c]}` compares two values and leaves the third out, and `{"!": [a, b]}` negates the first alone.
+    `{"has_context": {"var": "city"}}` does not ask whether the city is set: it looks for a key whose name is the
+    city.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"has_context": {"var": "city"}}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write `{"in": [a, [b, c]]}` for one of several values, and the name itself for a key: `{"has_context": "city"}`.
+    """
     for inner in parts(subject).values():
         for part in inner:
             if part.operator in _ODD:
@@ -53,7 +55,7 @@ def check(subject: Subject) -> Iterator[Finding]:
 def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:
     taken = _TAKEN.get(operator, len(arguments))
     if len(arguments) > taken:
-        yield RULE.finding(
+        yield odd_operation.finding(
             f'"{operator}" takes {_COUNTED[taken]} and what follows do nothing',
             pointer=f"{place}{step(operator)}/{taken}",
             hint=_INSTEAD.get(operator),
@@ -61,11 +63,8 @@ def _odd(operator: str, arguments: list[Any], place: str) -> Iterator[Finding]:
     named = operator == "missing" or (operator in _OF_NAMES and len(arguments) == 1)
     for name in map(variable, arguments if named else ()):
         if name is not None:
-            yield RULE.finding(
+            yield odd_operation.finding(
                 f'"{operator}" takes the name of a key: this looks for the key that the value of {quoted(name)} names',
                 pointer=place + step(operator),
                 hint=f"write {quoted(name)} itself",
             )
-
-
-RULE = Rule(name="odd-operation", code="C221", level="warning", check=check)

@@ -1,18 +1,4 @@
-"""A key that may be missing is compared by less or greater, and the comparison goes through without it.
-
-Why it is bad:
-In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`: `{"<=": [{"var": "guests"}, 8]}` holds
-before anybody has said how many guests come.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}},
-    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
-        {"target_state": "bye", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]}]},
-        "bye": {"purpose": "Confirm the table"}}
-
-Fix:
-Demand the key as well: add it to `requires_context_keys` of the condition.
-"""
+"""Orderings that a missing key lets through."""
 
 from __future__ import annotations
 
@@ -25,15 +11,30 @@ from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.comparisons import Comparison, comparisons
 from llm_fsm.lint.solver.outcomes import operation, stand_in, variable
 from llm_fsm.lint.solver.value_sets import UNSET
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at orderings that a missing key lets through."""
+@lint_rule("C209", "warning")
+def ordering_on_missing_key(subject: Subject) -> Iterator[Finding]:
+    """A key that may be missing is compared by less or greater, and the comparison goes through without it.
+
+    Why it is bad:
+    In JsonLogic a missing key counts as 0 in `<`, `<=`, `>` and `>=`: `{"<=": [{"var": "guests"}, 8]}` holds
+    before anybody has said how many guests come.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]}]},
+            "bye": {"purpose": "Confirm the table"}}
+
+    Fix:
+    Demand the key as well: add it to `requires_context_keys` of the condition.
+    """
     ways = flow(subject)
     risky: dict[str, list[Comparison]] = {}
     passed: dict[tuple[str, bool, str], bool] = {}
@@ -88,7 +89,7 @@ def _may_miss(ways: Flow, state: str, arc: Arc, key: str) -> bool:
 
 def _finding(ways: Flow, state: str, comparison: Comparison) -> Finding:
     declared = ways.subject.keys is not None
-    return RULE.finding(
+    return ordering_on_missing_key.finding(
         f"{quoted(comparison.key)} may not be set here, and a missing key counts as 0: "
         f'this "{comparison.operator}" then {"holds" if comparison.positive else "fails"}',
         pointer=comparison.pointer,
@@ -96,6 +97,3 @@ def _finding(ways: Flow, state: str, comparison: Comparison) -> Finding:
         level="warning" if declared else "info",
         path=ways.path_without(state, comparison.key),
     )
-
-
-RULE = Rule(name="ordering-on-missing-key", code="C209", level="warning", check=check)

@@ -1,19 +1,4 @@
-"""Two transitions of equal priority, between which conditions alone decide, can hold at the same time.
-
-Why it is bad:
-Which of them is taken depends on their order in the file, which looks as if it meant nothing.
-
-Example:
-    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
-            {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}]},
-        "sort": {"kind": "decide", "transitions": [
-            {"target_state": "small", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]},
-            {"target_state": "large", "conditions": [{"logic": {">=": [{"var": "guests"}, 8]}}]}]},
-        "small": {"purpose": "Offer a table"}, "large": {"purpose": "Offer the hall"}}
-
-Fix:
-Make the conditions exclude each other, or give the transition that is to come first the lower priority.
-"""
+"""Transitions that hold at the same time."""
 
 from __future__ import annotations
 
@@ -24,7 +9,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.data_flow import flow
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import ANY
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
 
@@ -32,8 +17,24 @@ _MOST_ARCS = 40
 """States with more deciding transitions than this are not compared pair by pair."""
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare the transitions of each state that decides, pair by pair."""
+@lint_rule("C206", "warning")
+def overlapping_transitions(subject: Subject) -> Iterator[Finding]:
+    """Two transitions of equal priority, between which conditions alone decide, can hold at the same time.
+
+    Why it is bad:
+    Which of them is taken depends on their order in the file, which looks as if it meant nothing.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+                {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}]},
+            "sort": {"kind": "decide", "transitions": [
+                {"target_state": "small", "conditions": [{"logic": {"<=": [{"var": "guests"}, 8]}}]},
+                {"target_state": "large", "conditions": [{"logic": {">=": [{"var": "guests"}, 8]}}]}]},
+            "small": {"purpose": "Offer a table"}, "large": {"purpose": "Offer the hall"}}
+
+    Fix:
+    Make the conditions exclude each other, or give the transition that is to come first the lower priority.
+    """
     known = reasoning(subject)
     for state in known.deciding:
         arcs = known.decided(state)
@@ -68,13 +69,10 @@ def _compared(
 
 def _finding(state: str, first: Arc, second: Arc, when: str, *, specific: bool) -> Finding:
     targets = f"{quoted(first.target)} and {quoted(second.target)}"
-    return RULE.finding(
+    return overlapping_transitions.finding(
         f"state {quoted(state)}: the transitions to {targets} both hold when {when}; "
         f"they have the same priority, so their order in the file decides",
         pointer=second.placed.pointer,
         hint="give the one that is to come first a lower priority, or make them exclude each other",
         level="info" if specific else None,
     )
-
-
-RULE = Rule(name="overlapping-transitions", code="C206", level="warning", check=check)

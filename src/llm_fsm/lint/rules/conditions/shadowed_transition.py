@@ -1,20 +1,4 @@
-"""A transition is never taken, because earlier ones hold whenever it does.
-
-Why it is bad:
-Where conditions alone decide, the first transition that holds is taken; one that comes later and adds
-nothing is dead. Of several transitions to one target, a later one cannot demand what an earlier one does not.
-
-Example:
-    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
-            {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}]},
-        "sort": {"kind": "decide", "transitions": [
-            {"target_state": "table", "priority": 10},
-            {"target_state": "hall", "priority": 20, "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
-        "table": {"purpose": "Offer a table"}, "hall": {"purpose": "Offer the hall"}}
-
-Fix:
-Give the more special transition the lower priority number, or take it out.
-"""
+"""Transitions that earlier ones cover."""
 
 from __future__ import annotations
 
@@ -23,14 +7,31 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.rules.conditions.unjudged_words import unjudged
-from llm_fsm.lint.rules.format.repeated_transition import repeated
+from llm_fsm.lint.rules.format.duplicate_entry import repeated
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Report what the reasoning found to be covered, and what other moves to the same target cover."""
+@lint_rule("C207", "warning")
+def shadowed_transition(subject: Subject) -> Iterator[Finding]:
+    """A transition is never taken, because earlier ones hold whenever it does.
+
+    Why it is bad:
+    Where conditions alone decide, the first transition that holds is taken; one that comes later and adds
+    nothing is dead. Of several transitions to one target, a later one cannot demand what an earlier one does not.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+                {"target_state": "sort", "conditions": [{"requires_context_keys": ["guests"]}]}]},
+            "sort": {"kind": "decide", "transitions": [
+                {"target_state": "table", "priority": 10},
+                {"target_state": "hall", "priority": 20, "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]}]},
+            "table": {"purpose": "Offer a table"}, "hall": {"purpose": "Offer the hall"}}
+
+    Fix:
+    Give the more special transition the lower priority number, or take it out.
+    """
     known = reasoning(subject)
     twice, explained = repeated(subject), unjudged(subject)
     for state, arcs in known.shadowed.items():
@@ -54,7 +55,7 @@ def _dead(known: Reasoning, state: str, arc: Arc) -> Finding:
         first = f"{quoted(covering.target)} (priority {covering.priority})"
         why = f"the one to {first} comes first and holds whenever it does"
         hint = "give it the lower priority number, or take it out"
-    return RULE.finding(f"{what}: {why}", pointer=arc.placed.pointer, hint=hint)
+    return shadowed_transition.finding(f"{what}: {why}", pointer=arc.placed.pointer, hint=hint)
 
 
 def _covering(known: Reasoning, arc: Arc, others: tuple[Arc, ...]) -> Arc | None:
@@ -95,7 +96,7 @@ def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
             free = None if covering is None else known.guard(covering.placed)
             worded = free is not None and free.judged and _says_when(covering)
             if covering is not None and not worded:
-                yield RULE.finding(
+                yield shadowed_transition.finding(
                     f"state {quoted(state)}: the conditions of this transition to {quoted(arc.target)} demand "
                     f"nothing: another one to it, with priority {covering.priority}, holds whenever they do",
                     pointer=arc.placed.pointer,
@@ -104,6 +105,3 @@ def _idle(known: Reasoning, state: str) -> Iterator[Finding]:
                 )
         if not arc.auto:
             earlier.append(arc)
-
-
-RULE = Rule(name="shadowed-transition", code="C207", level="warning", check=check)

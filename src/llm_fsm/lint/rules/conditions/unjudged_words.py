@@ -1,18 +1,4 @@
-"""A condition of words stands where no model judges: in a state that decides, or on an automatic transition.
-
-Why it is bad:
-There, only keys and logic count. Words alone always hold, so the transition is taken whatever the user said.
-
-Example:
-    "states": {"hello": {"purpose": "Ask whether to go on", "transitions": [{"target_state": "sort"}]},
-               "sort": {"kind": "decide", "transitions": [
-                    {"target_state": "on", "conditions": [{"description": "The user wants to go on"}]},
-                    {"target_state": "bye"}]},
-               "on": {"purpose": "Go on"}, "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Give the condition `logic` over a key that is collected before, or let a state that talks choose.
-"""
+"""Conditions of words that no model judges."""
 
 from __future__ import annotations
 
@@ -20,12 +6,27 @@ from collections.abc import Iterator, Mapping
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.solver import reasoning
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for words that hide what comes after them, or that are to open an automatic transition."""
+@lint_rule("C219", "warning")
+def unjudged_words(subject: Subject) -> Iterator[Finding]:
+    """A condition of words stands where no model judges: in a state that decides, or on an automatic transition.
+
+    Why it is bad:
+    There, only keys and logic count. Words alone always hold, so the transition is taken whatever the user said.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask whether to go on", "transitions": [{"target_state": "sort"}]},
+                   "sort": {"kind": "decide", "transitions": [
+                        {"target_state": "on", "conditions": [{"description": "The user wants to go on"}]},
+                        {"target_state": "bye"}]},
+                   "on": {"purpose": "Go on"}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Give the condition `logic` over a key that is collected before, or let a state that talks choose.
+    """
     for findings in unjudged(subject).values():
         yield from findings
 
@@ -48,13 +49,10 @@ def _all_unjudged(subject: Subject) -> Mapping[str, list[Finding]]:
                 continue
             who = f'a state of kind "{subject.kind_of(state)}"' if decides else "an automatic transition"
             found.setdefault(state, []).append(
-                RULE.finding(
+                unjudged_words.finding(
                     f"nobody judges these words: {who} asks no model, so the condition always holds",
                     pointer=worded.pointer,
                     hint='give it "logic" over a key, or let a state that talks choose',
                 )
             )
     return found
-
-
-RULE = Rule(name="unjudged-words", code="C219", level="warning", check=check)

@@ -1,34 +1,40 @@
-"""A key is compared with a value of a type that it cannot have.
-
-Why it is bad:
-The comparison does not test what it seems to: mostly it never holds.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"age": {"type": "integer"}}},
-    "states": {"hello": {"purpose": "Ask for the age", "required_context_keys": ["age"], "transitions": [
-        {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "age"}, "eighteen"]}}]}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Compare with a value of the type that `context_schema` gives the key, or correct the schema.
-"""
+"""Comparisons with values that a key or a system name never has."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.solver.mismatches import misfits, type_word
+from llm_fsm.lint.facts.elements import never
+from llm_fsm.lint.facts.schema_parts import Part, refusal
+from llm_fsm.lint.facts.suggestions import Speller, quoted
+from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.solver.comparisons import comparisons, parts
+from llm_fsm.lint.solver.mismatches import Misfit, misfits, type_word
+from llm_fsm.lint.solver.outcomes import variable
 from llm_fsm.lint.solver.solver import reasoning
 from llm_fsm.lint.solver.value_sets import points
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Report comparisons across types."""
+@lint_rule("C210", "warning")
+def type_mismatch(subject: Subject) -> Iterator[Finding]:
+    """A key is compared with a value of a type that it cannot have.
+
+    Why it is bad:
+    The comparison does not test what it seems to: mostly it never holds.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"age": {"type": "integer"}}},
+        "states": {"hello": {"purpose": "Ask for the age", "required_context_keys": ["age"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "age"}, "eighteen"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Compare with a value of the type that `context_schema` gives the key, or correct the schema.
+    """
     for pointer, misfit in misfits(subject).items():
         if misfit.kind != "type":
             continue
@@ -36,7 +42,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         known, given = type_word(reasoning(subject).domain(key)), type_word(points([literal]))
         shown = json.dumps(literal, ensure_ascii=False)[:60]
         effect = "is converted first" if misfit.harmless else "does not compare as it is meant"
-        yield RULE.finding(
+        yield type_mismatch.finding(
             f"{quoted(key)} is {known}, and {shown} is {given}: this {effect}",
             pointer=pointer,
             hint=f"compare {quoted(key)} with {known}",
@@ -44,4 +50,174 @@ def check(subject: Subject) -> Iterator[Finding]:
         )
 
 
-RULE = Rule(name="type-mismatch", code="C210", level="warning", check=check)
+_TAG = re.compile(r"\{[{%].*?[%}]\}", re.DOTALL)
+_COMPARED = re.compile(r"([A-Za-z_][\w.]*)\s*[=!]=\s*['\"]([^'\"\\]+)['\"]")
+
+
+@lint_rule("C211", "warning")
+def value_outside_enum(subject: Subject) -> Iterator[Finding]:
+    """A key is compared with a value that its schema does not allow: one that is not listed, or beyond its bounds.
+
+    Why it is bad:
+    The key can never have that value, so an equality never holds and an inequality always does.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum": ["gold", "silver"]}}},
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "golden"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write one of the listed values, or add this one to the list.
+    """
+    for pointer, misfit in misfits(subject).items():
+        if misfit.kind == "value":
+            key, literal = misfit.comparison.key, misfit.comparison.literal
+            shown = json.dumps(literal, ensure_ascii=False)[:60]
+            if misfit.why and misfit.comparison.ordering:
+                yield value_outside_enum.finding(
+                    f"{quoted(key)} is compared with what it cannot be: {misfit.why}", pointer=pointer
+                )
+            elif misfit.why:
+                yield value_outside_enum.finding(f"{quoted(key)} is never {shown}: {misfit.why}", pointer=pointer)
+            else:
+                yield value_outside_enum.finding(
+                    f"{quoted(key)} is never {shown}: its schema does not list it",
+                    pointer=pointer,
+                    hint=_hint(subject.speller, misfit),
+                )
+    yield from _in_lists(subject)
+    for pointer, message in never(subject):
+        yield value_outside_enum.finding(message, pointer=pointer)
+    yield from _in_replies(subject)
+
+
+def _in_lists(subject: Subject) -> Iterator[Finding]:
+    """Elements that a list is searched for and that its schema does not let in."""
+    known = reasoning(subject)
+    for inner in parts(subject).values() if subject.keys is not None else ():
+        for place, _, operator, arguments, _ in inner:
+            if operator not in ("in", "contains", "count") or len(arguments) != 2:
+                continue
+            here = 0 if operator == "in" else 1
+            key, literal = variable(arguments[1 - here]), arguments[here]
+            schema = known.schema(key) if key is not None else None
+            items = schema.get("items") if schema is not None and schema.get("type") == "array" else None
+            if key is None or not isinstance(items, dict) or not isinstance(literal, str | int | float):
+                continue
+            why = refusal(Part("", items, key, known.definitions), literal)
+            if why is not None:
+                shown = json.dumps(literal, ensure_ascii=False)[:60]
+                message = f"the list {quoted(key)} never holds {shown}: {why}"
+                yield value_outside_enum.finding(message[:300], pointer=f"{place}/{operator}/{here}")
+
+
+def _in_replies(subject: Subject) -> Iterator[Finding]:
+    """Texts with which a fixed reply compares a key that has listed values."""
+    known = reasoning(subject)
+    for state in subject.states.values() if subject.keys is not None else ():
+        for name, text in _compared(state.text("reply")):
+            schema = known.schema(name) or {}
+            listed = schema.get("enum")
+            if isinstance(listed, list) and text not in listed:
+                texts = [value for value in listed if isinstance(value, str)]
+                meant = subject.speller.meant(text, texts)
+                yield value_outside_enum.finding(
+                    f"the reply asks whether {quoted(name)} is {quoted(text)}: its schema does not list that",
+                    pointer=state.pointer + "/reply",
+                    hint=f"did you mean {quoted(meant)}?"
+                    if meant
+                    else f"the values are {', '.join(texts[:8])}",
+                )
+
+
+def _compared(reply: str) -> Iterator[tuple[str, str]]:
+    for tag in _TAG.findall(reply):
+        yield from _COMPARED.findall(tag)
+
+
+def _hint(speller: Speller, misfit: Misfit) -> str:
+    literal = misfit.comparison.literal
+    meant = None
+    if isinstance(literal, str) and not speller.spent:
+        meant = speller.meant(literal, [value for value in misfit.values if isinstance(value, str)])
+    if meant is not None:
+        return f"did you mean {quoted(meant)}?"
+    listed = ", ".join(json.dumps(value, ensure_ascii=False) for value in misfit.values[:8])
+    return f"the values are {listed[:200]}"
+
+
+@lint_rule("C212", "warning")
+def case_mismatch(subject: Subject) -> Iterator[Finding]:
+    """A key is compared with a listed value in other letter case.
+
+    Why it is bad:
+    Texts are compared exactly: "Gold" is not "gold", so the comparison never comes out as meant.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "enum": ["gold", "silver"]}}},
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "Gold"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write the value as the schema has it.
+    """
+    for pointer, misfit in misfits(subject).items():
+        if misfit.kind == "case":
+            literal = misfit.comparison.literal
+            meant = [v for v in misfit.values if isinstance(v, str) and v.casefold() == literal.casefold()]
+            yield case_mismatch.finding(
+                f"{quoted(misfit.comparison.key)} is never {quoted(literal)}: its schema writes {quoted(meant[0])}",
+                pointer=pointer,
+                hint=f"write {quoted(meant[0])}",
+            )
+
+
+@lint_rule("C216", "warning")
+def unknown_state_in_condition(subject: Subject) -> Iterator[Finding]:
+    """A condition compares `_current_state` or `_previous_state` with what it can never be.
+
+    Why it is bad:
+    The comparison has the same outcome every time, so the condition does not test what it was written for.
+
+    Example:
+        "states": {"menu": {"purpose": "Show the menu", "transitions": [{"target_state": "help",
+                "conditions": [{"logic": {"==": [{"var": "_previous_state"}, "chekout"]}}]}]},
+            "help": {"purpose": "Help", "transitions": [{"target_state": "menu"}]}}
+
+    Fix:
+    Write the id of a state. A transition of a state is looked at in that state only, so there `_current_state` needs
+    no test.
+    """
+    yield from unknown_states(subject)
+
+
+def unknown_states(subject: Subject) -> tuple[Finding, ...]:
+    """What this rule finds, made once."""
+    return subject.once(_all_unknown)
+
+
+def _all_unknown(subject: Subject) -> tuple[Finding, ...]:
+    return tuple(_unknown(subject))
+
+
+def _unknown(subject: Subject) -> Iterator[Finding]:
+    owners = {placed.pointer: owner for owner, placed in subject.transitions()}
+    for found in comparisons(subject):
+        if found.key not in ("_current_state", "_previous_state") or not isinstance(found.literal, str):
+            continue
+        owner = owners.get(found.owner.pointer.rpartition("/conditions/")[0])
+        if found.literal not in subject.states:
+            if not (found.key == "_previous_state" and found.literal == ""):
+                yield unknown_state_in_condition.finding(
+                    f"{quoted(found.key)} is never {quoted(found.literal)}: there is no such state",
+                    pointer=found.at,
+                    hint=subject.speller.hint(found.literal, subject.states, "states"),
+                )
+        elif found.key == "_current_state" and owner is not None and found.literal != owner:
+            yield unknown_state_in_condition.finding(
+                f'"_current_state" is always {quoted(owner)} here: the transition belongs to that state',
+                pointer=found.at,
+                hint="write the transition in the state that is meant",
+            )

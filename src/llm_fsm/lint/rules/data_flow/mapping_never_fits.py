@@ -1,18 +1,4 @@
-"""An `output` or `input` takes a value to a key that never accepts it: its type, its values or its `x-source` differ.
-
-Why it is bad:
-The value is refused each time, and the key stays without one.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
-    "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"approved": "said"},
-            "answer_schema": {"type": "object", "properties": {"said": {"type": "string"}}},
-            "transitions": [{"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Give both sides the same type, and the key the `x-source` of what sets it.
-"""
+"""Mappings to keys that refuse what they bring."""
 
 from __future__ import annotations
 
@@ -21,18 +7,34 @@ from collections.abc import Iterator
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.called import called
 from llm_fsm.lint.facts.data_flow import mapped
 from llm_fsm.lint.facts.schema_parts import answers
+from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.mismatches import type_word
 from llm_fsm.lint.solver.solver import Reasoning, reasoning
 from llm_fsm.lint.solver.value_sets import SET, ValueSet
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare what each mapping brings with the schema of the key that takes it."""
+@lint_rule("K317", "warning")
+def mapping_never_fits(subject: Subject) -> Iterator[Finding]:
+    """An `output` or `input` takes a value to a key that never accepts it: its type, its values or its `x-source`
+    differ.
+
+    Why it is bad:
+    The value is refused each time, and the key stays without one.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"approved": "said"},
+                "answer_schema": {"type": "object", "properties": {"said": {"type": "string"}}},
+                "transitions": [{"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Give both sides the same type, and the key the `x-source` of what sets it.
+    """
     if subject.keys is None:
         return
     known = reasoning(subject)
@@ -52,7 +54,7 @@ def _sources(subject: Subject, placed: Placed, source: str) -> Iterator[Finding]
     for key, pointer in mapped(placed):
         owner = subject.source_of(key)
         if key in (subject.keys or {}) and owner not in ("model", source):
-            yield RULE.finding(
+            yield mapping_never_fits.finding(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and this comes from '
                 f"{'a tool' if source == 'tool' else 'an answer'}",
                 pointer=pointer,
@@ -83,7 +85,7 @@ def _owned(subject: Subject, inner: Subject, state: Placed) -> Iterator[Finding]
         owner = subject.source_of(key) if key in (subject.keys or {}) else "model"
         theirs = source_key in (inner.keys or {}) and inner.source_of(source_key) == "model"
         if owner != "model" and theirs and source_key not in (given if isinstance(given, dict) else ()):
-            yield RULE.finding(
+            yield mapping_never_fits.finding(
                 f'{quoted(key)} never takes this: its "x-source" is {quoted(owner)}, and there the model writes '
                 f"{quoted(source_key)}",
                 pointer=pointer,
@@ -97,7 +99,4 @@ def _compared(brought: ValueSet, taken: ValueSet, key: str, pointer: str) -> Ite
         return
     here, there = type_word(taken), type_word(brought)
     why = f"it is {here}, and this is {there}" if here != there else "none of the values fits its schema"
-    yield RULE.finding(f"{quoted(key)} never takes this: {why}", pointer=pointer)
-
-
-RULE = Rule(name="mapping-never-fits", code="K317", level="warning", check=check)
+    yield mapping_never_fits.finding(f"{quoted(key)} never takes this: {why}", pointer=pointer)

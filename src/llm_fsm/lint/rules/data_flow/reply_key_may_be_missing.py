@@ -1,18 +1,4 @@
-"""A fixed reply shows a key that some path to it does not demand.
-
-Why it is bad:
-A user who goes that way reads a text with a hole where the value should stand.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
-    "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"],
-                         "transitions": [{"target_state": "bye", "description": "The user is done"}]},
-        "bye": {"kind": "final", "purpose": "Confirm", "reply": "Off to {{ city }}!"}}
-
-Fix:
-Demand the key in the transitions that lead there, or write `{% if city %}…{% endif %}` or
-`{{ city|default("…") }}`.
-"""
+"""Fixed replies with a value that may be missing."""
 
 from __future__ import annotations
 
@@ -22,11 +8,26 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.data_flow import flow
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare the names in replies with what every path demands; only for keys that the model writes."""
+@lint_rule("K314", "info")
+def reply_key_may_be_missing(subject: Subject) -> Iterator[Finding]:
+    """A fixed reply shows a key that some path to it does not demand.
+
+    Why it is bad:
+    A user who goes that way reads a text with a hole where the value should stand.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"],
+                             "transitions": [{"target_state": "bye", "description": "The user is done"}]},
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "Off to {{ city }}!"}}
+
+    Fix:
+    Demand the key in the transitions that lead there, or write `{% if city %}…{% endif %}` or
+    `{{ city|default("…") }}`.
+    """
     if subject.keys is None:
         return
     ways = flow(subject)
@@ -41,12 +42,9 @@ def check(subject: Subject) -> Iterator[Finding]:
                 continue
             path = ways.path_without(state, key) if ways.may_be_set(key, state) else ()
             if path and not {name, key} & ways.must[state]:
-                yield RULE.finding(
+                yield reply_key_may_be_missing.finding(
                     f"the reply of state {quoted(state)} shows {quoted(name)}, which may not be set on this way",
                     pointer=subject.states[state].pointer + "/reply",
                     hint="demand it in the transitions that lead here, or test for it in the reply",
                     path=path,
                 )
-
-
-RULE = Rule(name="reply-key-may-be-missing", code="K314", level="info", check=check)

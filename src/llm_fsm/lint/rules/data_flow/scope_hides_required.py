@@ -1,17 +1,4 @@
-"""A `context_scope` hides a key that the same state collects or decides by.
-
-Why it is bad:
-The model does not see the value that it is to collect or correct, and may ask for it again.
-
-Example:
-    "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"],
-            "context_scope": {"read": ["name"]}, "transitions": [
-                {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
-        "bye": {"purpose": "Say goodbye to {{name}}"}}
-
-Fix:
-Add the key to `context_scope.read`.
-"""
+"""Scopes that hide what a state needs."""
 
 from __future__ import annotations
 
@@ -21,11 +8,25 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.data_flow import flow, root_of
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare each scope with what its state collects and demands."""
+@lint_rule("K313", "info")
+def scope_hides_required(subject: Subject) -> Iterator[Finding]:
+    """A `context_scope` hides a key that the same state collects or decides by.
+
+    Why it is bad:
+    The model does not see the value that it is to collect or correct, and may ask for it again.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the city", "required_context_keys": ["city"],
+                "context_scope": {"read": ["name"]}, "transitions": [
+                    {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
+            "bye": {"purpose": "Say goodbye to {{name}}"}}
+
+    Fix:
+    Add the key to `context_scope.read`.
+    """
     ways = flow(subject)
     for name, state in subject.states.items():
         scope = state.value.get("context_scope")
@@ -42,12 +43,9 @@ def check(subject: Subject) -> Iterator[Finding]:
             if root_of(key) not in shown and not key.startswith("_") and not ways.is_secret(key)
         ]
         if hidden:
-            yield RULE.finding(
+            yield scope_hides_required.finding(
                 f"state {quoted(name)} collects or decides by {', '.join(map(quoted, hidden[:6]))}, "
                 "but its scope does not show it to the model",
                 pointer=state.pointer + "/context_scope/read",
                 hint="add it to the list",
             )
-
-
-RULE = Rule(name="scope-hides-required", code="K313", level="info", check=check)

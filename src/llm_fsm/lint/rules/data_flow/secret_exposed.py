@@ -1,17 +1,4 @@
-"""A text that is put into the prompt names a secret key as a placeholder.
-
-Why it is bad:
-`x-secret` keeps a value out of prompts: the placeholder is never filled, and the model is told to use
-something that it cannot see.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret": true}}},
-    "states": {"hello": {"purpose": "Compare what the user says with {{pin}}", "transitions": [
-        {"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Say it without the secret, and let the program or a condition compare the value.
-"""
+"""Texts that name secret keys."""
 
 from __future__ import annotations
 
@@ -22,21 +9,35 @@ from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.data_flow import OTHER_TEXTS, STATE_TEXTS, Flow, flow
 from llm_fsm.lint.facts.key_references import placeholders
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 Text = tuple[str, str]
 """Pointer and text."""
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for placeholders of secret keys in all words, and for secrets in scopes."""
+@lint_rule("K311", "warning")
+def secret_in_prompt(subject: Subject) -> Iterator[Finding]:
+    """A text that is put into the prompt names a secret key as a placeholder.
+
+    Why it is bad:
+    `x-secret` keeps a value out of prompts: the placeholder is never filled, and the model is told to use
+    something that it cannot see.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret": true}}},
+        "states": {"hello": {"purpose": "Compare what the user says with {{pin}}", "transitions": [
+            {"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Say it without the secret, and let the program or a condition compare the value.
+    """
     ways = flow(subject)
     if not any(ways.is_secret(key) for key in subject.keys or ()):
         return
     for pointer, text in _texts(subject):
         for name in dict.fromkeys(placeholders(text)):
             if ways.is_secret(name):
-                yield RULE.finding(
+                yield secret_in_prompt.finding(
                     f"this text goes into the prompt, where the value of the secret {quoted(name)} is never shown",
                     pointer=pointer,
                     hint="say it without the secret",
@@ -51,7 +52,7 @@ def _scopes(ways: Flow) -> Iterator[Finding]:
         for pointer, name in inner.texts("read"):
             if ways.is_secret(name):
                 message = f"{quoted(name)} is secret: a scope cannot show it to the model"
-                yield RULE.finding(message, pointer=pointer, hint="take it out")
+                yield secret_in_prompt.finding(message, pointer=pointer, hint="take it out")
 
 
 def _texts(subject: Subject) -> Iterator[Text]:
@@ -75,4 +76,34 @@ def _texts(subject: Subject) -> Iterator[Text]:
             yield condition.pointer + "/description", condition.text("description")
 
 
-RULE = Rule(name="secret-in-prompt", code="K311", level="warning", check=check)
+@lint_rule("K312", "error", blocks=False)
+def secret_in_reply(subject: Subject) -> Iterator[Finding]:
+    """A fixed reply shows a secret key.
+
+    Why it is bad:
+    `x-secret` keeps a value out of fixed replies: the text would have a hole where it should stand, and were
+    it filled, the secret would stand in histories, logs and traces.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"pin": {"type": "string", "x-secret": true}}},
+        "states": {"hello": {"purpose": "Ask for the PIN", "required_context_keys": ["pin"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["pin"]}]}]},
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "Your PIN is {{ pin }}."}}
+
+    Fix:
+    Take the key out of the reply, or take `x-secret` from the key if it is none.
+    """
+    ways = flow(subject)
+    if not any(ways.is_secret(key) for key in subject.keys or ()):
+        return
+    for state, mentioned in ways.replies.items():
+        shown = {mention.name: mention.shown for mention in sorted(mentioned, key=lambda found: found.shown)}
+        for name, is_shown in shown.items():
+            if ways.is_secret(name):
+                verb = "shows" if is_shown else "tests"
+                yield secret_in_reply.finding(
+                    f"the fixed reply of state {quoted(state)} {verb} the secret {quoted(name)}",
+                    pointer=subject.states[state].pointer + "/reply",
+                    hint="secrets are never set in replies: take it out",
+                    level=None if is_shown else "warning",
+                )

@@ -1,41 +1,44 @@
-"""A condition reads a key that is not declared.
-
-Why it is bad:
-Where there is a `context_schema`, no reply can write the key, so for the condition it is never set.
-Without one, a key that differs by a letter or two from one that is collected is mostly a slip.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"email": {"type": "string"}}},
-    "states": {"hello": {"purpose": "Ask for the e-mail", "required_context_keys": ["email"], "transitions": [
-        {"target_state": "bye", "conditions": [{"requires_context_keys": ["e_mail"]}]}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Correct the name, or declare the key (with `x-source` `host` if the program sets it).
-"""
+"""Keys that are collected, read or mapped, and declared nowhere."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from difflib import SequenceMatcher
 
 from llm_fsm._json import step
 from llm_fsm._text import nearest
+from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Placed, Subject
-from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
+from llm_fsm.lint.facts.data_flow import Flow, flow, mapped, root_of
 from llm_fsm.lint.facts.elements import reads
 from llm_fsm.lint.facts.members import OPEN, member_fault, missing_member
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.comparisons import parts
 
 _NEAR = 0.8
 _READING = frozenset({"var", "missing", "has_context", "context_length"})
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look up every name that a condition reads."""
+@lint_rule("C213", "warning")
+def unknown_condition_key(subject: Subject) -> Iterator[Finding]:
+    """A condition reads a key that is not declared.
+
+    Why it is bad:
+    Where there is a `context_schema`, no reply can write the key, so for the condition it is never set.
+    Without one, a key that differs by a letter or two from one that is collected is mostly a slip.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"email": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Ask for the e-mail", "required_context_keys": ["email"], "transitions": [
+            {"target_state": "bye", "conditions": [{"requires_context_keys": ["e_mail"]}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the name, or declare the key (with `x-source` `host` if the program sets it).
+    """
     ways = flow(subject)
     for _, transition in subject.transitions():
         for condition in transition.items("conditions"):
@@ -46,19 +49,19 @@ def check(subject: Subject) -> Iterator[Finding]:
                 elif subject.keys is None:
                     yield from _near_miss(ways, name, pointer)
                 elif ways.declared(name) is None:
-                    yield RULE.finding(
+                    yield unknown_condition_key.finding(
                         f'this condition reads {quoted(name)}, which "context_schema" does not declare',
                         pointer=pointer,
                         hint=_hint(ways, name),
                     )
                 elif (fault := member_fault(ways, name)) is not None:
-                    yield RULE.finding(fault[0], pointer=pointer, hint=fault[1])
+                    yield unknown_condition_key.finding(fault[0], pointer=pointer, hint=fault[1])
     for read in reads(subject):
         path = f"{read.key}[]"
         fault = missing_member(ways, read.schema, path, root_of(read.name))
         if fault is not None and not any(word in read.schema for word in OPEN):
             hint = None if fault[1] is None else fault[1].replace(f"{path}.", "")
-            yield RULE.finding(fault[0], pointer=read.pointer, hint=hint)
+            yield unknown_condition_key.finding(fault[0], pointer=read.pointer, hint=hint)
 
 
 def _hint(ways: Flow, name: str) -> str | None:
@@ -96,7 +99,7 @@ def _names(subject: Subject, condition: Placed) -> Iterator[tuple[str, str]]:
 
 def _system(name: str, pointer: str) -> Finding:
     meant = nearest(name, sorted(SYSTEM_NAMES))
-    return RULE.finding(
+    return unknown_condition_key.finding(
         f"{quoted(name)} is none of the system's names",
         pointer=pointer,
         hint=f"did you mean {quoted(meant)}?" if meant else f"they are {', '.join(sorted(SYSTEM_NAMES))}",
@@ -110,7 +113,7 @@ def _near_miss(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
         return
     meant = _close(name, known)
     if meant is not None:
-        yield RULE.finding(
+        yield unknown_condition_key.finding(
             f"no state collects {quoted(name)}, but {quoted(meant)} is collected",
             pointer=pointer,
             hint=f"did you mean {quoted(meant)}?",
@@ -126,4 +129,177 @@ def _close(name: str, known: Iterable[str]) -> str | None:
     return meant if digits == [character for character in meant if character.isdigit()] else None
 
 
-RULE = Rule(name="unknown-condition-key", code="C213", level="warning", check=check)
+@lint_rule("K302", "warning")
+def undeclared_key(subject: Subject) -> Iterator[Finding]:
+    """A state collects a key that `context_schema` does not declare.
+
+    Why it is bad:
+    Where there is a `context_schema`, only its keys can be written: what the user says is not stored under this
+    one, and a transition that needs it never opens.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"email": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Ask", "required_context_keys": ["e_mail"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Declare the key, or correct its name.
+    """
+    keys = subject.keys
+    if keys is None:
+        return
+    ways = flow(subject)
+    for state in subject.states.values():
+        for pointer, name in state.texts("required_context_keys"):
+            fault = member_fault(ways, name)
+            if fault is not None:
+                yield undeclared_key.finding(
+                    f"{quoted(name)} cannot be collected: {fault[0]}", pointer=pointer, hint=fault[1]
+                )
+            if name in keys or name.split(".", 1)[0] in keys or re.fullmatch(KEY_PATTERN, name) is None:
+                continue
+            yield undeclared_key.finding(
+                f'{quoted(name)} cannot be collected: "context_schema" does not declare it',
+                pointer=pointer,
+                hint=subject.speller.hint(name, keys, "declared keys"),
+            )
+
+
+@lint_rule("K308", "warning")
+def unknown_key_in_reply(subject: Subject) -> Iterator[Finding]:
+    """A fixed reply names a key that `context_schema` does not declare.
+
+    Why it is bad:
+    The key is never set by a reply of the model, so the text has a hole where its value should stand.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "Off to {{ citty }}!"}}
+
+    Fix:
+    Correct the name, or declare the key.
+    """
+    ways = flow(subject)
+    for state, mentioned in ways.replies.items():
+        pointer = subject.states[state].pointer + "/reply"
+        for name in dict.fromkeys(mention.name for mention in mentioned):
+            yield from _unknown(ways, name, pointer)
+
+
+def _unknown(ways: Flow, name: str, pointer: str) -> Iterator[Finding]:
+    keys = ways.subject.keys
+    root = root_of(name)
+    if "._" in name:
+        message = f"the reply reads {quoted(name)}: names that begin with _ are not open to replies"
+        yield unknown_key_in_reply.finding(message, pointer=pointer)
+        return
+    if root.startswith("_"):
+        if root not in SYSTEM_NAMES and root != "_extra":
+            hint = ways.subject.speller.hint(root, sorted(SYSTEM_NAMES), "system's names")
+            yield unknown_key_in_reply.finding(
+                f"the reply names {quoted(root)}, which is not set", pointer=pointer, hint=hint
+            )
+    elif keys is not None:
+        if ways.declared(name) is None:
+            message = f'the reply names {quoted(root)}, which "context_schema" does not declare'
+            hint = ways.subject.speller.hint(root, keys, "declared keys")
+            yield unknown_key_in_reply.finding(message, pointer=pointer, hint=hint)
+        elif (fault := member_fault(ways, name)) is not None:
+            yield unknown_key_in_reply.finding(
+                f"the reply looks for {quoted(name)}, but {fault[0]}", pointer=pointer, hint=fault[1]
+            )
+    else:
+        known = [*ways.collected, *ways.outputs]
+        meant = None if root in {root_of(key) for key in known} else nearest(root, known)
+        if meant is not None:
+            yield unknown_key_in_reply.finding(
+                f"the reply names {quoted(root)}, which no state collects",
+                pointer=pointer,
+                hint=f"did you mean {quoted(meant)}?",
+                level="info",
+            )
+
+
+_FOREIGN = re.compile(r"[\[\]*]|\.\.|^/")
+"""What belongs to JSONPath or to JSON pointers."""
+
+
+@lint_rule("K309", "warning")
+def unknown_key_in_mapping(subject: Subject) -> Iterator[Finding]:
+    """An `input` or `output` mapping, or a `context_scope`, names a key that `context_schema` does not declare, or a
+    path that leads nowhere.
+
+    Why it is bad:
+    Nothing is passed on, or what comes back is stored under a name that nothing else knows.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"aproved": "$.ok"}, "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the name, or declare the key. A path into a result or an answer is made of names and positions divided by
+    points, such as `$.items.0.name`.
+    """
+    yield from _paths(subject)
+    yield from _answers(subject)
+    if subject.keys is None:
+        return
+    ways = flow(subject)
+    for pointer, name in _mapped_names(ways):
+        fault = member_fault(ways, name)
+        if fault is not None:
+            yield unknown_key_in_mapping.finding(fault[0], pointer=pointer, hint=fault[1])
+        elif not name.startswith("_") and ways.declared(name) is None:
+            yield unknown_key_in_mapping.finding(
+                f'{quoted(name)} is not declared by "context_schema"',
+                pointer=pointer,
+                hint=subject.speller.hint(name, subject.keys, "declared keys"),
+            )
+
+
+def _paths(subject: Subject) -> Iterator[Finding]:
+    """Paths of other notations, in which nothing is ever found."""
+    waits = (state for name, state in subject.states.items() if subject.kind_of(name) == "wait")
+    for placed in (*subject.root.members("tools"), *waits):
+        mapping = placed.value.get("output")
+        for key, path in mapping.items() if isinstance(mapping, dict) else ():
+            if isinstance(path, str) and _FOREIGN.search(path):
+                names = [name for name in re.split(r"[.\[\]/'\"$*]+", path) if name]
+                yield unknown_key_in_mapping.finding(
+                    f"nothing is found at {quoted(path)}: a path is names and positions divided by points",
+                    pointer=f"{placed.pointer}/output{step(key)}",
+                    hint=f"write {quoted('.'.join(['$', *names]))}" if "*" not in path else None,
+                )
+
+
+def _answers(subject: Subject) -> Iterator[Finding]:
+    """Members of an answer that its schema does not have."""
+    for state in subject.states.values():
+        schema, mapping = state.value.get("answer_schema"), state.value.get("output")
+        members = schema.get("properties") if isinstance(schema, dict) else None
+        if not isinstance(mapping, dict) or not isinstance(members, dict) or not members:
+            continue
+        for key, path in mapping.items():
+            plain = path.removeprefix("$").removeprefix(".") if isinstance(path, str) else ""
+            if plain and not _FOREIGN.search(plain) and plain not in members and plain.split(".", 1)[0] not in members:
+                yield unknown_key_in_mapping.finding(
+                    f"the answer has no member {quoted(plain.split('.', 1)[0])}: its schema does not name it",
+                    pointer=f"{state.pointer}/output{step(key)}",
+                    hint=subject.speller.hint(plain, members, "members"),
+                )
+
+
+def _mapped_names(ways: Flow) -> Iterator[tuple[str, str]]:
+    for placed in (*ways.subject.states.values(), *ways.subject.root.members("tools")):
+        for key, pointer in mapped(placed):
+            yield pointer, key
+    for use in ways.inputs:
+        yield use.pointer, use.key
+    for state in ways.subject.states.values():
+        scope = state.value.get("context_scope")
+        if isinstance(scope, dict):
+            yield from Placed(state.pointer + "/context_scope", scope).texts("read")

@@ -1,17 +1,4 @@
-"""A transition demands a key that only a tool or a person's answer may set, and none does.
-
-Why it is bad:
-The transition can never be taken, and nobody in the conversation can do anything about it.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
-    "states": {"hello": {"purpose": "Take the order", "transitions": [
-            {"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Set the key by the `output` of a `wait` state or a tool on the way there, or correct its `x-source`.
-"""
+"""Keys that are needed and that nobody can set, or that nobody asks for."""
 
 from __future__ import annotations
 
@@ -22,13 +9,58 @@ from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.data_flow import Flow, flow
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.transitions import taken
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
+
+_OTHERS = ("host", "tool", "answer")
+
+
+@lint_rule("K303", "warning")
+def unwritable_key(subject: Subject) -> Iterator[Finding]:
+    """A state collects a key that the model cannot write, because its `x-source` is another one.
+
+    Why it is bad:
+    The model asks for it, the user answers, and nothing is stored.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source": "host"}}},
+        "states": {"hello": {"purpose": "Ask", "required_context_keys": ["tier"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Take the key out of `required_context_keys`, or let the model write it.
+    """
+    keys = subject.keys or {}
+    for state in subject.states.values():
+        for pointer, name in state.texts("required_context_keys"):
+            declared = name if name in keys else name.split(".", 1)[0]
+            source = subject.source_of(declared)
+            if source in _OTHERS:
+                yield unwritable_key.finding(
+                    f'{quoted(name)} cannot be collected from the user: its "x-source" is "{source}"',
+                    pointer=pointer,
+                    hint="take it out, or let the model write it",
+                )
+
 
 _PRODUCERS = {"tool": "tool's output", "answer": "wait state's output"}
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for the producers of every key that a transition needs."""
+@lint_rule("K310", "error", blocks=False)
+def unobtainable_key(subject: Subject) -> Iterator[Finding]:
+    """A transition demands a key that only a tool or a person's answer may set, and none does.
+
+    Why it is bad:
+    The transition can never be taken, and nobody in the conversation can do anything about it.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"purpose": "Take the order", "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["approved"]}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Set the key by the `output` of a `wait` state or a tool on the way there, or correct its `x-source`.
+    """
     if subject.keys is None:
         return
     ways = flow(subject)
@@ -56,7 +88,7 @@ def _produced(ways: Flow, arc: Arc) -> Iterator[tuple[str, str]]:
 def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding | None:
     producers = ways.outputs.get(key, frozenset())
     if producers.isdisjoint(ways.subject.reached):
-        return RULE.finding(
+        return unobtainable_key.finding(
             f"this transition needs {quoted(key)}, which no {_PRODUCERS[source]} sets: it can never be taken",
             pointer=arc.placed.pointer,
             hint=f'its "x-source" is "{source}"; set it by an "output" on the way here',
@@ -64,7 +96,7 @@ def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding
         )
     if arc.is_global or state in producers or ways.may_be_set(key, state):
         return None
-    return RULE.finding(
+    return unobtainable_key.finding(
         f"state {quoted(state)}: this transition needs {quoted(key)}, which is set only in states "
         f"that come later or elsewhere: {', '.join(map(quoted, sorted(producers)[:4]))}",
         pointer=arc.placed.pointer,
@@ -73,4 +105,40 @@ def _finding(ways: Flow, state: str, arc: Arc, key: str, source: str) -> Finding
     )
 
 
-RULE = Rule(name="unobtainable-key", code="K310", level="error", check=check, blocks=False)
+@lint_rule("K315", "info")
+def never_asked_for(subject: Subject) -> Iterator[Finding]:
+    """A transition demands a key that no state on the way there collects.
+
+    Why it is bad:
+    A prompt says what is still missing by `required_context_keys`. A key that stands in none of them is asked for
+    by chance, and the transition that demands it stays closed.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["city", "seat"]}]}]},
+            "bye": {"kind": "final", "purpose": "Say goodbye"}}
+
+    Fix:
+    Add the key to `required_context_keys` of this state or of one before.
+    """
+    if subject.keys is None:
+        return
+    ways = flow(subject)
+    for arc in subject.own:
+        if arc.auto or subject.kind_of(arc.source) != "converse":
+            continue
+        for name in sorted(ways.demands(arc)):
+            key = ways.declared(name)
+            if key is None or subject.source_of(key) != "model" or arc.source not in subject.reached:
+                continue
+            asked = ways.asked_for(key, arc.source)
+            path = ways.path_unasked(arc.source, key) if asked else subject.path_to(arc.source)
+            where = "on this way here" if asked else "on the way here"
+            if path or not asked:
+                yield never_asked_for.finding(
+                    f"this transition demands {quoted(name)}, which no state {where} collects",
+                    pointer=arc.placed.pointer,
+                    hint=f'add it to the "required_context_keys" of state {quoted(arc.source)}',
+                    path=path,
+                )

@@ -1,32 +1,89 @@
-"""A declared key appears nowhere else in the file.
-
-Why it is bad:
-Nothing asks for it, and nothing reads it: no state, no condition, no reply, no text. It takes room in every prompt.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"name": {"type": "string"}, "fax": {"type": "string"}}},
-    "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"],
-                         "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Take it out, or collect it where it is needed. If only the program reads it, leave it as it is.
-"""
+"""Keys and tools that are declared, collected or set, and used nowhere."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 from llm_fsm._json import step
+from llm_fsm._text import listed, nearest
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.data_flow import flow
+from llm_fsm.lint.facts.data_flow import flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import texts
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for keys that nothing names; words may name a key with blanks, or by its title."""
+@lint_rule("K306", "info")
+def collected_never_read(subject: Subject) -> Iterator[Finding]:
+    """A state collects a key that nothing in the file reads.
+
+    Why it is bad:
+    The user is asked for something that no condition, fixed reply, mapping or instruction uses. Perhaps the
+    program reads it; perhaps a transition was meant to demand it.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Demand the key in the transition that it is collected for, or do not ask for it.
+    """
+    if subject.keys is None:
+        return
+    ways = flow(subject)
+    for key, places in ways.collected.items():
+        if key in subject.keys and key not in ways.read:
+            yield collected_never_read.finding(
+                f"{quoted(key)} is collected, but no condition, reply, mapping or instruction reads it",
+                pointer=places[0][1],
+                hint="demand it in a transition, unless the program reads it",
+            )
+
+
+@lint_rule("K307", "info", at_key=True)
+def set_never_used(subject: Subject) -> Iterator[Finding]:
+    """An output mapping sets a key that nothing in the file reads.
+
+    Why it is bad:
+    The result is stored and, as far as the file shows, forgotten; perhaps the key is misspelt.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"approved": {"type": "boolean", "x-source": "answer"}}},
+        "states": {"hello": {"kind": "wait", "wait_for": "manager", "output": {"approved": "$.ok"},
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Use the key in a condition or a reply, or take the mapping out.
+    """
+    ways = flow(subject)
+    for placed in (*subject.states.values(), *subject.root.members("tools")):
+        for key, pointer in mapped(placed):
+            if (subject.keys is None or key in subject.keys) and key not in ways.read:
+                yield set_never_used.finding(
+                    f"{quoted(key)} is set here, but no condition, reply, mapping or instruction reads it",
+                    pointer=pointer,
+                )
+
+
+@lint_rule("K316", "info", at_key=True, needs_form=True)
+def unused_key(subject: Subject) -> Iterator[Finding]:
+    """A declared key appears nowhere else in the file.
+
+    Why it is bad:
+    Nothing asks for it, and nothing reads it: no state, no condition, no reply, no text. It takes room in every
+    prompt.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"name": {"type": "string"}, "fax": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Take it out, or collect it where it is needed. If only the program reads it, leave it as it is.
+    """
+    # Words may name a key with blanks, or by its title.
     keys = subject.keys
     if not keys:
         return
@@ -42,11 +99,65 @@ def check(subject: Subject) -> Iterator[Finding]:
         title = keys[key].get("title")
         names = [key, key.replace("_", " "), *([title] if isinstance(title, str) else [])]
         if not any(name.casefold() in words for name in names):
-            yield RULE.finding(
+            yield unused_key.finding(
                 f"the key {quoted(key)} appears nowhere else",
                 pointer="/context_schema/properties" + step(key),
                 hint="collect it in a state, or take it out",
             )
 
 
-RULE = Rule(name="unused-key", code="K316", level="info", check=check, at_key=True, needs_form=True)
+_GUESSED = 20
+
+
+@lint_rule("T503", "warning", at_key=True)
+def unused_tool(subject: Subject) -> Iterator[Finding]:
+    """A tool is declared, and no state uses it.
+
+    Why it is bad:
+    A tool can be called only in states that list it under `tools`: this one never is.
+
+    Example:
+        "tools": {"search": {"registered": "search"}}, "states": {"hello": {"purpose": "Greet the user"}}
+
+    Fix:
+    List it in the states that need it, or remove it.
+    """
+    used = {name for state in subject.states.values() for _, name in state.texts("tools")}
+    declared = [tool.name for tool in subject.root.members("tools")]
+    misspelt = {nearest(name, declared) for name in sorted(used.difference(declared))[:_GUESSED]}
+    for tool in subject.root.members("tools"):
+        if tool.name not in used and tool.name not in misspelt:
+            yield unused_tool.finding(
+                f"tool {quoted(tool.name)} is used in no state",
+                pointer=tool.pointer,
+                hint='list it under "tools" of the states that need it, or remove it',
+            )
+
+
+@lint_rule("T504", "warning", at_key=True)
+def tool_never_reachable(subject: Subject) -> Iterator[Finding]:
+    """A tool is used only in states that no conversation reaches.
+
+    Why it is bad:
+    It is never called.
+
+    Example:
+        "tools": {"search": {"registered": "search"}},
+        "states": {"hello": {"purpose": "Greet"}, "find": {"purpose": "Find it", "tools": ["search"]}}
+
+    Fix:
+    Lead a transition to one of the states.
+    """
+    users: dict[str, list[str]] = {}
+    for state_id, state in subject.states.items():
+        for _, name in state.texts("tools"):
+            users.setdefault(name, []).append(state_id)
+    for tool in subject.root.members("tools"):
+        states = users.get(tool.name)
+        if states and not subject.reached.intersection(states):
+            names = listed((quoted(state) for state in states), 4)
+            yield tool_never_reachable.finding(
+                f"tool {quoted(tool.name)} is used only where no conversation comes: {names}",
+                pointer=tool.pointer,
+                hint="lead a transition there",
+            )

@@ -1,17 +1,4 @@
-"""A fixed reply, a mapping or a decision uses a key that nothing on any path to it sets.
-
-Why it is bad:
-There a key that is not set renders as nothing, is not passed on, or closes the transitions that test it.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
-    "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
-            {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
-        "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ city }} it is, in {{ seat }}."}}
-
-Fix:
-Collect the key in a state before, test for it with `{% if … %}`, or declare who sets it by `x-source`.
-"""
+"""Keys that are used before anything sets them."""
 
 from __future__ import annotations
 
@@ -21,11 +8,25 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.data_flow import Flow, Use, flow, mapped
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Ask of every use of a key that the model writes whether it may have been set before."""
+@lint_rule("K305", "warning")
+def used_before_set(subject: Subject) -> Iterator[Finding]:
+    """A fixed reply, a mapping or a decision uses a key that nothing on any path to it sets.
+
+    Why it is bad:
+    There a key that is not set renders as nothing, is not passed on, or closes the transitions that test it.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"city": {"type": "string"}, "seat": {"type": "string"}}},
+        "states": {"hello": {"purpose": "Where to?", "required_context_keys": ["city"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["city"]}]}]},
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ city }} it is, in {{ seat }}."}}
+
+    Fix:
+    Collect the key in a state before, test for it with `{% if … %}`, or declare who sets it by `x-source`.
+    """
     if subject.keys is None:
         return
     ways = flow(subject)
@@ -36,7 +37,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         if use.key in ways.must[state] or key in ways.must[state] or ways.may_be_set(key, state):
             continue
-        yield RULE.finding(
+        yield used_before_set.finding(
             f"state {quoted(state)} uses {quoted(use.key)}, which no state on the way there collects or sets",
             pointer=use.pointer,
             hint=_hint(subject, key),
@@ -74,6 +75,3 @@ def _deciding(ways: Flow, name: str, state: Placed) -> Iterator[Use]:
             if key not in seen:
                 seen.add(key)
                 yield Use(name, key, transition.pointer + "/conditions")
-
-
-RULE = Rule(name="used-before-set", code="K305", level="warning", check=check)

@@ -1,30 +1,18 @@
-"""A context key has a name that can never be stored, or that not every model can be asked for.
-
-Why it is bad:
-Names that begin with `_` belong to the system, and others must be ASCII letters, digits, `_`, `.` and `-`,
-begin with a letter and have at most 64 characters. What the user says would be lost. A key that `context_schema`
-declares is stored under other names as well, but some providers (Anthropic, for one) refuse the schema of a reply
-that has them: a warning.
-
-Example:
-    "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["first name"],
-                         "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Rename the key.
-"""
+"""Names and settings of context keys and states that cannot work."""
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterator
 
 from llm_fsm._json import step
+from llm_fsm._text import nearest
 from llm_fsm.definition.names import KEY_PATTERN
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _ALLOWED = "keys are ASCII letters, digits, _ . and -, begin with a letter, and have at most 64 characters"
 
@@ -41,11 +29,26 @@ def _names(subject: Subject) -> Iterator[tuple[str, str]]:
             yield "/context_schema/properties" + step(key), key
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Hold each name against the pattern of context keys."""
+@lint_rule("K301", "error", blocks=False)
+def bad_key(subject: Subject) -> Iterator[Finding]:
+    """A context key has a name that can never be stored, or that not every model can be asked for.
+
+    Why it is bad:
+    Names that begin with `_` belong to the system, and others must be ASCII letters, digits, `_`, `.` and `-`,
+    begin with a letter and have at most 64 characters. What the user says would be lost. A key that `context_schema`
+    declares is stored under other names as well, but some providers (Anthropic, for one) refuse the schema of a reply
+    that has them: a warning.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["first name"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Rename the key.
+    """
     for pointer, name in _names(subject):
         if name.startswith("_"):
-            yield RULE.finding(
+            yield bad_key.finding(
                 f"context key {quoted(name)}: names that begin with _ belong to the system",
                 pointer=pointer,
                 hint=f"write {quoted(name.lstrip('_') or 'key')}",
@@ -53,10 +56,79 @@ def check(subject: Subject) -> Iterator[Finding]:
         elif re.fullmatch(KEY_PATTERN, name) is None:
             if name in (subject.keys or {}):
                 message = f"some models cannot be asked for context key {quoted(name)}"
-                yield RULE.finding(message, pointer=pointer, hint=_ALLOWED, level="warning")
+                yield bad_key.finding(message, pointer=pointer, hint=_ALLOWED, level="warning")
             else:
                 message = f"context key {quoted(name)} can never be stored"
-                yield RULE.finding(message, pointer=pointer, hint=_ALLOWED)
+                yield bad_key.finding(message, pointer=pointer, hint=_ALLOWED)
 
 
-RULE = Rule(name="bad-key", code="K301", level="error", check=check, blocks=False)
+_REPLY = frozenset({"transition", "target_state", "context_update", "message", "reasoning"})
+_STATES = frozenset({"null", "none", "true", "false", "stay", "undefined", "raise", "continue"})
+_KEYS = frozenset({"context_update", "target_state", "null", "undefined"})
+
+
+@lint_rule("S113", "warning", at_key=True)
+def reserved_name(subject: Subject) -> Iterator[Finding]:
+    """A state or context key has the name of something that the reply or the format uses itself.
+
+    Why it is bad:
+    The model writes `stay`, `null` or `context_update` in other places of its reply, and mixes them up with a
+    state or key of that name.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "null"}]},
+                   "null": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Choose a word that says what the state or the key is.
+    """
+    for name, state in subject.states.items():
+        if name.casefold() in _STATES | _REPLY:
+            yield reserved_name.finding(
+                f"a state called {quoted(name)} is easily mixed up with a word of the reply or the format",
+                pointer=state.pointer,
+                hint="choose a word for what the state is there for",
+            )
+    for key in subject.keys or ():
+        if key.casefold() in _KEYS:
+            yield reserved_name.finding(
+                f"a context key called {quoted(key)} is easily mixed up with a word of the reply",
+                pointer="/context_schema/properties" + step(key),
+                hint="choose a word for what the key holds",
+            )
+
+
+SOURCES = ("model", "host", "tool", "answer")
+
+
+@lint_rule("S116", "error")
+def bad_key_setting(subject: Subject) -> Iterator[Finding]:
+    """`x-source`, `x-secret` or `x-fast` of a context key has a value that it cannot have.
+
+    Why it is bad:
+    Who may write the key, and whether it must be kept out of prompts, would be guessed.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"tier": {"type": "string", "x-source": "hots"}}},
+        "states": {"hello": {"purpose": "Greet the user"}}
+
+    Fix:
+    `x-source` is `model`, `host`, `tool` or `answer`; `x-secret` and `x-fast` are true or false.
+    """
+    for key, schema in (subject.keys or {}).items():
+        place = "/context_schema/properties" + step(key)
+        source = schema.get("x-source")
+        if source is not None and source not in SOURCES:
+            shown = source if isinstance(source, str) else json.dumps(source)[:40]
+            meant = nearest(shown, SOURCES)
+            yield bad_key_setting.finding(
+                f'"x-source": expected one of {", ".join(SOURCES)}, found {quoted(shown)}',
+                pointer=place + "/x-source",
+                hint=None if meant is None else f'did you mean "{meant}"?',
+            )
+        for name in ("x-secret", "x-fast"):
+            value = schema.get(name)
+            if value is not None and not isinstance(value, bool):
+                shown = json.dumps(value, ensure_ascii=False)[:40]
+                message = f'"{name}": expected true or false, found {shown}'
+                yield bad_key_setting.finding(message, pointer=f"{place}/{name}")

@@ -1,42 +1,176 @@
-"""A fixed reply cannot be said: rendering it fails, always or with a value that its keys may have.
-
-Why it is bad:
-Replies run in a closed room: no other templates, no names that begin with `_`, no functions, no repetition of
-texts, no sums of text and numbers. One that fails is replaced by words of last resort.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"guests": {"type": "integer"}}},
-    "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
-            {"target_state": "bye", "conditions": [{"requires_context_keys": ["guests"]}]}]},
-        "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ 'Guests: ' + guests }}"}}
-
-Fix:
-Write what the message names in another way: `{{ 'Guests: ' ~ guests }}`, or simply `Guests: {{ guests }}`.
-"""
+"""Fixed texts that cannot be said, or that say nothing."""
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterator
 
+from llm_fsm._json import step
+from llm_fsm._text import nearest
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.reply_trials import trials
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.facts.texts import failure_words, replies
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Report the replies that failed when they were tried."""
+@lint_rule("S123", "error", blocks=False)
+def reply_fails(subject: Subject) -> Iterator[Finding]:
+    """A fixed reply cannot be said: rendering it fails, always or with a value that its keys may have.
+
+    Why it is bad:
+    Replies run in a closed room: no other templates, no names that begin with `_`, no functions, no repetition of
+    texts, no sums of text and numbers. One that fails is replaced by words of last resort.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer"}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["guests"]}]}]},
+            "bye": {"kind": "final", "purpose": "Confirm", "reply": "{{ 'Guests: ' + guests }}"}}
+
+    Fix:
+    Write what the message names in another way: `{{ 'Guests: ' ~ guests }}`, or simply `Guests: {{ guests }}`.
+    """
     for state, trial in trials(subject).items():
         if trial.outcome == "empty":
             continue
         always = trial.outcome == "fails"
         when = "" if always else f" when {trial.values}"
-        yield RULE.finding(
+        yield reply_fails.finding(
             f"the fixed reply of state {quoted(state)} cannot be said{when}: {trial.why}",
             pointer=subject.states[state].pointer + "/reply",
             level=None if always else "warning",
         )
 
 
-RULE = Rule(name="reply-fails", code="S123", level="error", check=check, blocks=False)
+@lint_rule("S124", "warning")
+def empty_reply(subject: Subject) -> Iterator[Finding]:
+    """A fixed reply is empty, whatever its keys hold.
+
+    Why it is bad:
+    The user reads nothing in this state, although the file seems to say something.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "{# say goodbye #}"}}
+
+    Fix:
+    Write the words, or take the reply out, so that the model speaks.
+    """
+    tried = trials(subject)
+    for state, placed in subject.states.items():
+        text = placed.text("reply")
+        blank = bool(text) and not text.strip()
+        if blank or (state in tried and tried[state].outcome == "empty"):
+            yield empty_reply.finding(
+                f"the fixed reply of state {quoted(state)} says nothing" + ("" if blank else " in any case"),
+                pointer=placed.pointer + "/reply",
+                hint="write the words, or take it out and the model speaks",
+            )
+
+
+_STATE_KEYS = ("execute", "flow", "wait_for")
+_TOOL_KEYS = ("registered", "mcp", "tool")
+
+
+@lint_rule("S126", "warning")
+def blank_text(subject: Subject) -> Iterator[Finding]:
+    """A name, or a text that is said, is blank.
+
+    Why it is bad:
+    Nothing can be called by a blank name, and users read nothing where a blank text is said.
+
+    Example:
+        "name": " ", "states": {"hello": {"purpose": "Greet"}}
+
+    Fix:
+    Write it, or take the key out.
+    """
+    yield from _blank(subject.root, "name", "a definition needs a name that says what it is")
+    for owner in (subject.root, *subject.states.values()):
+        settings = owner.value.get("model")
+        if isinstance(settings, dict):
+            placed = Placed(owner.pointer + "/model", settings)
+            yield from _blank(placed, "name", "name a model, or leave the key out")
+            yield from _blank(placed, "on_failure", "write what users read when the model fails")
+    for state in subject.states.values():
+        for key in _STATE_KEYS:
+            yield from _blank(state, key, "name it, or leave the key out")
+        for result in state.items("key_results"):
+            yield from _blank(result, "name", "name the key result")
+    for tool in subject.root.members("tools"):
+        if not tool.name.strip():
+            yield blank_text.finding(
+                "a tool has a blank name", pointer="/tools" + step(tool.name), hint="name the tool"
+            )
+        for key in _TOOL_KEYS:
+            yield from _blank(tool, key, "name it")
+
+
+def _blank(placed: Placed, key: str, hint: str) -> Iterator[Finding]:
+    value = placed.value.get(key)
+    if isinstance(value, str) and not value.strip():
+        yield blank_text.finding(f"{quoted(key)} is blank", pointer=placed.pointer + step(key), hint=hint)
+
+
+_ROLES = ("user", "system")
+_ANSWERERS = frozenset({"assistant", "bot", "agent"})
+
+
+@lint_rule("W407", "warning", at_key=True)
+def example_dialogue_roles(subject: Subject) -> Iterator[Finding]:
+    """A message of an example dialogue is said by somebody else than `user` or `system`.
+
+    Why it is bad:
+    The conversation that the model reads has `user` and `system` only; it does not see whose example this is.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "example_dialogue": [{"usre": "Hi"}, {"system": "Hello!"}]}}
+
+    Fix:
+    Write `{"user": "…"}` for what the user says and `{"system": "…"}` for the answers.
+    """
+    for state in subject.states.values():
+        for message in state.items("example_dialogue"):
+            for role in message.value:
+                if role in _ROLES:
+                    continue
+                meant = "system" if role in _ANSWERERS else nearest(role, _ROLES)
+                yield example_dialogue_roles.finding(
+                    f"{quoted(role)} takes no part in a dialogue",
+                    pointer=message.pointer + step(role),
+                    hint='the two are "user" and "system"' if meant is None else f'did you mean "{meant}"?',
+                    level="info" if role in _ANSWERERS else "warning",
+                )
+
+
+_TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
+
+
+@lint_rule("W411", "warning")
+def reply_is_data(subject: Subject) -> Iterator[Finding]:
+    r"""A fixed reply is JSON instead of words.
+
+    Why it is bad:
+    A reply is said to the user as it stands; the form of a model's reply belongs to models.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "{\"message\": \"Goodbye!\"}"}}
+
+    Fix:
+    Write the words alone.
+    """
+    for pointer, text in (*replies(subject), *failure_words(subject)):
+        plain = _TAGS.sub("0", text).strip()
+        if plain[:1] in ("{", "[") and plain[-1:] in ("}", "]") and '"' in plain:
+            try:
+                value = json.loads(plain)
+            except ValueError:
+                continue
+            words = value.get("message") if isinstance(value, dict) else None
+            told = isinstance(words, str) and plain == text.strip()
+            hint = f"write {quoted(str(words))}" if told else "write the words alone"
+            yield reply_is_data.finding("users would read JSON here", pointer=pointer, hint=hint)

@@ -1,16 +1,4 @@
-"""The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
-
-Why it is bad:
-No value can be checked against it, so the machine cannot be started. The same goes for schemas that refer to each
-other so many times that checking one value might not end.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
-    "states": {"hello": {"purpose": "Ask for the age"}}
-
-Fix:
-Correct the place that the message names; types are string, number, integer, boolean, array, object, null.
-"""
+"""Schemas that are not JSON Schema."""
 
 from __future__ import annotations
 
@@ -20,11 +8,24 @@ from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.schemas import schema_faults
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compile the schema of each key, and the whole where no key is at fault."""
+@lint_rule("S109", "error")
+def bad_context_schema(subject: Subject) -> Iterator[Finding]:
+    """The schema of a context key, or the whole `context_schema`, is not a JSON Schema.
+
+    Why it is bad:
+    No value can be checked against it, so the machine cannot be started. The same goes for schemas that refer to each
+    other so many times that checking one value might not end.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"age": {"type": "interger"}}},
+        "states": {"hello": {"purpose": "Ask for the age"}}
+
+    Fix:
+    Correct the place that the message names; types are string, number, integer, boolean, array, object, null.
+    """
     whole = subject.root.value.get("context_schema")
     if not isinstance(whole, dict):
         return
@@ -37,11 +38,31 @@ def check(subject: Subject) -> Iterator[Finding]:
                 shared = pointer.startswith(place + "/$defs/") and "$defs" not in schema
                 where = "/context_schema" + pointer.removeprefix(place) if shared else pointer
                 if where not in faulty:
-                    yield RULE.finding(message, pointer=where, hint=hint)
+                    yield bad_context_schema.finding(message, pointer=where, hint=hint)
                 faulty.add(where)
     if not faulty:
         for pointer, message, hint in schema_faults(whole, None, "/context_schema"):
-            yield RULE.finding(message, pointer=pointer, hint=hint)
+            yield bad_context_schema.finding(message, pointer=pointer, hint=hint)
 
 
-RULE = Rule(name="bad-context-schema", code="S109", level="error", check=check)
+@lint_rule("S111", "error")
+def bad_answer_schema(subject: Subject) -> Iterator[Finding]:
+    """The `answer_schema` of a state is not a JSON Schema.
+
+    Why it is bad:
+    No answer can be checked against it, so the wait could never be ended. The same goes for schemas that refer to
+    each other so many times that checking one answer might not end.
+
+    Example:
+        "states": {"hello": {"kind": "wait", "timeout": 60, "answer_schema": {"type": "bool"},
+                             "transitions": [{"target_state": "bye"}]},
+                   "bye": {"kind": "final", "purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the place that the message names.
+    """
+    for state in subject.states.values():
+        answer = state.value.get("answer_schema")
+        if isinstance(answer, dict):
+            for pointer, message, hint in schema_faults(answer, None, state.pointer + "/answer_schema"):
+                yield bad_answer_schema.finding(message, pointer=pointer, hint=hint)

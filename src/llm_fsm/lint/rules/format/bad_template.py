@@ -1,14 +1,4 @@
-"""A fixed reply is not a template: a delimiter, quote, bracket or block in it is not closed.
-
-Why it is bad:
-The reply cannot be said, so the machine cannot be started.
-
-Example:
-    "states": {"bye": {"kind": "final", "reply": "Goodbye {{ name }!"}}
-
-Fix:
-Close what the message names. `{{ "{{" }}` writes the delimiters themselves.
-"""
+"""Fixed replies that are no templates."""
 
 from __future__ import annotations
 
@@ -17,16 +7,24 @@ from collections.abc import Iterator
 from llm_fsm.definition.templates import template_fault
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Try to compile each reply."""
+@lint_rule("S110", "error")
+def bad_template(subject: Subject) -> Iterator[Finding]:
+    """A fixed reply is not a template: a delimiter, quote, bracket or block in it is not closed.
+
+    Why it is bad:
+    The reply cannot be said, so the machine cannot be started.
+
+    Example:
+        "states": {"bye": {"kind": "final", "reply": "Goodbye {{ name }!"}}
+
+    Fix:
+    Close what the message names. `{{ "{{" }}` writes the delimiters themselves.
+    """
     for state in subject.states.values():
         reply = state.text("reply")
         reason = template_fault(reply) if reply else None
         if reason is not None:
-            yield RULE.finding(f"not a template: {reason}", pointer=state.pointer + "/reply")
-
-
-RULE = Rule(name="bad-template", code="S110", level="error", check=check)
+            yield bad_template.finding(f"not a template: {reason}", pointer=state.pointer + "/reply")

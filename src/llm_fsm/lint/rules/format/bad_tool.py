@@ -1,14 +1,4 @@
-"""A tool is bound to nothing, to two things at once, or to an MCP server without the name of a tool.
-
-Why it is bad:
-No call of it could be made.
-
-Example:
-    "tools": {"search": {"mcp": "library"}}, "states": {"hello": {"purpose": "Greet the user"}}
-
-Fix:
-Write either `{"registered": "name"}` or `{"mcp": "server alias", "tool": "name"}`.
-"""
+"""Tools that are bound to nothing."""
 
 from __future__ import annotations
 
@@ -18,7 +8,7 @@ from typing import Any
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
 def _fault(tool: Mapping[str, Any], shown: str) -> str | None:
@@ -30,13 +20,21 @@ def _fault(tool: Mapping[str, Any], shown: str) -> str | None:
     return None
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at what each tool is bound to."""
+@lint_rule("S108", "error", at_key=True)
+def bad_tool(subject: Subject) -> Iterator[Finding]:
+    """A tool is bound to nothing, to two things at once, or to an MCP server without the name of a tool.
+
+    Why it is bad:
+    No call of it could be made.
+
+    Example:
+        "tools": {"search": {"mcp": "library"}}, "states": {"hello": {"purpose": "Greet the user"}}
+
+    Fix:
+    Write either `{"registered": "name"}` or `{"mcp": "server alias", "tool": "name"}`.
+    """
     for tool in subject.root.members("tools"):
         fault = _fault(tool.value, quoted(tool.name))
         if fault is not None:
             way = 'write either {"registered": "name"} or {"mcp": "server alias", "tool": "name"}'
-            yield RULE.finding(fault, pointer=tool.pointer, hint=way)
-
-
-RULE = Rule(name="bad-tool", code="S108", level="error", check=check, at_key=True)
+            yield bad_tool.finding(fault, pointer=tool.pointer, hint=way)

@@ -1,16 +1,4 @@
-"""Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
-
-Why it is bad:
-People and models take one for the other, and whoever reads the file does not see it. A value is stored under
-one key and looked for under the other.
-
-Example:
-    "states": {"confirm_order": {"purpose": "Ask", "transitions": [{"target_state": "ConfirmOrder"}]},
-               "ConfirmOrder": {"purpose": "Order"}}
-
-Fix:
-Use one spelling; where the two are meant to be different things, give them different words.
-"""
+"""Names that look alike."""
 
 from __future__ import annotations
 
@@ -21,7 +9,7 @@ from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 # Cyrillic and Greek letters beside the Latin ones that they look like (Unicode TR39, confusables).
 _LOOK_ALIKE = str.maketrans(
@@ -59,25 +47,35 @@ def _keys(subject: Subject) -> list[tuple[str, str]]:
     return list(places.items())
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare what the names look like, kind by kind."""
+@lint_rule("S112", "warning", at_key=True)
+def confusable_ids(subject: Subject) -> Iterator[Finding]:
+    """Two names differ only by case, by `_` or `-`, or by letters of other alphabets that look alike.
+
+    Why it is bad:
+    People and models take one for the other, and whoever reads the file does not see it. A value is stored under
+    one key and looked for under the other.
+
+    Example:
+        "states": {"confirm_order": {"purpose": "Ask", "transitions": [{"target_state": "ConfirmOrder"}]},
+                   "ConfirmOrder": {"purpose": "Order"}}
+
+    Fix:
+    Use one spelling; where the two are meant to be different things, give them different words.
+    """
     for what, names in _groups(subject):
         first: dict[str, str] = {}
         for name, pointer in names:
             look = seen_as(name)
             other = first.setdefault(look, name)
             if other != name and look:
-                yield RULE.finding(
+                yield confusable_ids.finding(
                     f"{what} {quoted(name)} looks like {what} {quoted(other)}",
                     pointer=pointer,
                     hint="use one spelling, or different words",
                 )
             elif not name.isascii() and what == "tool":
-                yield RULE.finding(
+                yield confusable_ids.finding(
                     f"{what} {quoted(name)} has letters that are not ASCII: {name!a}",
                     pointer=pointer,
                     hint="models and providers take ASCII names only",
                 )
-
-
-RULE = Rule(name="confusable-ids", code="S112", level="warning", check=check, at_key=True)

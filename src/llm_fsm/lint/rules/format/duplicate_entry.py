@@ -1,34 +1,94 @@
-"""Two key results of a state have the same name.
-
-Why it is bad:
-The verdicts of a task are kept by name: what failed cannot be told apart from what passed.
-
-Example:
-    "states": {"write": {"kind": "task", "key_results": [
-        {"name": "long", "description": "Has 200 words"}, {"name": "long", "description": "Has a title"}]}}
-
-Fix:
-Give each its own name.
-"""
+"""Entries that stand twice."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
+from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
+
+_COMPARED = 50
+_DEFAULTS = (("auto", False), ("return", False), ("priority", 100))
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for names that come back."""
+@lint_rule("F117", "warning")
+def repeated_transition(subject: Subject) -> Iterator[Finding]:
+    """A transition stands a second time in its state: the same target, the same conditions, the same words.
+
+    Why it is bad:
+    It does nothing. Mostly one was copied, and another target or other words were meant.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [
+                        {"target_state": "bye", "description": "The user wants to leave"},
+                        {"target_state": "bye", "description": "The user wants to leave"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Change the second one, or take it out.
+    """
+    # What is left away counts as its default.
+    yield from subject.once(_found)
+
+
+def _found(subject: Subject) -> tuple[Finding, ...]:
+    return tuple(_compared(subject))
+
+
+def _compared(subject: Subject) -> Iterator[Finding]:
+    seen: dict[tuple[str | None, str], list[dict[str, Any]]] = {}
+    for owner, transition in subject.transitions():
+        target = transition.value.get("target_state")
+        if not isinstance(target, str):
+            continue
+        others, plain = seen.setdefault((owner, target), []), _plain(transition.value)
+        if plain in others[:_COMPARED]:
+            yield repeated_transition.finding(
+                f"this transition to {quoted(target)} stands here a second time",
+                pointer=transition.pointer,
+                hint="change it, or take it out",
+            )
+        others.append(plain)
+
+
+def repeated(subject: Subject) -> frozenset[str]:
+    """The pointers of all transitions that stand a second time, made once."""
+    return subject.once(_all_repeated)
+
+
+def _all_repeated(subject: Subject) -> frozenset[str]:
+    return frozenset(found.pointer for found in repeated_transition.check(subject))
+
+
+def _plain(transition: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {key: value for key, value in transition.items() if key != "ui" and value not in ("", [], None)}
+    return {key: value for key, value in kept.items() if (key, value) not in _DEFAULTS}
+
+
+@lint_rule("S114", "error")
+def duplicate_name(subject: Subject) -> Iterator[Finding]:
+    """Two key results of a state have the same name.
+
+    Why it is bad:
+    The verdicts of a task are kept by name: what failed cannot be told apart from what passed.
+
+    Example:
+        "states": {"write": {"kind": "task", "key_results": [
+            {"name": "long", "description": "Has 200 words"}, {"name": "long", "description": "Has a title"}]}}
+
+    Fix:
+    Give each its own name.
+    """
     for state_id, state in subject.states.items():
         seen: set[str] = set()
         for result in state.items("key_results"):
             name = result.value.get("name")
             if isinstance(name, str) and name in seen:
-                yield RULE.finding(
+                yield duplicate_name.finding(
                     f"a second key result {quoted(name)} in state {quoted(state_id)}",
                     pointer=result.pointer + "/name",
                     hint="give each its own name",
@@ -37,4 +97,108 @@ def check(subject: Subject) -> Iterator[Finding]:
                 seen.add(name)
 
 
-RULE = Rule(name="duplicate-name", code="S114", level="error", check=check)
+def _lists(subject: Subject) -> Iterator[tuple[Placed, str]]:
+    for state in subject.states.values():
+        yield state, "required_context_keys"
+        yield state, "tools"
+        scope = state.value.get("context_scope")
+        if isinstance(scope, dict):
+            yield Placed(state.pointer + "/context_scope", scope), "read"
+    for _, transition in subject.transitions():
+        for condition in transition.items("conditions"):
+            yield condition, "requires_context_keys"
+    for tool in subject.root.members("tools"):
+        yield tool, "scope"
+    yield subject.root, "patterns"
+
+
+@lint_rule("S115", "warning")
+def repeated_entry(subject: Subject) -> Iterator[Finding]:
+    """A list has the same name, or a transition the same condition, twice.
+
+    Why it is bad:
+    It does nothing. Mostly another key, tool or state was meant the second time.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name", "name"],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Name the other one, or remove the second.
+    """
+    for owner, key in _lists(subject):
+        seen: set[str] = set()
+        for pointer, name in owner.texts(key):
+            if name in seen:
+                message = f"{quoted(name)} stands a second time in {quoted(key)}"
+                yield repeated_entry.finding(message, pointer=pointer, hint="name each once")
+            seen.add(name)
+    yield from _conditions(subject)
+
+
+def _conditions(subject: Subject) -> Iterator[Finding]:
+    """Conditions that ask the same twice in one transition."""
+    for _, transition in subject.transitions():
+        conditions = transition.value.get("conditions")
+        if not isinstance(conditions, list) or len(conditions) < 2:
+            continue
+        said: set[str] = set()
+        for condition in transition.items("conditions"):
+            keys = sorted(key for _, key in condition.texts("requires_context_keys"))
+            asked = [keys, condition.value.get("logic")]
+            text = json.dumps(asked if asked != [[], None] else condition.text("description").casefold())
+            if text in said and text != '""':
+                message = "this condition stands a second time in its transition"
+                yield repeated_entry.finding(message, pointer=condition.pointer, hint="was another one meant?")
+            said.add(text)
+
+
+@lint_rule("T514", "warning")
+def duplicate_label(subject: Subject) -> Iterator[Finding]:
+    """Two transitions of a task have the same label, or labels without a `default`, or no label beside one.
+
+    Why it is bad:
+    Only the first of two equal labels is ever taken, and a transition without a label never, as `default` comes
+    first. Without `default` the run ends with an error when the output has a label that nobody thought of.
+
+    Example:
+        "states": {"sort": {"kind": "task", "purpose": "Sort the mail", "transitions": [
+            {"target_state": "a", "on": "spam"}, {"target_state": "b", "on": "spam"}]},
+            "a": {"kind": "final"}, "b": {"kind": "final"}}
+
+    Fix:
+    Give each its own label, and one the label `default`.
+    """
+    for name, state in subject.states.items():
+        if subject.kind_of(name) != "task":
+            continue
+        seen: set[str] = set()
+        plain: list[str] = []
+        caught = False
+        for transition in state.items("transitions"):
+            label = transition.value.get("on")
+            if not isinstance(label, str):
+                plain.append(transition.pointer)
+                continue
+            always = not transition.value.get("conditions")
+            caught = caught or (label == "default" and always)
+            if label in seen and always:
+                yield duplicate_label.finding(
+                    f"a second transition of task {quoted(name)} has the label {quoted(label)}",
+                    pointer=transition.pointer + "/on",
+                    hint="give each its own label",
+                )
+            seen.add(label)
+        for pointer in plain if caught else ():
+            yield duplicate_label.finding(
+                f'a transition of task {quoted(name)} has no label, and "default" takes all that has none',
+                pointer=pointer,
+                hint='give it a label with "on", or take it out',
+            )
+        if seen and "default" not in seen and not plain:
+            yield duplicate_label.finding(
+                f'task {quoted(name)} routes by labels and has no transition for "default"',
+                pointer=state.pointer + "/transitions",
+                hint='add one with "on": "default"',
+                level="info",
+            )

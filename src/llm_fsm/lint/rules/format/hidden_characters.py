@@ -1,17 +1,4 @@
-"""A text has characters that nobody sees: control characters, marks that turn the direction, blanks without width.
-
-Why it is bad:
-What a reader sees is not what the model and the conditions read: two values look equal and are not, and a line can
-be shown in another order than it is in.
-
-Example:
-    "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
-        {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "gold\\u200b"]}}]}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Take them out; the message says which they are.
-"""
+"""Characters that nobody sees."""
 
 from __future__ import annotations
 
@@ -21,7 +8,7 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.texts import all_joined, every_text
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 # Joiners (200c, 200d) and direction marks (200e, 200f) belong to the writing of many languages and to emoji.
 _HIDDEN = re.compile(
@@ -33,8 +20,23 @@ _TURNS = re.compile("[\u202a-\u202c\u2066-\u2069]")
 _FLAG = re.compile("\U0001f3f4[\U000e0020-\U000e007f]+")
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at every text and at every name; one finding a text."""
+@lint_rule("S125", "warning")
+def hidden_characters(subject: Subject) -> Iterator[Finding]:
+    """A text has characters that nobody sees: control characters, marks that turn the direction, blanks without width.
+
+    Why it is bad:
+    What a reader sees is not what the model and the conditions read: two values look equal and are not, and a line
+    can be shown in another order than it is in.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the tier", "required_context_keys": ["tier"], "transitions": [
+            {"target_state": "bye", "conditions": [{"logic": {"==": [{"var": "tier"}, "gold\\u200b"]}}]}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Take them out; the message says which they are.
+    """
+    # One finding a text.
     if _HIDDEN.search(all_joined(subject)) is None:
         return
     for pointer, text, is_key in every_text(subject):
@@ -45,7 +47,4 @@ def check(subject: Subject) -> Iterator[Finding]:
         if found is not None:
             what = "this name" if is_key else "this text"
             message = f"{what} has the hidden character U+{ord(found[0]):04X}"
-            yield RULE.finding(message, pointer=pointer, hint="take it out")
-
-
-RULE = Rule(name="hidden-characters", code="S125", level="warning", check=check)
+            yield hidden_characters.finding(message, pointer=pointer, hint="take it out")

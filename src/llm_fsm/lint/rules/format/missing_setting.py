@@ -1,15 +1,4 @@
-"""A state of kind `decide` has no transitions.
-
-Why it is bad:
-It has nothing to decide between: every run that comes here is stuck.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "route"}]},
-               "route": {"kind": "decide"}}
-
-Fix:
-Add its transitions; the last one without conditions takes what is left over.
-"""
+"""States that lack what their kind needs."""
 
 from __future__ import annotations
 
@@ -18,20 +7,50 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at the states that decide."""
+@lint_rule("F109", "error", at_key=True, blocks=False)
+def decide_without_transitions(subject: Subject) -> Iterator[Finding]:
+    """A state of kind `decide` has no transitions.
+
+    Why it is bad:
+    It has nothing to decide between: every run that comes here is stuck.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "route"}]},
+                   "route": {"kind": "decide"}}
+
+    Fix:
+    Add its transitions; the last one without conditions takes what is left over.
+    """
     for name, state in subject.states.items():
         if state.value.get("kind") == "decide" and not state.value.get("transitions"):
-            yield RULE.finding(
+            yield decide_without_transitions.finding(
                 f"state {quoted(name)} is to decide and has no transitions",
                 pointer=state.pointer,
                 hint='add "transitions", the last one without conditions',
             )
 
 
-RULE = Rule(
-    name="decide-without-transitions", code="F109", level="error", check=check, at_key=True, blocks=False
-)
+@lint_rule("T512", "error", at_key=True)
+def subflow_without_flow(subject: Subject) -> Iterator[Finding]:
+    """A state of kind `subflow` does not name the definition that it calls.
+
+    Why it is bad:
+    There is nothing to call: the machine cannot go on from here.
+
+    Example:
+        "states": {"pay": {"kind": "subflow", "transitions": [{"target_state": "done"}]},
+                   "done": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Add `flow`: a relative path, or the name of a definition that the host registers.
+    """
+    for name, state in subject.states.items():
+        if state.value.get("kind") == "subflow" and state.value.get("flow") in (None, ""):
+            yield subflow_without_flow.finding(
+                f"state {quoted(name)} is a subflow and names no definition to call",
+                pointer=state.pointer,
+                hint='add "flow"',
+            )

@@ -1,27 +1,141 @@
-"""A state has a key that works only in states of another kind.
-
-Why it is bad:
-The key is read and does nothing. Mostly `kind` is missing.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "write"}]},
-               "write": {"purpose": "Write the report", "key_results": [{"name": "long", "description": "200 words"}],
-                         "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Write the `kind` that the key belongs to, or remove the key.
-"""
+"""Settings that do nothing where they stand."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import get_args
 
+from llm_fsm._text import listed
+from llm_fsm.definition.graph import reachable
 from llm_fsm.definition.names import Kind
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
+from llm_fsm.lint.facts.endings import ends, unsure
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
+
+
+@lint_rule("F110", "warning", at_key=True)
+def final_with_transitions(subject: Subject) -> Iterator[Finding]:
+    """A state of kind `final` has transitions.
+
+    Why it is bad:
+    A final state ends the conversation: its transitions are never taken, and what they lead to is not reached.
+
+    Example:
+        "states": {"hello": {"kind": "final", "purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Remove `kind` if the conversation goes on from here, or else the transitions.
+    """
+    for name, state in subject.states.items():
+        if state.value.get("kind") == "final" and state.value.get("transitions"):
+            yield final_with_transitions.finding(
+                f"state {quoted(name)} is final: its transitions are never taken",
+                pointer=state.pointer + "/transitions",
+                hint='remove "kind" if the conversation goes on from here, or else the transitions',
+            )
+
+
+@lint_rule("F112", "warning", at_key=True)
+def return_without_effect(subject: Subject) -> Iterator[Finding]:
+    """A transition of a state has `return`, which works on global transitions only, or what it leads to never comes
+    back.
+
+    Why it is bad:
+    The conversation does not come back as the author expects.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "help", "return": true}]},
+                   "help": {"purpose": "Explain the rules"}}
+
+    Fix:
+    Move the transition to `global_transitions`, or remove `return` and lead back by a transition. A digression
+    comes back in a state without transitions: let one be reached.
+    """
+    for name, transition in subject.transitions():
+        if name is not None and transition.value.get("return") is True:
+            yield return_without_effect.finding(
+                '"return" has no effect on a transition of a state',
+                pointer=transition.pointer + "/return",
+                hint='only transitions under "global_transitions" come back',
+            )
+    yield from _endless(subject)
+
+
+def _endless(subject: Subject) -> Iterator[Finding]:
+    """Digressions from which no way leads to a state without transitions."""
+    last = ends(subject)
+    graph: dict[str, list[str]] = {name: [] for name in subject.states}
+    for arc in subject.own:
+        if arc.target in graph:
+            graph[arc.source].append(arc.target)
+    for name, state in subject.states.items():
+        aside = (state.value.get("on_timeout"), state.value.get("on_exhausted"))
+        graph[name] += [target for target in aside if isinstance(target, str) and target in graph]
+    for transition in subject.root.items("global_transitions"):
+        target = transition.value.get("target_state")
+        if transition.value.get("return") is not True or not isinstance(target, str) or target not in graph:
+            continue
+        reached = reachable(graph, [target])
+        if last.isdisjoint(reached) and unsure(subject).isdisjoint(reached):
+            yield return_without_effect.finding(
+                f"the digression to {quoted(target)} never comes back: no state without transitions is reached there",
+                pointer=transition.pointer + "/return",
+                hint="a digression comes back by itself: take out the transitions that are to lead back",
+            )
+
+
+@lint_rule("F116", "warning", at_key=True)
+def collects_at_the_end(subject: Subject) -> Iterator[Finding]:
+    """A state that ends the conversation has keys to collect.
+
+    Why it is bad:
+    The conversation is over when the state is entered: its question is never answered and the keys stay empty.
+    Mostly its transitions are missing; a state without any is an end.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "email"}]},
+                   "email": {"purpose": "Ask for the address", "required_context_keys": ["email"]}}
+
+    Fix:
+    Add the transitions, or collect the keys before.
+    """
+    for name, state in subject.states.items():
+        keys = [quoted(key) for _, key in state.texts("required_context_keys")]
+        if keys and subject.kind_of(name) == "final":
+            stated = state.value.get("kind") == "final"
+            why = "" if stated else ": it has no transitions"
+            yield collects_at_the_end.finding(
+                f"state {quoted(name)} ends the conversation{why}, so {listed(keys, 4)} cannot be collected there",
+                pointer=state.pointer + "/required_context_keys",
+                hint="collect them before" if stated else "add its transitions, or collect the keys before",
+            )
+
+
+@lint_rule("T510", "warning", at_key=True)
+def on_timeout_without_timeout(subject: Subject) -> Iterator[Finding]:
+    """A `wait` state says where to go when its time is over, and sets no time.
+
+    Why it is bad:
+    The way is never taken: the run waits for ever.
+
+    Example:
+        "states": {"approval": {"kind": "wait", "on_timeout": "late", "transitions": [{"target_state": "done"}]},
+                   "late": {"purpose": "Say that it is too late"}, "done": {"purpose": "Say that it is done"}}
+
+    Fix:
+    Add `timeout` in seconds.
+    """
+    for name, state in subject.states.items():
+        if state.value.get("on_timeout") is not None and state.value.get("timeout") is None:
+            yield on_timeout_without_timeout.finding(
+                f'"on_timeout" of state {quoted(name)} never happens: there is no "timeout"',
+                pointer=state.pointer + "/on_timeout",
+                hint='add "timeout" in seconds',
+            )
+
 
 KINDS: tuple[str, ...] = get_args(Kind)
 _KINDS: Mapping[str, tuple[str, ...]] = {
@@ -44,8 +158,21 @@ _KINDS: Mapping[str, tuple[str, ...]] = {
 _LABELLED = ("task", "subflow", "wait")
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare each key with the kind of its state."""
+@lint_rule("T513", "warning", at_key=True)
+def setting_without_effect(subject: Subject) -> Iterator[Finding]:
+    """A state has a key that works only in states of another kind.
+
+    Why it is bad:
+    The key is read and does nothing. Mostly `kind` is missing.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "write"}]},
+                   "write": {"purpose": "Write it", "key_results": [{"name": "long", "description": "200 words"}],
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write the `kind` that the key belongs to, or remove the key.
+    """
     for name, state in subject.states.items():
         kind = subject.kind_of(name)
         if kind not in KINDS:
@@ -54,7 +181,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             if state.value.get(key) in (None, [], {}, "") or kind in kinds:
                 continue
             meant = " or ".join(f'"{one}"' for one in kinds)
-            yield RULE.finding(
+            yield setting_without_effect.finding(
                 f'"{key}" has no effect in state {quoted(name)}, which is of kind "{kind}"',
                 pointer=f"{state.pointer}/{key}",
                 hint=f'it belongs to "kind": {meant}' if len(kinds) < 3 else "ask in a state that converses",
@@ -63,11 +190,36 @@ def check(subject: Subject) -> Iterator[Finding]:
         if transition.value.get("on") is not None and (
             owner is None or subject.kind_of(owner) not in _LABELLED
         ):
-            yield RULE.finding(
+            yield setting_without_effect.finding(
                 '"on" has no effect here: only tasks, flows and answers lead on by a label',
                 pointer=transition.pointer + "/on",
                 hint='write a "description" or conditions',
             )
 
 
-RULE = Rule(name="setting-without-effect", code="T513", level="warning", check=check, at_key=True)
+@lint_rule("T515", "warning")
+def remind_after_timeout(subject: Subject) -> Iterator[Finding]:
+    """A reminder of a `wait` state comes when the wait is over.
+
+    Why it is bad:
+    It is never sent.
+
+    Example:
+        "states": {"approval": {"kind": "wait", "timeout": 3600, "on_timeout": "late", "remind": [600, 7200],
+                                "transitions": [{"target_state": "late"}]},
+                   "late": {"purpose": "Say that it is too late"}}
+
+    Fix:
+    Remind earlier, or wait longer; both are seconds from the beginning of the wait.
+    """
+    for state in subject.states.values():
+        timeout, remind = state.value.get("timeout"), state.value.get("remind")
+        if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not isinstance(remind, list):
+            continue
+        for index, seconds in enumerate(remind):
+            if isinstance(seconds, int | float) and seconds >= timeout:
+                yield remind_after_timeout.finding(
+                    f"the wait is over after {timeout:g} seconds, before this reminder",
+                    pointer=f"{state.pointer}/remind/{index}",
+                    hint="remind earlier, or wait longer",
+                )

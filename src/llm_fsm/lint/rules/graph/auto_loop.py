@@ -1,16 +1,4 @@
-"""A circle of states is run through without anybody being asked, and nothing changes on the way that could end it.
-
-Why it is bad:
-A turn that gets in goes round until `limits.auto_steps` stops it, and the user waits for nothing.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "a"}]},
-               "a": {"kind": "decide", "transitions": [{"target_state": "b"}]},
-               "b": {"kind": "decide", "transitions": [{"target_state": "a"}]}}
-
-Fix:
-Give one of the transitions a condition, or put a state into the circle that waits for the user.
-"""
+"""Circles that the machine runs through without asking anybody."""
 
 from __future__ import annotations
 
@@ -21,8 +9,8 @@ from typing import NamedTuple
 from llm_fsm.definition.graph import components
 from llm_fsm.errors import Finding, Level
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.suggestions import route
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.rule import lint_rule
 from llm_fsm.lint.solver.cases import Cases
 from llm_fsm.lint.solver.guards import Guard
 from llm_fsm.lint.solver.solver import Reasoning, described, read_names, reasoning
@@ -41,8 +29,21 @@ def _forced(subject: Subject, name: str) -> str | None:
     return arcs[0].target
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Circles in the graph of what follows in any case, then those that some values of the context keep going."""
+@lint_rule("F108", "warning", at_key=True)
+def auto_loop(subject: Subject) -> Iterator[Finding]:
+    """A circle of states is run through without anybody being asked, and nothing changes on the way that could end it.
+
+    Why it is bad:
+    A turn that gets in goes round until `limits.auto_steps` stops it, and the user waits for nothing.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "a"}]},
+                   "a": {"kind": "decide", "transitions": [{"target_state": "b"}]},
+                   "b": {"kind": "decide", "transitions": [{"target_state": "a"}]}}
+
+    Fix:
+    Give one of the transitions a condition, or put a state into the circle that waits for the user.
+    """
     always = list(_always(subject))
     yield from always
     if not always and subject.keys is not None:
@@ -63,7 +64,7 @@ def _for_some(known: Reasoning) -> Iterator[Finding]:
             found = _circle(known, first, frozenset(members))
             if found is not None:
                 circle, when, level = found
-                yield RULE.finding(
+                yield auto_loop.finding(
                     f"nothing stops the machine from going round when {when}: {route(circle)}",
                     pointer=subject.states[first].pointer,
                     hint="lead to a state that waits for the user, or test for what ends it",
@@ -134,7 +135,7 @@ def _always(subject: Subject) -> Iterator[Finding]:
             circle.append(after)
             after = forced[after][0]
         circle.append(after)
-        yield RULE.finding(
+        yield auto_loop.finding(
             f"nothing stops the machine from going round: {route(circle)}",
             pointer=subject.states[first].pointer,
             hint="give a transition of the circle a condition",
@@ -142,4 +143,26 @@ def _always(subject: Subject) -> Iterator[Finding]:
         )
 
 
-RULE = Rule(name="auto-loop", code="F108", level="warning", check=check, at_key=True)
+@lint_rule("T516", "warning")
+def retry_loop(subject: Subject) -> Iterator[Finding]:
+    """A task that has used up its attempts goes on to itself.
+
+    Why it is bad:
+    It begins anew with all its attempts, for ever: the limit that `max_retries` sets is none.
+
+    Example:
+        "states": {"write": {"kind": "task", "purpose": "Write the report", "on_exhausted": "write",
+                             "key_results": [{"name": "long", "description": "Has 200 words"}]}}
+
+    Fix:
+    Raise `max_retries`, and name another state, `continue` or `raise`.
+    """
+    for name, state in subject.states.items():
+        for key, event in (("on_exhausted", "attempts are used up"), ("on_timeout", "time is over")):
+            if state.value.get(key) == name:
+                yield retry_loop.finding(
+                    f"when its {event}, state {quoted(name)} begins anew, for ever",
+                    pointer=f"{state.pointer}/{key}",
+                    hint="name another state",
+                    path=(name, name),
+                )

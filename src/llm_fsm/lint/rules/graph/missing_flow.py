@@ -1,17 +1,4 @@
-"""The file that a subflow names is not there, is no definition, or does not lie in the folder of its caller.
-
-Why it is bad:
-There is nothing to call. The machine cannot be made.
-
-Example:
-    "states": {"pay": {"kind": "subflow", "flow": "/tmp/payment.json", "transitions": [{"target_state": "done"}]},
-               "done": {"purpose": "Say goodbye"}}
-
-Fix:
-Correct the path: it is relative to the file that names it, and may not lead out of the folder of the file that a
-machine begins with, nor may a link. A name without a slash and without `.json` is that of
-a definition which the host registers.
-"""
+"""Subflows whose file cannot be used."""
 
 from __future__ import annotations
 
@@ -21,33 +8,44 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.subflows import is_absolute, is_path, leads_out
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for the file of each call."""
+@lint_rule("F114", "error", blocks=False)
+def missing_flow(subject: Subject) -> Iterator[Finding]:
+    """The file that a subflow names is not there, is no definition, or does not lie in the folder of its caller.
+
+    Why it is bad:
+    There is nothing to call. The machine cannot be made.
+
+    Example:
+        "states": {"pay": {"kind": "subflow", "flow": "/tmp/payment.json", "transitions": [{"target_state": "done"}]},
+                   "done": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the path: it is relative to the file that names it, and may not lead out of the folder of the file that a
+    machine begins with, nor may a link. A name without a slash and without `.json` is that of
+    a definition which the host registers.
+    """
     for state in subject.states.values():
         flow, pointer = state.value.get("flow"), state.pointer + "/flow"
         if not isinstance(flow, str) or not is_path(flow):
             continue
         if is_absolute(flow):
             message = f"{quoted(flow)} is not a relative path"
-            yield RULE.finding(message, pointer=pointer, hint="name a file of the same folder tree")
+            yield missing_flow.finding(message, pointer=pointer, hint="name a file of the same folder tree")
         elif subject.flow is not None:
             place, document, why = subject.flow(flow, None)
             if leads_out(flow):
-                yield RULE.finding(
+                yield missing_flow.finding(
                     f"{quoted(flow)} leads out of the folder of this file: a machine that begins here cannot call it",
                     pointer=pointer,
                     hint="keep a machine's files in one folder tree, and begin with the one at its root",
                     level="warning" if document is not None else None,
                 )
             elif document is None:
-                yield RULE.finding(
+                yield missing_flow.finding(
                     f"there is no definition in {quoted(place)}: {why}",
                     pointer=pointer,
                     hint="the path is relative to this file",
                 )
-
-
-RULE = Rule(name="missing-flow", code="F114", level="error", check=check, blocks=False)

@@ -1,17 +1,4 @@
-"""A transition leads from a state to itself.
-
-Why it is bad:
-Staying is always possible and needs no transition. This one makes the menu longer, and models pick it
-where they should ask on.
-
-Example:
-    "states": {"ask": {"purpose": "Ask", "transitions": [
-        {"target_state": "ask", "description": "The answer is not clear"}, {"target_state": "bye"}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Remove it; say in the instructions when to stay.
-"""
+"""Transitions of a state to itself."""
 
 from __future__ import annotations
 
@@ -20,21 +7,33 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for targets that are their own source; a task that is done again by its label is none."""
+@lint_rule("F111", "info")
+def self_transition(subject: Subject) -> Iterator[Finding]:
+    """A transition leads from a state to itself.
+
+    Why it is bad:
+    Staying is always possible and needs no transition. This one makes the menu longer, and models pick it
+    where they should ask on.
+
+    Example:
+        "states": {"ask": {"purpose": "Ask", "transitions": [
+            {"target_state": "ask", "description": "The answer is not clear"}, {"target_state": "bye"}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Remove it; say in the instructions when to stay.
+    """
+    # A task that is done again by its label is no such transition.
     for name, transition in subject.transitions():
         if name is None or transition.value.get("target_state") != name:
             continue
         if subject.kind_of(name) in ("task", "wait", "subflow"):
             continue
-        yield RULE.finding(
+        yield self_transition.finding(
             f"transition of state {quoted(name)} to itself",
             pointer=transition.pointer + "/target_state",
             hint="staying is always possible and needs no transition",
         )
-
-
-RULE = Rule(name="self-transition", code="F111", level="info", check=check)

@@ -1,17 +1,4 @@
-"""A subflow calls, directly or through others, the definition that it belongs to.
-
-Why it is bad:
-Each call would begin the same machine once more inside itself, without end. The machine cannot be made.
-
-Example:
-    "name": "booking",
-    "states": {"again": {"kind": "subflow", "flow": "booking", "transitions": [{"target_state": "done"}]},
-               "done": {"purpose": "Say goodbye"}}
-
-Fix:
-Lead back by a transition instead of calling the machine again. A registered name that is this machine's own is a
-warning only, as the host may register another one under it.
-"""
+"""Subflows that call each other in a circle."""
 
 from __future__ import annotations
 
@@ -22,7 +9,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import FlowReader, Subject
 from llm_fsm.lint.facts.subflows import flow_paths, is_path
 from llm_fsm.lint.facts.suggestions import quoted, route
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _MOST = 200
 """Files that are looked at in search of a circle."""
@@ -70,11 +57,25 @@ def _ways(subject: Subject) -> Iterator[tuple[str, list[str]]]:
             yield name, way
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Follow each call until it comes home."""
+@lint_rule("F113", "error", blocks=False)
+def subflow_recursion(subject: Subject) -> Iterator[Finding]:
+    """A subflow calls, directly or through others, the definition that it belongs to.
+
+    Why it is bad:
+    Each call would begin the same machine once more inside itself, without end. The machine cannot be made.
+
+    Example:
+        "name": "booking",
+        "states": {"again": {"kind": "subflow", "flow": "booking", "transitions": [{"target_state": "done"}]},
+                   "done": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Lead back by a transition instead of calling the machine again. A registered name that is this machine's own is a
+    warning only, as the host may register another one under it.
+    """
     for name, way in _ways(subject):
         through = f" through {route(way[:-1])}" if way[:-1] else ""
-        yield RULE.finding(
+        yield subflow_recursion.finding(
             f"state {quoted(name)} calls its own machine{through}",
             pointer=subject.states[name].pointer + "/flow",
             hint="lead back by a transition instead",
@@ -84,6 +85,3 @@ def check(subject: Subject) -> Iterator[Finding]:
 
 def _basename(file: str) -> str:
     return file.replace("\\", "/").rpartition("/")[2]
-
-
-RULE = Rule(name="subflow-recursion", code="F113", level="error", check=check, blocks=False)

@@ -1,17 +1,4 @@
-"""A group of states leads only to each other, while other conversations of the machine come to an end.
-
-Why it is bad:
-Whoever gets in never gets out: the conversation cannot be ended, only left.
-
-Example:
-    "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "a"}, {"target_state": "bye"}]},
-               "a": {"purpose": "Explain", "transitions": [{"target_state": "b"}]},
-               "b": {"purpose": "Explain more", "transitions": [{"target_state": "a"}]},
-               "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Add a transition that leads out of the group.
-"""
+"""States that a conversation cannot leave."""
 
 from __future__ import annotations
 
@@ -23,11 +10,53 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.endings import ends, unsure, ways
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Strongly connected groups of reached states without exit and without end."""
+@lint_rule("F104", "warning")
+def no_way_to_an_end(subject: Subject) -> Iterator[Finding]:
+    """The machine has states that end a conversation, and none of them can be reached from the initial state.
+
+    Why it is bad:
+    No conversation ever ends, although its author meant it to.
+
+    Example:
+        "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "answer"}]},
+                   "answer": {"purpose": "Answer", "transitions": [{"target_state": "ask"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Add the transition that leads to the end.
+    """
+    last = ends(subject)
+    if subject.initial is None or not last:
+        return
+    if reachable(ways(subject), [subject.initial]) & (last | unsure(subject)):
+        return
+    names = listed((quoted(name) for name in subject.states if name in last), 4)
+    yield no_way_to_an_end.finding(
+        f"no way leads from {quoted(subject.initial)} to a state that ends the conversation ({names})",
+        pointer="/initial_state",
+        hint="add a transition that leads there",
+    )
+
+
+@lint_rule("F105", "warning", at_key=True)
+def trap(subject: Subject) -> Iterator[Finding]:
+    """A group of states leads only to each other, while other conversations of the machine come to an end.
+
+    Why it is bad:
+    Whoever gets in never gets out: the conversation cannot be ended, only left.
+
+    Example:
+        "states": {"ask": {"purpose": "Ask", "transitions": [{"target_state": "a"}, {"target_state": "bye"}]},
+                   "a": {"purpose": "Explain", "transitions": [{"target_state": "b"}]},
+                   "b": {"purpose": "Explain more", "transitions": [{"target_state": "a"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Add a transition that leads out of the group.
+    """
     last, graph, unknown = ends(subject), ways(subject), unsure(subject)
     if subject.initial is None or not reachable(graph, [subject.initial]) & last:
         return
@@ -41,7 +70,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         entry = subject.first_reached(members)
         names = listed((quoted(name) for name in subject.states if name in group), 6)
-        yield RULE.finding(
+        yield trap.finding(
             f"no way leads out of the states {names}, and none of them ends the conversation",
             pointer=subject.states[entry].pointer,
             hint="add a transition that leads out",
@@ -49,4 +78,31 @@ def check(subject: Subject) -> Iterator[Finding]:
         )
 
 
-RULE = Rule(name="trap", code="F105", level="warning", check=check, at_key=True)
+@lint_rule("F106", "warning", at_key=True)
+def self_only_state(subject: Subject) -> Iterator[Finding]:
+    """Every transition of a state leads back to the state itself.
+
+    Why it is bad:
+    Staying needs no transition, and nothing else is allowed: the conversation never leaves this state.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "menu"}]},
+                   "menu": {"purpose": "Show the menu", "transitions": [{"target_state": "menu"}]}}
+
+    Fix:
+    Lead one of them elsewhere; or remove them all, if the conversation is to end here.
+    """
+    # A time-out that leads away is a way out. A single state may run on.
+    if len(subject.states) == 1:
+        return
+    for name, own in subject.own_from.items():
+        arcs = (*own, *subject.shared) if subject.offers(name) else own
+        leaves = any(target != name for target in subject.graph[name])
+        if not own or leaves or any(arc.target != name for arc in arcs):
+            continue
+        yield self_only_state.finding(
+            f"state {quoted(name)} leads only to itself and is never left",
+            pointer=subject.states[name].pointer,
+            hint="add a transition to another state, or remove them all if this is the end",
+            path=subject.path_to(name),
+        )

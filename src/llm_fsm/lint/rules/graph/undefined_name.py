@@ -1,15 +1,4 @@
-"""A transition, `on_timeout` or `on_exhausted` names a state that does not exist.
-
-Why it is bad:
-The machine cannot be started: the move would lead nowhere.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "by"}]},
-               "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Correct the name, or add the state.
-"""
+"""States and tools that are named and do not exist."""
 
 from __future__ import annotations
 
@@ -19,7 +8,7 @@ from llm_fsm._json import steps
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
 def _targets(subject: Subject) -> Iterator[tuple[str, object]]:
@@ -33,13 +22,96 @@ def _targets(subject: Subject) -> Iterator[tuple[str, object]]:
             yield state.pointer + "/on_exhausted", exhausted
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look each target up."""
+@lint_rule("F101", "error")
+def unknown_target(subject: Subject) -> Iterator[Finding]:
+    """A transition, `on_timeout` or `on_exhausted` names a state that does not exist.
+
+    Why it is bad:
+    The machine cannot be started: the move would lead nowhere.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "by"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the name, or add the state.
+    """
     for pointer, target in _targets(subject):
         if isinstance(target, str) and target not in subject.ids:
             way = "transition" if pointer.endswith("/target_state") else quoted(steps(pointer)[-1])
             hint = subject.speller.hint(target, subject.ids, "states")
-            yield RULE.finding(f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint)
+            yield unknown_target.finding(f"{way} to unknown state {quoted(target)}", pointer=pointer, hint=hint)
 
 
-RULE = Rule(name="unknown-target", code="F101", level="error", check=check)
+@lint_rule("F102", "error")
+def unknown_initial_state(subject: Subject) -> Iterator[Finding]:
+    """`initial_state` names a state that does not exist.
+
+    Why it is bad:
+    No conversation could begin.
+
+    Example:
+        "initial_state": "helo", "states": {"hello": {"purpose": "Greet the user"}}
+
+    Fix:
+    Name one of the states.
+    """
+    initial = subject.root.value.get("initial_state")
+    if subject.ids and isinstance(initial, str) and initial not in subject.ids:
+        yield unknown_initial_state.finding(
+            f"initial state {quoted(initial)} is not among the states",
+            pointer="/initial_state",
+            hint=subject.speller.hint(initial, subject.ids, "states"),
+        )
+
+
+@lint_rule("T501", "error")
+def unknown_tool(subject: Subject) -> Iterator[Finding]:
+    """A state uses a tool that is not declared under `tools`.
+
+    Why it is bad:
+    The tool cannot be called: the machine cannot be started.
+
+    Example:
+        "tools": {"search": {"registered": "search"}},
+        "states": {"find": {"kind": "task", "purpose": "Find it", "tools": ["serch"],
+                            "key_results": [{"name": "found", "description": "Something was found"}]}}
+
+    Fix:
+    Correct the name, or declare the tool.
+    """
+    tools = subject.root.value.get("tools")
+    known = frozenset(tools) if isinstance(tools, dict) else frozenset()
+    for state_id, state in subject.states.items():
+        for pointer, name in state.texts("tools"):
+            if name not in known:
+                yield unknown_tool.finding(
+                    f"state {quoted(state_id)} uses the unknown tool {quoted(name)}",
+                    pointer=pointer,
+                    hint=subject.speller.hint(name, known, 'tools under "tools"'),
+                )
+
+
+@lint_rule("T502", "warning")
+def unknown_state(subject: Subject) -> Iterator[Finding]:
+    """The `scope` of a tool names a state that does not exist.
+
+    Why it is bad:
+    The tool may not be called where it was meant to be.
+
+    Example:
+        "tools": {"search": {"registered": "search", "scope": ["fnd"]}},
+        "states": {"find": {"kind": "task", "purpose": "Find it", "tools": ["search"],
+                            "key_results": [{"name": "found", "description": "Something was found"}]}}
+
+    Fix:
+    Correct the name.
+    """
+    for tool in subject.root.members("tools"):
+        for pointer, state in tool.texts("scope"):
+            if state not in subject.ids:
+                yield unknown_state.finding(
+                    f"tool {quoted(tool.name)} is offered in unknown state {quoted(state)}",
+                    pointer=pointer,
+                    hint=subject.speller.hint(state, subject.ids, "states"),
+                )

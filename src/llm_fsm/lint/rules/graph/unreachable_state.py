@@ -1,27 +1,107 @@
-"""No path from the initial state leads to a state.
-
-Why it is bad:
-What the state does never happens. Mostly a transition to it is missing, or names another state.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
-               "help": {"purpose": "Explain the rules", "transitions": [{"target_state": "bye"}]},
-               "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Lead a transition to it, or remove it. If the host starts conversations in it, say so under `x-lint`.
-"""
+"""States and transitions that no conversation comes to."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 from llm_fsm._text import listed, nearest
-from llm_fsm.definition.graph import reversed_graph
+from llm_fsm.definition.graph import reachable, reversed_graph, shortest_path
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.facts.paths import routes
+from llm_fsm.lint.facts.suggestions import quoted, route
+from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.solver.solver import read_names, reasoning
+
+
+@lint_rule("C214", "warning")
+def unreachable_by_guards(subject: Subject) -> Iterator[Finding]:
+    """A state can be reached only through transitions that are never taken.
+
+    Why it is bad:
+    The picture of the machine shows a way to it, but no conversation ever arrives.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"guests": {"type": "integer", "maximum": 8}}},
+        "states": {"hello": {"purpose": "Ask how many come", "required_context_keys": ["guests"], "transitions": [
+            {"target_state": "large", "conditions": [{"logic": {">": [{"var": "guests"}, 8]}}]},
+            {"target_state": "small", "conditions": [{"requires_context_keys": ["guests"]}]}]},
+            "small": {"purpose": "Offer a table"}, "large": {"purpose": "Pass the party on to a colleague"}}
+
+    Fix:
+    Correct the conditions on the way, or take the state out.
+    """
+    initial = subject.initial
+    if initial is None:
+        return
+    alive = routes(subject).alive
+    lost = [state for state in subject.states if state in subject.reached and state not in alive]
+    if not lost:
+        return
+    first = {target for state in alive for target in subject.graph[state]}
+    for state in lost:
+        if state not in first:
+            continue
+        path = shortest_path(subject.graph, initial, [state])
+        behind = len(reachable(subject.graph, [state]) - alive) - 1
+        more = f", and so can {behind} more behind it" if behind else ""
+        yield unreachable_by_guards.finding(
+            f"state {quoted(state)} can be reached only by transitions that are never taken{more}: {route(path)}",
+            pointer=subject.states[state].pointer,
+            path=path,
+        )
+
+
+_MOST_VALUES = 4
+
+
+@lint_rule("C220", "warning")
+def closed_on_every_way(subject: Subject) -> Iterator[Finding]:
+    """A transition is never taken, because the conditions on every way to its state exclude its own.
+
+    Why it is bad:
+    What was asked on the way is asked here again, with another answer in mind: nobody may write the key in between.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"topic": {"type": "string", "enum": ["bill", "order"]}}},
+        "states": {"hello": {"purpose": "Ask what it is about", "required_context_keys": ["topic"], "transitions": [
+                {"target_state": "bills", "conditions": [{"logic": {"==": [{"var": "topic"}, "bill"]}}]}]},
+            "bills": {"kind": "decide", "transitions": [
+                {"target_state": "order", "priority": 1,
+                 "conditions": [{"logic": {"==": [{"var": "topic"}, "order"]}}]},
+                {"target_state": "bill", "priority": 2}]},
+            "order": {"purpose": "Help with the order"}, "bill": {"purpose": "Help with the bill"}}
+
+    Fix:
+    Lead another way to the state, correct one of the conditions, or take the transition out.
+    """
+    for arc in routes(subject).closed():
+        what = f"state {quoted(arc.source)}: the transition to {quoted(arc.target)} is never taken"
+        yield closed_on_every_way.finding(
+            f"{what}: {_why(subject, arc)}",
+            pointer=arc.placed.pointer,
+            hint="nobody may write the key in between; correct one of the conditions",
+            path=subject.path_to(arc.source),
+        )
+
+
+def _why(subject: Subject, arc: Arc) -> str:
+    """What is known of the first key whose values here exclude those that the transition demands."""
+    guard = reasoning(subject).guard(arc.placed)
+    for name in read_names([] if guard is None else [guard]):
+        there = routes(subject).there(arc.source, name)
+        wanted = [case.sets[name] for case in (guard.holds if guard else None) or () if name in case.sets]
+        values = there.finite(_MOST_VALUES)
+        if values and wanted and all((there & demanded).empty for demanded in wanted):
+            listed = " or ".join(map(_shown, values))
+            return f"on every way here {quoted(name)} is {listed[:120]}"
+    return "the conditions on every way here exclude it"
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else json.dumps(value, ensure_ascii=False)
+
 
 _GUESSED = 20
 
@@ -42,10 +122,24 @@ def _misspelt(subject: Subject) -> set[str | None]:
     return {nearest(target, subject.states) for target in unknown[:_GUESSED]}
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Every state that is not reached, with who leads to it; `ends-at-once` says why all are lost."""
+@lint_rule("F103", "warning", at_key=True)
+def unreachable_state(subject: Subject) -> Iterator[Finding]:
+    """No path from the initial state leads to a state.
+
+    Why it is bad:
+    What the state does never happens. Mostly a transition to it is missing, or names another state.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+                   "help": {"purpose": "Explain the rules", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Lead a transition to it, or remove it. If the host starts conversations in it, say so under `x-lint`.
+    """
     lost = [name for name in subject.states if name not in subject.reached]
-    if not lost or (subject.initial is not None and subject.kind_of(subject.initial) == "final"):
+    first = subject.initial
+    if not lost or (first is not None and f"{subject.states[first].pointer}/transitions" in subject.unread):
         return
     before = reversed_graph(subject.graph)
     misspelt = _misspelt(subject)
@@ -58,11 +152,36 @@ def check(subject: Subject) -> Iterator[Finding]:
             if others
             else "no transition leads there"
         )
-        yield RULE.finding(
+        yield unreachable_state.finding(
             f"state {quoted(name)} is never reached: {why}",
             pointer=subject.states[name].pointer,
             hint="add a transition to it, or remove it",
         )
 
 
-RULE = Rule(name="unreachable-state", code="F103", level="warning", check=check, at_key=True)
+@lint_rule("F115", "warning")
+def unreachable_global(subject: Subject) -> Iterator[Finding]:
+    """A global transition is offered by no state that a conversation can be in.
+
+    Why it is bad:
+    Global transitions belong to `converse` states other than their own target. Where there is none, the way is
+    never open.
+
+    Example:
+        "initial_state": "help", "states": {"help": {"purpose": "Explain", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}},
+        "global_transitions": [{"target_state": "help", "description": "The user is lost"}]
+
+    Fix:
+    Remove it, or let a conversation come through a state that offers it.
+    """
+    offering = {name for name in subject.reached if subject.offers(name)}
+    calling = {name for name in subject.reached if subject.calls(name)}
+    for arc in subject.shared:
+        offered = offering | calling if arc.target in subject.digressions else offering
+        if arc.target in subject.states and not (len(offered) > 1 or offered - {arc.target}):
+            yield unreachable_global.finding(
+                f"no state offers the global transition to {quoted(arc.target)}",
+                pointer=arc.placed.pointer,
+                hint="it is offered in converse states other than its target; this machine reaches none",
+            )

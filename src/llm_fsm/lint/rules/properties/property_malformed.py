@@ -1,18 +1,4 @@
-"""A property is written in a way that says nothing.
-
-Why it is bad:
-It is not checked, and the author thinks that it holds.
-
-Example:
-    "properties": [{"always": "bye"}],
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
-        "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or `{"eventually": S}`, where
-S is a state id, a list of them, or `{"key": "name"}`. `never … before T` says that T comes first, `eventually` that
-every path comes to S before it ends, `always … after T` that whoever has come to T comes to S, there or later.
-"""
+"""Properties that say nothing, or that name unknown things."""
 
 from __future__ import annotations
 
@@ -21,18 +7,86 @@ from collections.abc import Iterator
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.properties import FormError, read
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.facts.data_flow import Flow, flow, root_of
+from llm_fsm.lint.facts.properties import LIMITS, FormError, Statement, read, statements
+from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Read each property."""
+@lint_rule("P602", "error", blocks=False)
+def property_malformed(subject: Subject) -> Iterator[Finding]:
+    """A property is written in a way that says nothing.
+
+    Why it is bad:
+    It is not checked, and the author thinks that it holds.
+
+    Example:
+        "properties": [{"always": "bye"}],
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write `{"never": S}`, `{"never": S, "before": S}`, `{"always": S, "after": S}` or `{"eventually": S}`, where S
+    is a state id, a list of them, or `{"key": "name"}`. `never … before T` says that T comes first, `eventually`
+    that every path comes to S before it ends, `always … after T` that whoever has come to T comes to S, there or
+    later.
+    """
     for placed in subject.root.items("properties"):
         try:
             read(placed.value)
         except FormError as error:
             place = step(error.key) if error.key else ""
-            yield RULE.finding(str(error), pointer=placed.pointer + place, hint=error.hint or None)
+            yield property_malformed.finding(str(error), pointer=placed.pointer + place, hint=error.hint or None)
 
 
-RULE = Rule(name="property-malformed", code="P602", level="error", check=check, blocks=False)
+@lint_rule("P603", "error", blocks=False)
+def property_unknown_name(subject: Subject) -> Iterator[Finding]:
+    """A property names a state or a key that the machine does not have.
+
+    Why it is bad:
+    A statement about something that does not exist holds or fails for no reason.
+
+    Example:
+        "properties": [{"eventually": "by"}],
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+            "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the name; a key is written as `{"key": "name"}`.
+    """
+    for pointer, statement in statements(subject):
+        yield from unknown_names(subject, pointer, statement)
+
+
+def unknown_names(subject: Subject, pointer: str, statement: Statement) -> Iterator[Finding]:
+    """The names of one property that nothing in the file knows."""
+    limit = next((word for word, verb in LIMITS.items() if verb == statement.verb), "")
+    keys = _keys(flow(subject))
+    for word, places in ((statement.verb, statement.what), (limit, statement.limit)):
+        for state in places.states if places is not None else ():
+            if state not in subject.ids:
+                hint = subject.speller.hint(state, subject.ids, "states")
+                if state in keys:
+                    hint = f'write {{"key": {quoted(state)}}} for the key of this name'
+                yield _finding(f"a property is about the unknown state {quoted(state)}", pointer, word, hint)
+        for key in places.keys if places is not None else ():
+            if key not in keys and root_of(key) not in keys:
+                hint = subject.speller.hint(key, frozenset(keys), "keys")
+                yield _finding(f"a property is about the unknown key {quoted(key)}", pointer, word, hint)
+
+
+def _finding(message: str, pointer: str, word: str, hint: str | None) -> Finding:
+    return property_unknown_name.finding(message, pointer=pointer + step(word), hint=hint)
+
+
+def _keys(ways: Flow) -> set[str]:
+    """The keys that the machine declares or, without a schema, uses in any way but by words."""
+    subject = ways.subject
+    if subject.keys is not None:
+        return set(subject.keys)
+    found = {*ways.collected, *ways.outputs, *(use.key for use in ways.inputs)}
+    for _, transition in subject.transitions():
+        found.update(ways.condition_names(transition))
+    for names in ways.replies.values():
+        found.update(mention.name for mention in names)
+    return found

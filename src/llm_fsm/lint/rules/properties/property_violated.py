@@ -1,17 +1,4 @@
-"""A property does not hold: there is a path that breaks it.
-
-Why it is bad:
-The author wrote down what must be true of every conversation, and the machine allows one of which it is not.
-
-Example:
-    "properties": [{"never": "pay", "before": {"key": "consent"}}],
-    "states": {"hello": {"purpose": "Ask for consent", "required_context_keys": ["consent"], "transitions": [
-            {"target_state": "pay", "description": "The user agrees"}]},
-        "pay": {"purpose": "Take the payment"}}
-
-Fix:
-Close the path that the finding shows, by a condition or by another target, or correct the property.
-"""
+"""Properties that do not hold."""
 
 from __future__ import annotations
 
@@ -21,18 +8,32 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.properties import Statement, paths, statements
 from llm_fsm.lint.facts.suggestions import route
-from llm_fsm.lint.rule import Rule
-from llm_fsm.lint.rules.properties.property_unknown_name import unknown_names
+from llm_fsm.lint.rule import lint_rule
+from llm_fsm.lint.rules.properties.property_malformed import unknown_names
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for a shortest path that breaks each property."""
+@lint_rule("P601", "error", blocks=False)
+def property_violated(subject: Subject) -> Iterator[Finding]:
+    """A property does not hold: there is a path that breaks it.
+
+    Why it is bad:
+    The author wrote down what must be true of every conversation, and the machine allows one of which it is not.
+
+    Example:
+        "properties": [{"never": "pay", "before": {"key": "consent"}}],
+        "states": {"hello": {"purpose": "Ask for consent", "required_context_keys": ["consent"], "transitions": [
+                {"target_state": "pay", "description": "The user agrees"}]},
+            "pay": {"purpose": "Take the payment"}}
+
+    Fix:
+    Close the path that the finding shows, by a condition or by another target, or correct the property.
+    """
     for pointer, statement in statements(subject):
         if any(True for _ in unknown_names(subject, pointer, statement)):
             continue
         violation = paths(subject).broken(statement)
         if violation is not None:
-            yield RULE.finding(
+            yield property_violated.finding(
                 f"{_said(statement)} does not hold: {violation.shows} on the way {route(violation.path)}",
                 pointer=pointer,
                 path=violation.path,
@@ -43,6 +44,3 @@ def _said(statement: Statement) -> str:
     word = {"never": "before", "always": "after"}.get(statement.verb)
     limit = f" {word} {statement.limit}" if statement.limit is not None else ""
     return f'"{statement.verb} {statement.what}{limit}"'
-
-
-RULE = Rule(name="property-violated", code="P601", level="error", check=check, blocks=False)

@@ -1,19 +1,4 @@
-"""The `input` or `output` of a subflow names a key that is not there, or takes a secret to a key that is none.
-
-Why it is bad:
-The value never arrives, or a value that must stay out of prompts and logs would be shown in them. The machine
-cannot be made.
-
-Example:
-    "states": {"pay": {"kind": "subflow", "flow": "payment.json", "output": {"paid": "piad"},
-                       "transitions": [{"target_state": "done"}]},
-               "done": {"purpose": "Say goodbye"}}
-
-Fix:
-`input` is key of the called definition ← key here, `output` is key here ← key of the called definition. Correct
-the name, or declare the key with `x-secret` on both sides. Definitions that the host registers are looked at when
-the machine is made.
-"""
+"""Mappings between a subflow and its caller."""
 
 from __future__ import annotations
 
@@ -22,13 +7,28 @@ from collections.abc import Iterator
 from llm_fsm._json import step
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
-from llm_fsm.lint.facts.called import called, side
-from llm_fsm.lint.facts.subflows import Side, misfit
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.facts.subflows import Side, called, misfit, side
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Hold each mapping against the definition that is called; names of this one are for another rule."""
+@lint_rule("R903", "error", blocks=False)
+def flow_mapping(subject: Subject) -> Iterator[Finding]:
+    """The `input` or `output` of a subflow names a key that is not there, or takes a secret to a key that is none.
+
+    Why it is bad:
+    The value never arrives, or a value that must stay out of prompts and logs would be shown in them. The machine
+    cannot be made.
+
+    Example:
+        "states": {"pay": {"kind": "subflow", "flow": "payment.json", "output": {"paid": "piad"},
+                           "transitions": [{"target_state": "done"}]},
+                   "done": {"purpose": "Say goodbye"}}
+
+    Fix:
+    `input` is key of the called definition ← key here, `output` is key here ← key of the called definition. Correct
+    the name, or declare the key with `x-secret` on both sides. Definitions that the host registers are looked at when
+    the machine is made.
+    """
     here = side(subject)
     for name, inner in called(subject).items():
         state, there = subject.states[name], side(inner)
@@ -37,7 +37,7 @@ def check(subject: Subject) -> Iterator[Finding]:
                 own = source_key if option == "input" else key
                 fault = misfit(key, source_key, taker, giver) if _is_known(here, own) else None
                 if fault is not None:
-                    yield RULE.finding(
+                    yield flow_mapping.finding(
                         fault[0], pointer=f"{state.pointer}/{option}{step(key)}", hint=fault[1]
                     )
 
@@ -51,6 +51,3 @@ def _entries(state: Placed, option: str) -> Iterator[tuple[str, str]]:
 
 def _is_known(side: Side, name: str) -> bool:
     return side.keys is None or name in side.keys or name.split(".", 1)[0] in side.keys
-
-
-RULE = Rule(name="flow-mapping", code="R903", level="error", check=check, blocks=False)

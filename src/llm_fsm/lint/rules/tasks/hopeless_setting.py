@@ -1,15 +1,4 @@
-"""A limit or a setting of the model leaves no room for what the machine is to do.
-
-Why it is bad:
-Every conversation runs into it: no call is allowed, a reply cannot end, or the model sees nothing of what was said.
-
-Example:
-    "limits": {"llm_calls": 0}, "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
-                                           "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Write a number that leaves room, or take the key out.
-"""
+"""Limits that leave no room."""
 
 from __future__ import annotations
 
@@ -19,15 +8,28 @@ from llm_fsm.conditions.coercion import is_number
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Placed, Subject
 from llm_fsm.lint.facts.prompt_budget import shared_tokens
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _REPLY_TOKENS = 50
 """What a reply with a few words in it takes at least."""
 _HOTTEST = 2
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Hold limits against what the machine needs at the very least."""
+@lint_rule("T517", "warning", needs_form=True)
+def hopeless_setting(subject: Subject) -> Iterator[Finding]:
+    """A limit or a setting of the model leaves no room for what the machine is to do.
+
+    Why it is bad:
+    Every conversation runs into it: no call is allowed, a reply cannot end, or the model sees nothing of what was
+    said.
+
+    Example:
+        "limits": {"llm_calls": 0}, "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "bye"}]},
+                                               "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write a number that leaves room, or take the key out.
+    """
     yield from _limits(subject)
     for owner in (subject.root, *subject.states.values()):
         yield from _model(owner)
@@ -65,7 +67,7 @@ def _model(owner: Placed) -> Iterator[Finding]:
     settings = Placed(owner.pointer + "/model", written)
     heat = written.get("temperature")
     if is_number(heat) and heat > _HOTTEST:
-        yield RULE.finding(
+        yield hopeless_setting.finding(
             f'"temperature" {heat:g}: providers take at most 2',
             pointer=settings.pointer + "/temperature",
             hint="from 0, the same words each time, to 1 is usual",
@@ -76,7 +78,4 @@ def _model(owner: Placed) -> Iterator[Finding]:
 def _below(placed: Placed, key: str, least: float, why: str) -> Iterator[Finding]:
     value = placed.value.get(key)
     if is_number(value) and value < least:
-        yield RULE.finding(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")
-
-
-RULE = Rule(name="hopeless-setting", code="T517", level="warning", check=check, needs_form=True)
+        yield hopeless_setting.finding(f'"{key}" {value:g}: {why}', pointer=f"{placed.pointer}/{key}")

@@ -1,15 +1,4 @@
-"""A key result of a task has no `check`: a model judges its description, if it has one.
-
-Why it is bad:
-Without a check and without a description nothing says what must be true, and the judge fails it. With a
-description it works; each attempt costs a model call, and the verdict is an opinion.
-
-Example:
-    "states": {"write": {"kind": "task", "purpose": "Write the report", "key_results": [{"name": "good"}]}}
-
-Fix:
-Add a `check`: JsonLogic over `output`, `{"judge": "criterion"}` or `{"registered": "name"}`.
-"""
+"""Key results that nothing checks."""
 
 from __future__ import annotations
 
@@ -19,11 +8,23 @@ from llm_fsm._text import listed
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Key results without a check: each one without words, and one note a state for those with words."""
+@lint_rule("T506", "warning")
+def key_result_without_check(subject: Subject) -> Iterator[Finding]:
+    """A key result of a task has no `check`: a model judges its description, if it has one.
+
+    Why it is bad:
+    Without a check and without a description nothing says what must be true, and the judge fails it. With a
+    description it works; each attempt costs a model call, and the verdict is an opinion.
+
+    Example:
+        "states": {"write": {"kind": "task", "purpose": "Write the report", "key_results": [{"name": "good"}]}}
+
+    Fix:
+    Add a `check`: JsonLogic over `output`, `{"judge": "criterion"}` or `{"registered": "name"}`.
+    """
     for state_id, state in subject.states.items():
         judged: list[str] = []
         for result in state.items("key_results"):
@@ -33,18 +34,15 @@ def check(subject: Subject) -> Iterator[Finding]:
             if result.text("description").strip():
                 judged.append(quoted(name))
                 continue
-            yield RULE.finding(
+            yield key_result_without_check.finding(
                 f"nothing says when the key result {quoted(name)} is reached: neither a check nor a description",
                 pointer=result.pointer,
                 hint='add a "check", or a "description" for a judge',
             )
         if judged:
-            yield RULE.finding(
+            yield key_result_without_check.finding(
                 f"a model judges what state {quoted(state_id)} gives no check for: {listed(judged, 4)}",
                 pointer=state.pointer + "/key_results",
                 hint="what can be computed is better checked by a rule",
                 level="info",
             )
-
-
-RULE = Rule(name="key-result-without-check", code="T506", level="warning", check=check)

@@ -1,19 +1,4 @@
-"""A circle of states works without asking anybody, and the machine sets no limits.
-
-Why it is bad:
-How often it goes round is up to conditions and model calls. The default of 25 steps and 10 model calls a turn
-stops it, which may be too late for a budget, or too early for the work.
-
-Example:
-    "states": {"write": {"kind": "task", "purpose": "Write it", "transitions": [{"target_state": "test"}]},
-               "test": {"kind": "decide", "transitions": [
-                   {"target_state": "done", "conditions": [{"requires_context_keys": ["good"]}]},
-                   {"target_state": "write", "priority": 200}]},
-               "done": {"purpose": "Say that it is done"}}
-
-Fix:
-Set `limits`: `auto_steps`, `llm_calls`, `seconds`, `tokens` or `money`.
-"""
+"""Circles of work without limits."""
 
 from __future__ import annotations
 
@@ -23,13 +8,29 @@ from llm_fsm.definition.graph import components, shortest_round
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import route
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _LIMITS = ("auto_steps", "llm_calls", "seconds", "tokens", "money")
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Circles through at least one task in which no state waits for anybody."""
+@lint_rule("T508", "info", at_key=True)
+def missing_limit(subject: Subject) -> Iterator[Finding]:
+    """A circle of states works without asking anybody, and the machine sets no limits.
+
+    Why it is bad:
+    How often it goes round is up to conditions and model calls. The default of 25 steps and 10 model calls a turn
+    stops it, which may be too late for a budget, or too early for the work.
+
+    Example:
+        "states": {"write": {"kind": "task", "purpose": "Write it", "transitions": [{"target_state": "test"}]},
+                   "test": {"kind": "decide", "transitions": [
+                       {"target_state": "done", "conditions": [{"requires_context_keys": ["good"]}]},
+                       {"target_state": "write", "priority": 200}]},
+                   "done": {"purpose": "Say that it is done"}}
+
+    Fix:
+    Set `limits`: `auto_steps`, `llm_calls`, `seconds`, `tokens` or `money`.
+    """
     limits = subject.root.value.get("limits")
     if isinstance(limits, dict) and any(limits.get(key) is not None for key in _LIMITS):
         return
@@ -45,12 +46,9 @@ def check(subject: Subject) -> Iterator[Finding]:
         if not circles or not any(subject.kind_of(name) == "task" for name in members):
             continue
         path = shortest_round(graph, start)
-        yield RULE.finding(
+        yield missing_limit.finding(
             f"this circle of work has no limits of its own: {route(path)}",
             pointer=subject.states[start].pointer,
             hint='set "limits", such as {"auto_steps": 10, "seconds": 120}',
             path=path,
         )
-
-
-RULE = Rule(name="missing-limit", code="T508", level="info", check=check, at_key=True)

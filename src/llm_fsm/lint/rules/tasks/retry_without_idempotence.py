@@ -1,17 +1,4 @@
-"""A task that is tried again uses a tool that must not be called twice.
-
-Why it is bad:
-When a key result fails, the whole task is done again, and with it what the tool does: a second payment, a
-second mail.
-
-Example:
-    "tools": {"pay": {"registered": "pay", "at_most_once": true}},
-    "states": {"buy": {"kind": "task", "purpose": "Buy it", "tools": ["pay"],
-                       "key_results": [{"name": "paid", "check": {"has_context": "output.receipt"}}]}}
-
-Fix:
-Set `max_retries` to 0, or call the tool in a state of its own after the work has been checked.
-"""
+"""Retries of tools that must not be called twice."""
 
 from __future__ import annotations
 
@@ -20,11 +7,25 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Tasks with key results and retries, and their tools."""
+@lint_rule("T507", "warning")
+def retry_without_idempotence(subject: Subject) -> Iterator[Finding]:
+    """A task that is tried again uses a tool that must not be called twice.
+
+    Why it is bad:
+    When a key result fails, the whole task is done again, and with it what the tool does: a second payment, a
+    second mail.
+
+    Example:
+        "tools": {"pay": {"registered": "pay", "at_most_once": true}},
+        "states": {"buy": {"kind": "task", "purpose": "Buy it", "tools": ["pay"],
+                           "key_results": [{"name": "paid", "check": {"has_context": "output.receipt"}}]}}
+
+    Fix:
+    Set `max_retries` to 0, or call the tool in a state of its own after the work has been checked.
+    """
     once = {tool.name for tool in subject.root.members("tools") if tool.value.get("at_most_once") is True}
     for state_id, state in subject.states.items():
         retries = state.value.get("max_retries", 3)
@@ -32,12 +33,9 @@ def check(subject: Subject) -> Iterator[Finding]:
             continue
         for pointer, name in state.texts("tools"):
             if name in once:
-                yield RULE.finding(
+                yield retry_without_idempotence.finding(
                     f"task {quoted(state_id)} is tried up to {retries} times more,"
                     f" and its tool {quoted(name)} must not be called twice",
                     pointer=pointer,
                     hint='set "max_retries" to 0, or call the tool in a state of its own',
                 )
-
-
-RULE = Rule(name="retry-without-idempotence", code="T507", level="warning", check=check)

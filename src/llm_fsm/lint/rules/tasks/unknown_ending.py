@@ -1,17 +1,4 @@
-"""A subflow leads on by the name of an ending that the called definition does not have, or leaves one out.
-
-Why it is bad:
-A transition with `on` waits for a final state of that name. Where none of the labels fits, and there is neither
-`default` nor a transition without a label, the run ends there, stuck.
-
-Example:
-    "states": {"pay": {"kind": "subflow", "flow": "payment.json",
-                       "transitions": [{"target_state": "done", "on": "piad"}]},
-               "done": {"purpose": "Say goodbye"}}
-
-Fix:
-Write the id of a final state of the called definition, `cancelled` or `default`.
-"""
+"""Labels of endings that a called definition does not have."""
 
 from __future__ import annotations
 
@@ -20,16 +7,30 @@ from collections.abc import Iterator
 from llm_fsm.definition.graph import reachable
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.called import called
 from llm_fsm.lint.facts.endings import ends, ways
+from llm_fsm.lint.facts.subflows import called
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _ALWAYS = ("default", "cancelled")
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare the labels of each call with the final states of what is called."""
+@lint_rule("T518", "warning")
+def unknown_ending(subject: Subject) -> Iterator[Finding]:
+    """A subflow leads on by the name of an ending that the called definition does not have, or leaves one out.
+
+    Why it is bad:
+    A transition with `on` waits for a final state of that name. Where none of the labels fits, and there is neither
+    `default` nor a transition without a label, the run ends there, stuck.
+
+    Example:
+        "states": {"pay": {"kind": "subflow", "flow": "payment.json",
+                           "transitions": [{"target_state": "done", "on": "piad"}]},
+                   "done": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Write the id of a final state of the called definition, `cancelled` or `default`.
+    """
     for name, inner in called(subject).items():
         transitions = list(subject.states[name].items("transitions"))
         last = [end for end in inner.states if end in ends(inner)]
@@ -38,7 +39,7 @@ def check(subject: Subject) -> Iterator[Finding]:
         for transition in transitions:
             label = transition.value.get("on")
             if isinstance(label, str) and label.strip() not in (*last, *_ALWAYS):
-                yield RULE.finding(
+                yield unknown_ending.finding(
                     f'no final state of the called definition is named {quoted(label)}: "on" never fits',
                     pointer=transition.pointer + "/on",
                     hint=subject.speller.hint(label, last, "final states"),
@@ -47,13 +48,10 @@ def check(subject: Subject) -> Iterator[Finding]:
         on_the_way = inner.reached if inner.initial is None else reachable(ways(inner), [inner.initial])
         left = [end for end in last if end in on_the_way and end not in labels]
         if left and None not in labels and "default" not in labels:
-            yield RULE.finding(
+            yield unknown_ending.finding(
                 f"state {quoted(name)} has no transition for what the called definition ends in: "
                 f"{', '.join(map(quoted, left[:4]))}",
                 pointer=subject.states[name].pointer + "/transitions",
                 hint='add one with "on": "default"',
                 path=subject.path_to(name),
             )
-
-
-RULE = Rule(name="unknown-ending", code="T518", level="warning", check=check)

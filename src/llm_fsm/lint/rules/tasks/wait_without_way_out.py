@@ -1,15 +1,4 @@
-"""A `wait` state has neither a time-out that leads on nor a transition that an answer can open.
-
-Why it is bad:
-A run that comes here is parked for ever.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "approval"}]},
-               "approval": {"kind": "wait", "wait_for": "manager"}}
-
-Fix:
-Add a transition, or `timeout` and `on_timeout`.
-"""
+"""Waits that nothing ends."""
 
 from __future__ import annotations
 
@@ -18,7 +7,7 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Arc, Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
 def _openable(subject: Subject, arc: Arc) -> bool:
@@ -34,18 +23,27 @@ def _openable(subject: Subject, arc: Arc) -> bool:
     return True
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at what can end each wait."""
+@lint_rule("T509", "warning", at_key=True)
+def wait_without_way_out(subject: Subject) -> Iterator[Finding]:
+    """A `wait` state has neither a time-out that leads on nor a transition that an answer can open.
+
+    Why it is bad:
+    A run that comes here is parked for ever.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "transitions": [{"target_state": "approval"}]},
+                   "approval": {"kind": "wait", "wait_for": "manager"}}
+
+    Fix:
+    Add a transition, or `timeout` and `on_timeout`.
+    """
     for name, state in subject.states.items():
         if subject.kind_of(name) != "wait":
             continue
         timed = state.value.get("timeout") is not None and state.value.get("on_timeout") is not None
         if not timed and not any(_openable(subject, arc) for arc in subject.arcs_from[name]):
-            yield RULE.finding(
+            yield wait_without_way_out.finding(
                 f"nothing ends the wait in state {quoted(name)}: no transition, and no time-out that leads on",
                 pointer=state.pointer,
                 hint='add "transitions", or "timeout" and "on_timeout"',
             )
-
-
-RULE = Rule(name="wait-without-way-out", code="T509", level="warning", check=check, at_key=True)

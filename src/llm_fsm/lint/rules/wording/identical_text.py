@@ -1,17 +1,4 @@
-"""Two transitions of a state to different targets have the same description.
-
-Why it is bad:
-The model cannot tell them apart by what the user says. Mostly one was copied and not changed.
-
-Example:
-    "states": {"menu": {"purpose": "Ask what the user wants", "transitions": [
-        {"target_state": "order", "description": "The user wants to order"},
-        {"target_state": "help", "description": "The user wants to order"}]},
-        "order": {"purpose": "Take the order"}, "help": {"purpose": "Help"}}
-
-Fix:
-Say of each when it is to be taken.
-"""
+"""Two texts that say the same where they should differ."""
 
 from __future__ import annotations
 
@@ -19,10 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Set
 
 from llm_fsm.errors import Finding
-from llm_fsm.lint.document import Arc, Subject
+from llm_fsm.lint.document import Arc, Placed, Subject
 from llm_fsm.lint.facts.global_transitions import Menu
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
 def _tested(arc: Arc) -> bool:
@@ -46,8 +33,22 @@ def _menu(shared: Iterable[tuple[str, Arc]], alike: Set[str]) -> Menu[tuple[str,
     return Menu((arc.priority, arc.target, (words, arc)) for words, arc in shared if words in alike)
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare the words of the transitions that a state offers, those of their conditions included."""
+@lint_rule("W403", "warning")
+def identical_descriptions(subject: Subject) -> Iterator[Finding]:
+    """Two transitions of a state to different targets have the same description.
+
+    Why it is bad:
+    The model cannot tell them apart by what the user says. Mostly one was copied and not changed.
+
+    Example:
+        "states": {"menu": {"purpose": "Ask what the user wants", "transitions": [
+            {"target_state": "order", "description": "The user wants to order"},
+            {"target_state": "help", "description": "The user wants to order"}]},
+            "order": {"purpose": "Take the order"}, "help": {"purpose": "Help"}}
+
+    Fix:
+    Say of each when it is to be taken.
+    """
     told: set[str] = set()
     shared = [(_said(arc), arc) for arc in subject.shared]
     counted = Counter(words for words, _ in shared if words)
@@ -64,7 +65,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             other = first.setdefault(words, arc)
             if other.target != arc.target and arc.placed.pointer not in told:
                 told.add(arc.placed.pointer)
-                yield RULE.finding(
+                yield identical_descriptions.finding(
                     f"the transitions of state {quoted(name)} to {quoted(other.target)} and {quoted(arc.target)}"
                     " have the same description",
                     pointer=arc.placed.pointer + "/description",
@@ -73,4 +74,43 @@ def check(subject: Subject) -> Iterator[Finding]:
                 )
 
 
-RULE = Rule(name="identical-descriptions", code="W403", level="warning", check=check)
+_OTHER = ("description", "instructions", "extraction_instructions", "response_instructions", "reply")
+
+
+@lint_rule("W413", "warning")
+def copied_purpose(subject: Subject) -> Iterator[Finding]:
+    """Two states that talk have the same purpose; where other words tell them apart, it is a note.
+
+    Why it is bad:
+    The model does the same in both. Mostly one was copied and its words were left as they were.
+
+    Example:
+        "states": {"name": {"purpose": "Ask the user for the name", "transitions": [{"target_state": "town"}]},
+                   "town": {"purpose": "Ask the user for the name", "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Say what the second one is there for.
+    """
+    seen: dict[tuple[str, str], list[str]] = {}
+    for name, state in subject.states.items():
+        purpose = " ".join(state.text("purpose").casefold().split()).rstrip(".")
+        kind = subject.kind_of(name)
+        if len(purpose) < 12 or kind not in ("converse", "task"):
+            continue
+        first = next(iter(seen.get((kind, purpose), ())), None)
+        if first is not None:
+            other = subject.states[first]
+            keys = [one.value.get("required_context_keys") for one in (other, state)]
+            again = bool(keys[0]) and keys[0] == keys[1]
+            yield copied_purpose.finding(
+                f"state {quoted(name)} has the same purpose as state {quoted(first)}",
+                pointer=state.pointer + "/purpose",
+                hint="say what it is there for",
+                level=None if _same(other, state) and not again else "info",
+            )
+        seen.setdefault((kind, purpose), []).append(name)
+
+
+def _same(one: Placed, other: Placed) -> bool:
+    return all(one.text(key).strip() == other.text(key).strip() for key in _OTHER)

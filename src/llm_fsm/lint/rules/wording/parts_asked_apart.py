@@ -1,23 +1,4 @@
-"""A state asks for some parts of an object whose schema takes it only with all of them.
-
-Why it is bad:
-Such parts wait for the others: the key is not set when the state is left, so conditions that need a part keep the
-state closed, and fixed replies and the program see nothing of the answer. Of a secret nothing waits: it is lost.
-
-Example:
-    "context_schema": {"type": "object", "properties": {"address": {"type": "object",
-            "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
-            "required": ["street", "city"]}}},
-    "states": {"hello": {"purpose": "Ask for the street", "required_context_keys": ["address.street"],
-                "transitions": [{"target_state": "town", "description": "The street is known"}]},
-               "town": {"purpose": "Ask for the city", "required_context_keys": ["address.city"],
-                "transitions": [{"target_state": "bye", "description": "The city is known"}]},
-               "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Take `required` out of the object's schema: a transition that needs all parts says so in `requires_context_keys`. Or
-declare each part as a key of its own, or ask for all of them in one state.
-"""
+"""Parts of an object that are asked for in several states."""
 
 from __future__ import annotations
 
@@ -27,11 +8,31 @@ from llm_fsm._text import listed
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Compare what each state asks of an object with what its schema demands of the whole."""
+@lint_rule("K318", "warning", at_key=True)
+def parts_asked_apart(subject: Subject) -> Iterator[Finding]:
+    """A state asks for some parts of an object whose schema takes it only with all of them.
+
+    Why it is bad:
+    Such parts wait for the others: the key is not set when the state is left, so conditions that need a part keep the
+    state closed, and fixed replies and the program see nothing of the answer. Of a secret nothing waits: it is lost.
+
+    Example:
+        "context_schema": {"type": "object", "properties": {"address": {"type": "object",
+                "properties": {"street": {"type": "string"}, "city": {"type": "string"}},
+                "required": ["street", "city"]}}},
+        "states": {"hello": {"purpose": "Ask for the street", "required_context_keys": ["address.street"],
+                    "transitions": [{"target_state": "town", "description": "The street is known"}]},
+                   "town": {"purpose": "Ask for the city", "required_context_keys": ["address.city"],
+                    "transitions": [{"target_state": "bye", "description": "The city is known"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Take `required` out of the object's schema: a transition that needs all parts says so in
+    `requires_context_keys`. Or declare each part as a key of its own, or ask for all of them in one state.
+    """
     keys = subject.keys or {}
     objects = {
         key: schema
@@ -52,7 +53,7 @@ def check(subject: Subject) -> Iterator[Finding]:
             here = sorted(one for one in wanted if one.startswith(f"{key}."))
             if here:
                 lost = [quoted(path.removeprefix(f"{key}.")) for path in _lacking(schema, key, wanted)]
-                yield RULE.finding(
+                yield parts_asked_apart.finding(
                     f"state {quoted(name)} asks for {listed([*map(quoted, here)], 4)}, but {quoted(key)} "
                     f"is refused without {listed(lost, 4)}",
                     pointer=f"{pointer}/required_context_keys",
@@ -75,6 +76,3 @@ def _lacking(schema: object, path: str, wanted: set[str]) -> list[str]:
         if part in needed or any(one.startswith(f"{below}.") for one in wanted):
             lacking += _lacking(parts.get(part), below, wanted)
     return lacking
-
-
-RULE = Rule(name="parts-asked-apart", code="K318", level="warning", check=check, at_key=True)

@@ -1,16 +1,4 @@
-"""Fixed words have a placeholder in another notation than `{{ name }}`.
-
-Why it is bad:
-Nothing fills it in: users read `{name}` or `$name` as it stands.
-
-Example:
-    "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"], "transitions": [
-            {"target_state": "bye", "conditions": [{"requires_context_keys": ["name"]}]}]},
-        "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "Goodbye {name}!"}}
-
-Fix:
-Write `{{ name }}` in a fixed reply. `on_failure` is said as it stands, without names.
-"""
+"""Placeholders that nothing fills in."""
 
 from __future__ import annotations
 
@@ -21,8 +9,36 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import SYSTEM_NAMES, Subject
 from llm_fsm.lint.facts.data_flow import flow
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.facts.texts import failure_words
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.facts.texts import failure_words, texts
+from llm_fsm.lint.rule import lint_rule
+
+_PLACEHOLDER = re.compile(r"\{\{[^{}\n]{1,80}\}\}|\{%[^{}\n]{1,80}%\}")
+
+
+@lint_rule("W405", "info")
+def template_in_words(subject: Subject) -> Iterator[Finding]:
+    """Words for the model hold a placeholder, which is filled in fixed replies only.
+
+    Why it is bad:
+    The model reads the placeholder as it stands. It often guesses what is meant, as it sees the context; it may
+    also repeat the braces to the user.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet {{ name }} by name"}}
+
+    Fix:
+    Name the key in words: the values are shown to the model anyway. Or make the text a fixed `reply`.
+    """
+    # One finding a text.
+    for pointer, text in texts(subject):
+        found = _PLACEHOLDER.search(text)
+        if found is not None:
+            yield template_in_words.finding(
+                f"{quoted(found[0])} is not filled in here: the model reads it as it stands",
+                pointer=pointer,
+                hint='name the key in words, or use a fixed "reply"',
+            )
+
 
 _TAGS = re.compile(r"\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\}", re.DOTALL)
 _NAME = r"([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z_]\w*)*)"
@@ -32,15 +48,29 @@ _KNOWN = re.compile(
 )
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for other notations in replies, sure ones and those around the name of a key; one finding a text."""
+@lint_rule("W410", "warning")
+def unfilled_placeholder(subject: Subject) -> Iterator[Finding]:
+    """Fixed words have a placeholder in another notation than `{{ name }}`.
+
+    Why it is bad:
+    Nothing fills it in: users read `{name}` or `$name` as it stands.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask for the name", "required_context_keys": ["name"], "transitions": [
+                {"target_state": "bye", "conditions": [{"requires_context_keys": ["name"]}]}]},
+            "bye": {"kind": "final", "purpose": "Say goodbye", "reply": "Goodbye {name}!"}}
+
+    Fix:
+    Write `{{ name }}` in a fixed reply. `on_failure` is said as it stands, without names.
+    """
+    # One finding a text.
     names = _names(subject)
     for state in subject.states.values():
         text = _TAGS.sub("", state.text("reply"))
         found = _SURE.search(text) or _around_key(text, names)
         if found is not None:
             name = next(group for group in found.groups() if group)
-            yield RULE.finding(
+            yield unfilled_placeholder.finding(
                 f"{quoted(found[0])} is not filled in: users read it as it stands",
                 pointer=state.pointer + "/reply",
                 hint=f'write "{{{{ {name} }}}}"',
@@ -48,7 +78,7 @@ def check(subject: Subject) -> Iterator[Finding]:
     for pointer, text in failure_words(subject):
         found = _TAGS.search(text) or _SURE.search(text) or _around_key(text, names)
         if found is not None:
-            yield RULE.finding(
+            yield unfilled_placeholder.finding(
                 f"{quoted(found[0])} is not filled in: these words are said as they stand",
                 pointer=pointer,
                 hint="write a sentence that is right for everybody",
@@ -69,6 +99,3 @@ def _around_key(text: str, names: set[str]) -> re.Match[str] | None:
         if name.split(".", 1)[0] in names or (found[0].startswith("{") and ("_" in name or "." in name)):
             return found
     return None
-
-
-RULE = Rule(name="unfilled-placeholder", code="W410", level="warning", check=check)

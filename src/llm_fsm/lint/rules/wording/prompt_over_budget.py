@@ -1,16 +1,4 @@
-"""What the model reads in a state, before history and context, takes more tokens than its budget.
-
-Why it is bad:
-Every turn pays for it in money and time, and models overlook what stands in the middle of long prompts.
-
-Example:
-    "x-lint": {"token_budget": 100}, "states": {"hello": {"purpose": "Greet the user"}}
-
-Fix:
-Shorten the words, split the state, or narrow its transitions. Another budget is set by
-`"x-lint": {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The words of the file are counted, and what
-stands in every prompt; `llm-fsm prompt FILE --budget N` counts prompts as they are sent.
-"""
+"""Prompts that are too long."""
 
 from __future__ import annotations
 
@@ -20,15 +8,28 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.prompt_budget import BUDGET, FRAME, budget_of, shared_tokens, state_tokens
 from llm_fsm.lint.facts.suggestions import quoted
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Add up the texts of each state's prompt; tokens are estimated by script."""
+@lint_rule("W406", "warning", at_key=True)
+def prompt_over_budget(subject: Subject) -> Iterator[Finding]:
+    """What the model reads in a state, before history and context, takes more tokens than its budget.
+
+    Why it is bad:
+    Every turn pays for it in money and time, and models overlook what stands in the middle of long prompts.
+
+    Example:
+        "x-lint": {"token_budget": 100}, "states": {"hello": {"purpose": "Greet the user"}}
+
+    Fix:
+    Shorten the words, split the state, or narrow its transitions. Another budget is set by `"x-lint":
+    {"token_budget": 6000}` or by `token-budget` in pyproject.toml. The words of the file are counted, and what
+    stands in every prompt; `llm-fsm prompt FILE --budget N` counts prompts as they are sent.
+    """
     budget = budget_of(subject.root.value) or subject.token_budget or BUDGET
     shared = shared_tokens(subject)
     if shared > budget:
-        yield RULE.finding(
+        yield prompt_over_budget.finding(
             f"what every prompt begins with takes about {shared:,} tokens, over the budget of {budget:,}",
             pointer="",
             hint="shorten persona, description and the descriptions of context keys"
@@ -39,12 +40,9 @@ def check(subject: Subject) -> Iterator[Finding]:
     for name, (own, moves) in state_tokens(subject).items():
         total = shared + own + moves
         if total > budget:
-            yield RULE.finding(
+            yield prompt_over_budget.finding(
                 f"the prompt of state {quoted(name)} takes about {total:,} tokens, over its budget of {budget:,}"
                 f" (all states {shared:,}, its own words {own:,}, transitions {moves:,})",
                 pointer=subject.states[name].pointer,
                 hint="shorten it, or split the state",
             )
-
-
-RULE = Rule(name="prompt-over-budget", code="W406", level="warning", check=check, at_key=True)

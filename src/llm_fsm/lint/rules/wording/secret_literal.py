@@ -1,15 +1,4 @@
-"""A key or a token of some service stands in the file.
-
-Why it is bad:
-Definitions are shown to models, shared and kept under version control. A definition never holds a secret.
-
-Example:
-    "states": {"hello": {"purpose": "Greet", "instructions": "Call the API with AKIAIOSFODNN7EXAMPLE.",
-                         "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Revoke it and take it out. Keys of models belong into the environment, those of tools into the program.
-"""
+"""Secrets of services that stand in the file."""
 
 from __future__ import annotations
 
@@ -19,7 +8,7 @@ from collections.abc import Iterator
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.texts import all_joined, every_text
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _SECRET = re.compile(
     r"\b(?:sk-(?:proj-|ant-|live-)?[A-Za-z0-9_-]{16,}|[sr]k_(?:live|test)_[A-Za-z0-9]{16,}|gh[pousr]_[A-Za-z0-9]{30,}"
@@ -49,14 +38,26 @@ _SIGNS = (
 _SHOWN = 8
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look at every text of the file."""
+@lint_rule("W412", "warning")
+def secret_literal(subject: Subject) -> Iterator[Finding]:
+    """A key or a token of some service stands in the file.
+
+    Why it is bad:
+    Definitions are shown to models, shared and kept under version control. A definition never holds a secret.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "instructions": "Call the API with AKIAIOSFODNN7EXAMPLE.",
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Revoke it and take it out. Keys of models belong into the environment, those of tools into the program.
+    """
     if not any(sign in all_joined(subject) for sign in _SIGNS):
         return
     for pointer, text, is_key in every_text(subject):
         found = None if is_key else _SECRET.search(text)
         if found is not None and not _made_up(found[0]):
-            yield RULE.finding(
+            yield secret_literal.finding(
                 f'"{found[0][:_SHOWN]}…" looks like a key or password of some service',
                 pointer=pointer,
                 hint="revoke it, and keep secrets out of definitions",
@@ -67,6 +68,3 @@ def _made_up(text: str) -> bool:
     """True for what stands for a key: `sk-xxxxxxxxxxxxxxxxxxxx`."""
     tail = re.sub(r"^[A-Za-z]+[-_ ]", "", text)
     return len(set(tail.casefold())) < 6 or "your" in text.casefold()
-
-
-RULE = Rule(name="secret-literal", code="W412", level="warning", check=check)

@@ -1,16 +1,4 @@
-"""Words for the model name a key, state or tool that does not exist, but nearly does.
-
-Why it is bad:
-The model writes the value under the name that it is told, where nothing looks for it.
-
-Example:
-    "states": {"hello": {"purpose": "Ask", "instructions": "Store the address as `emial_address`.",
-                         "required_context_keys": ["email_address"], "transitions": [{"target_state": "bye"}]},
-               "bye": {"purpose": "Say goodbye"}}
-
-Fix:
-Correct the name.
-"""
+"""Names in texts for the model that do not exist."""
 
 from __future__ import annotations
 
@@ -19,9 +7,9 @@ from collections.abc import Iterator
 
 from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
-from llm_fsm.lint.facts.suggestions import quoted
+from llm_fsm.lint.facts.suggestions import Slips, quoted
 from llm_fsm.lint.facts.texts import known_names, near_names, texts
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 # Names in back-quotes or braces, and words that look like names because they have an underscore.
 _NAME = re.compile(
@@ -35,8 +23,21 @@ _SETTING = re.compile(
 """Words right before a name that tell the model to set it."""
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for names that are nearly known."""
+@lint_rule("W404", "warning")
+def unknown_name_in_words(subject: Subject) -> Iterator[Finding]:
+    """Words for the model name a key, state or tool that does not exist, but nearly does.
+
+    Why it is bad:
+    The model writes the value under the name that it is told, where nothing looks for it.
+
+    Example:
+        "states": {"hello": {"purpose": "Ask", "instructions": "Store the address as `emial_address`.",
+                             "required_context_keys": ["email_address"], "transitions": [{"target_state": "bye"}]},
+                   "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Correct the name.
+    """
     known = known_names(subject)
     names = near_names(subject)
     for pointer, text in texts(subject):
@@ -48,13 +49,13 @@ def check(subject: Subject) -> Iterator[Finding]:
                 continue
             meant = names.meant(name)
             if meant is not None:
-                yield RULE.finding(
+                yield unknown_name_in_words.finding(
                     f"{quoted(name)} is no key, state or tool",
                     pointer=pointer,
                     hint=f"did you mean the {known[meant]} {quoted(meant)}?",
                 )
             elif subject.keys is not None and match[1] and _is_set(text[: match.start()][-60:]):
-                yield RULE.finding(
+                yield unknown_name_in_words.finding(
                     f"{quoted(name)} is to be set, and is no key: what is said there is kept aside, under \"_extra\"",
                     pointer=pointer,
                     hint='declare it in "context_schema"',
@@ -70,4 +71,156 @@ def _is_set(before: str) -> bool:
     return _SETTING.search(before) is not None
 
 
-RULE = Rule(name="unknown-name-in-words", code="W404", level="warning", check=check)
+_QUOTED = r"[`\"'“‘«]([A-Za-z_][\w-]{1,63})[`\"'”’»]"
+_ENDS = r"(?=\s*(?:[.,;:!)\n]|$|\b(?:when|if|once|as|after|and|or|to|for|with|first)\b))"
+_TO = re.compile(r"\bto\s+(?:the\s+)?")
+_PLACE = re.compile(
+    rf"(?:state|step|node)\s+(?:{_QUOTED}|([A-Za-z_][\w-]{{1,63}}){_ENDS})|(?:{_QUOTED}|([A-Za-z]+_\w+))\s+state\b"
+    r"|`([A-Za-z_][\w-]{1,63})`|([A-Za-z]+_\w+)\b"
+)
+_MOVING = re.compile(
+    r"\b(?:go|goes|going|move|moves|switch|transition|transitions|jump|proceed|advance|return|route|forward|change)\b"
+    r"[^.;\n`\"'“]{0,24}$",
+    re.IGNORECASE,
+)
+_SHORTLY_BEFORE = 40
+_USING = re.compile(
+    r"\b(?:[Cc]alls?|[Uu]se|[Uu]ses|[Uu]sing|[Ii]nvoke|[Rr]un|[Ee]xecute)\s+(?:the\s+|your\s+)?"
+)
+_TOOL = re.compile(
+    rf"(?:tool|function)\s+(?:{_QUOTED}|([A-Za-z]+_\w+)|([A-Za-z][\w-]{{2,63}}){_ENDS})"
+    rf"|(?:{_QUOTED}|([A-Za-z]+_\w+))\s+(?:tool|function)\b"
+)
+_CALL = re.compile(r"(?<![\w.`])`?([a-z]+(?:_[a-z0-9]+)+)\(\)")
+_NO_NAMES = frozenset(
+    {
+        *(
+            "a",
+            "an",
+            "the",
+            "that",
+            "this",
+            "it",
+            "its",
+            "above",
+            "below",
+            "again",
+            "where",
+            "which",
+            "one",
+            "two",
+        ),
+        *(
+            "next",
+            "previous",
+            "first",
+            "last",
+            "final",
+            "same",
+            "other",
+            "of",
+            "is",
+            "in",
+            "on",
+            "by",
+            "to",
+            "for",
+        ),
+        *(
+            "calls",
+            "calling",
+            "names",
+            "results",
+            "output",
+            "only",
+            "once",
+            "when",
+            "if",
+            "and",
+            "or",
+            "with",
+        ),
+        *(
+            "list",
+            "required",
+            "available",
+            "provided",
+            "right",
+            "changes",
+            "machine",
+            "level",
+            "law",
+            "court",
+        ),
+    }
+)
+
+
+@lint_rule("W414", "warning")
+def unknown_place_in_words(subject: Subject) -> Iterator[Finding]:
+    """Words send the model to a state, or tell it to use a tool, that does not exist.
+
+    Why it is bad:
+    The model tries a move that is refused, or a call that it cannot make, and says that it did.
+
+    Example:
+        "states": {"hello": {"purpose": "Greet", "instructions": "When the user is ready, go to state `checkout`.",
+                             "transitions": [{"target_state": "bye"}]}, "bye": {"purpose": "Say goodbye"}}
+
+    Fix:
+    Name a state or a tool of this file, or say it without a name.
+    """
+    # A name that is nearly known is left to `unknown-name-in-words`.
+    known = {name.casefold() for name in known_names(subject)}
+    known |= {
+        str(value).casefold() for state in subject.states.values() if (value := state.value.get("execute"))
+    }
+    bound = [tool.value.get(key) for tool in subject.root.members("tools") for key in ("registered", "tool")]
+    known |= {name.casefold() for name in bound if isinstance(name, str)}
+    near = Slips(known)
+    spoken = {name.replace("_", " ").replace("-", " ").casefold() for name in subject.states}
+    tools = subject.root.value.get("tools")
+    for pointer, text in texts(subject):
+        for names, what, there in (
+            (_places(text), "state", subject.states),
+            (_tools(text), "tool", tools or ()),
+        ):
+            for name in names:
+                plain = name.casefold()
+                if (
+                    plain in known
+                    or plain in _NO_NAMES
+                    or plain.replace("_", " ").replace("-", " ") in spoken
+                ):
+                    continue
+                if ("_" in name or f"`{name}`" in text) and (_nearly_known(subject, name) or near.meant(plain)):
+                    continue
+                hint = subject.speller.hint(name, there, f"{what}s")
+                yield unknown_place_in_words.finding(f"there is no {what} {quoted(name)}", pointer=pointer, hint=hint)
+                break
+
+
+def _nearly_known(subject: Subject, name: str) -> bool:
+    """True for a name in small letters that differs by a slip from another one, which is looked for anyway."""
+    meant = near_names(subject).meant(name) if name == name.casefold() else None
+    return meant is not None and meant == meant.casefold()
+
+
+def _places(text: str) -> Iterator[str]:
+    """Names after words that send to a state."""
+    if not any(sign in text for sign in ("state", "step", "node", "`", "_")):
+        return
+    for lead in _TO.finditer(text):
+        found = _PLACE.match(text, lead.end())
+        if found is not None and _MOVING.search(text[max(0, lead.start() - _SHORTLY_BEFORE) : lead.start()]):
+            yield next(group for group in found.groups() if group)
+
+
+def _tools(text: str) -> Iterator[str]:
+    """Names after words that tell to use a tool, and names that are called."""
+    for lead in _USING.finditer(text) if "tool" in text or "function" in text else ():
+        found = _TOOL.match(text, lead.end())
+        if found is not None:
+            yield next(group for group in found.groups() if group)
+    if "()" in text:
+        yield from _CALL.findall(text)

@@ -1,14 +1,4 @@
-"""A text is a note of its author to write it later.
-
-Why it is bad:
-The model reads the note, or the user does.
-
-Example:
-    "states": {"hello": {"purpose": "TODO: what happens here?"}}
-
-Fix:
-Write the text.
-"""
+"""Notes of an author in place of words."""
 
 from __future__ import annotations
 
@@ -19,7 +9,7 @@ from llm_fsm.errors import Finding
 from llm_fsm.lint.document import Subject
 from llm_fsm.lint.facts.suggestions import quoted
 from llm_fsm.lint.facts.texts import replies, texts
-from llm_fsm.lint.rule import Rule
+from llm_fsm.lint.rule import lint_rule
 
 _NOTE = re.compile(
     r"(?:^|[.!?]\s+)\s*(?:TODO|FIXME|TBD|TBA|XXX)\b(?! list)|\b(?:TODO|FIXME|TBD)\s*:|\b[Ll]orem ipsum\b"
@@ -43,8 +33,19 @@ _SIGNS = ("TODO", "FIXME", "TBD", "TBA", "XXX", "orem ipsum", "here>", "here]")
 """One of these is in every note inside of a text."""
 
 
-def check(subject: Subject) -> Iterator[Finding]:
-    """Look for the usual marks."""
+@lint_rule("W409", "warning")
+def unfinished_words(subject: Subject) -> Iterator[Finding]:
+    """A text is a note of its author to write it later.
+
+    Why it is bad:
+    The model reads the note, or the user does.
+
+    Example:
+        "states": {"hello": {"purpose": "TODO: what happens here?"}}
+
+    Fix:
+    Write the text.
+    """
     for pointer, text in (*texts(subject), *replies(subject)):
         note = text if text.strip(_MARKS).casefold() in _WHOLE and text.strip() else None
         if note is None and any(sign in text for sign in _SIGNS):
@@ -52,7 +53,4 @@ def check(subject: Subject) -> Iterator[Finding]:
             note = None if found is None else found[0].strip(" \n.!?")
         if note is not None:
             message = f"{quoted(note)} stands where words for the conversation belong"
-            yield RULE.finding(message, pointer=pointer, hint="write the text")
-
-
-RULE = Rule(name="unfinished-words", code="W409", level="warning", check=check)
+            yield unfinished_words.finding(message, pointer=pointer, hint="write the text")

@@ -1,1 +1,0 @@
-"""Catalogue_pages."""
