@@ -24,7 +24,7 @@ from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import parse, replay
 from llm_fsm.testing import ScriptedLLM
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from machines import machine
 
 pytestmark = pytest.mark.anyio
@@ -38,7 +38,7 @@ def to(target: str, *conditions: dict[str, Any], **keys: Any) -> dict[str, Any]:
     return {"target_state": target, "conditions": list(conditions), **keys}
 
 
-def menu(*transitions: dict[str, Any], **keys: Any) -> Program:
+def menu(*transitions: dict[str, Any], **keys: Any) -> CompiledMachine:
     states = {"a": {"transitions": list(transitions)}, "b": {}, "c": {}}
     return machine(states, context_schema=SCHEMA, **keys)
 
@@ -59,12 +59,12 @@ HEARD = ev.UserSaid(text="hi", time=1.0)
 WORDS = ev.BotSaid(text="ok")
 
 
-def decisions(program: Program, before: Session, *events: ev.Event) -> list[tuple[str, str, str, str]]:
+def decisions(program: CompiledMachine, before: Session, *events: ev.Event) -> list[tuple[str, str, str, str]]:
     found = explain(program, before, [HEARD, *events, WORDS])
     return [(n.state, n.by, n.target, n.outcome) for n in found.notes if isinstance(n, Decision)]
 
 
-def candidates(program: Program, before: Session, *events: ev.Event) -> tuple[Candidate, ...]:
+def candidates(program: CompiledMachine, before: Session, *events: ev.Event) -> tuple[Candidate, ...]:
     found = explain(program, before, [HEARD, *events, WORDS])
     return next(note.candidates for note in found.notes if isinstance(note, Decision))
 

@@ -15,7 +15,7 @@ from llm_fsm.session import serialization as event_json
 from llm_fsm.session import turn_record as records
 from llm_fsm.session.reducer import apply, fold
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from machines import Played, nested, reply, say, start
 
 INNER: dict[str, Any] = {
@@ -48,7 +48,7 @@ OUTER: dict[str, Any] = {
             {"target_state": "end"}, {"target_state": "call", "conditions": [{"requires_context_keys": ["x"]}]}]},
         "call": {"kind": "subflow", "flow": "inner", "input": {"n": "k"}, "output": {"x": "n"}, "transitions": [
             {"target_state": "b", "on": "out"}, {"target_state": "a", "on": "default"}]},
-        "aside": {"purpose": "Aside", "transitions": [{"target_state": "hint"}, {"target_state": "end"}]},
+        "aside": {"purpose": "OfferedDigression", "transitions": [{"target_state": "hint"}, {"target_state": "end"}]},
         "hint": {"purpose": "Hint"},
         "other": {"kind": "subflow", "flow": "inner"},
         "end": {"purpose": "End"},
@@ -88,7 +88,7 @@ REPLIES = st.builds(
 ) | st.just("garbage")
 
 
-def check_moves(made: Program, before: Session, played: Played) -> bool:
+def check_moves(made: CompiledMachine, before: Session, played: Played) -> bool:
     """Every move is one of the definition at work, or of a pattern, or comes back to where it had been.
 
     True when a secret was told.
@@ -121,7 +121,7 @@ def check_moves(made: Program, before: Session, played: Played) -> bool:
     return told
 
 
-def check(made: Program, before: Session, played: Played) -> None:
+def check(made: CompiledMachine, before: Session, played: Played) -> None:
     told = check_moves(made, before, played)
     session = played.session
     assert made.knows(session)

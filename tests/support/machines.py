@@ -15,9 +15,9 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMRequest, ModelReply, ToolCall, ToolSpec, Usage
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import dump_session, parse_session
-from llm_fsm.turn.available_tools import NO_TOOLS, Kit
+from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compile import compile_flows
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
@@ -32,10 +32,19 @@ from llm_fsm.turn.effects import (
     ToolResults,
     Verdicts,
 )
-from llm_fsm.turn.pipeline import Answer, Heard, Opening
+from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
 from llm_fsm.turn.prompt.render import compile_prompts
-from llm_fsm.turn.steps import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
-from llm_fsm.turn.tool_policy import Terms, planned
+from llm_fsm.turn.steps import (
+    HostCapabilities,
+    Step,
+    advance,
+    begin,
+    begin_answer,
+    begin_due,
+    begin_run,
+    begin_start,
+)
+from llm_fsm.turn.tool_policy import ToolPolicy, planned
 
 PROMPTS = compile_prompts(prompt_sources())
 WHOLE = compile_prompts(prompt_sources(), whole=True)
@@ -60,19 +69,19 @@ GREETER: dict[str, Any] = {
 }
 
 
-def program(document: dict[str, Any], *, whole: bool = False, **changes: Any) -> Program:
+def program(document: dict[str, Any], *, whole: bool = False, **changes: Any) -> CompiledMachine:
     """A compiled machine; `changes` are further top-level keys; `whole`: its system message has every state."""
     flow = Flow(definition=Definition.model_validate({**document, **changes}))
     return compile_flows(Flows(root=flow), WHOLE if whole else PROMPTS, pattern_piece)
 
 
-def nested(document: dict[str, Any], **flows: dict[str, Any]) -> Program:
+def nested(document: dict[str, Any], **flows: dict[str, Any]) -> CompiledMachine:
     """A compiled machine that calls these definitions by their names."""
     found = gather(Definition.model_validate(document), registered=flows)
     return compile_flows(found, PROMPTS, pattern_piece)
 
 
-def machine(states: dict[str, Any], initial: str | None = None, **keys: Any) -> Program:
+def machine(states: dict[str, Any], initial: str | None = None, **keys: Any) -> CompiledMachine:
     """A machine of these states, the first one initial."""
     return program({"name": "test", "initial_state": initial or next(iter(states)), "states": states}, **keys)
 
@@ -143,7 +152,7 @@ ALL_POINTS = frozenset(Point)
 
 
 def start(
-    made: Program,
+    made: CompiledMachine,
     *replies: str,
     context: dict[str, Any] | None = None,
     greet: bool = False,
@@ -153,11 +162,11 @@ def start(
     """The first turn; without a greeting unless asked for."""
     opening = Opening(conversation_id="c1", time=1000.0, context=context, greet=greet, state=state)
     points = ALL_POINTS if handler else frozenset()
-    return play(begin_start(made, opening, Means(points=points)), replies, handler)
+    return play(begin_start(made, opening, HostCapabilities(points=points)), replies, handler)
 
 
 def say(
-    made: Program,
+    made: CompiledMachine,
     session: Session,
     text: str,
     *replies: str | ModelReply,
@@ -167,14 +176,14 @@ def say(
     """One message's turn."""
     points = ALL_POINTS if handler else frozenset()
     return play(
-        begin(made, session, Heard(text=text, time=2000.0), Means(points=points)),
+        begin(made, session, UserMessage(text=text, time=2000.0), HostCapabilities(points=points)),
         replies,
         handler,
         spare=spare,
     )
 
 
-def talk(made: Program, text: str, *replies: str | ModelReply, **options: Any) -> Played:
+def talk(made: CompiledMachine, text: str, *replies: str | ModelReply, **options: Any) -> Played:
     """Start without a greeting, then one message."""
     handler = options.pop("handler", None)
     return say(made, start(made, **options).session, text, *replies, handler=handler)
@@ -198,14 +207,14 @@ def calls(*wanted: tuple[str, Any], text: str = "") -> ModelReply:
     )
 
 
-def kit_of(made: Program, **attributes: dict[str, Any]) -> Kit:
+def kit_of(made: CompiledMachine, **attributes: dict[str, Any]) -> AvailableTools:
     """The tools of a definition, with these attributes from the host, by name."""
     anything = {"type": "object"}
     terms = {
         name: planned(
             name,
             ref,
-            Terms(
+            ToolPolicy(
                 spec=ToolSpec(name=name, description=f"does {name}", parameters=anything),
                 registered=ref.registered,
                 **attributes.get(name, {}),
@@ -213,14 +222,14 @@ def kit_of(made: Program, **attributes: dict[str, Any]) -> Kit:
         )
         for name, ref in made.definition.tools.items()
     }
-    return Kit(terms, {name: tuple(plan.state.tools) for name, plan in made.states.items()})
+    return AvailableTools(terms, {name: tuple(plan.definition.tools) for name, plan in made.states.items()})
 
 
 @dataclass
 class Worker:
     """A host made of plain functions, and what it was asked to do."""
 
-    program: Program
+    program: CompiledMachine
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     functions: dict[str, Callable[[Any], Any]] = field(default_factory=dict)
     attributes: dict[str, dict[str, Any]] = field(default_factory=dict)
@@ -228,9 +237,9 @@ class Worker:
     asked: list[Any] = field(default_factory=list)
 
     @property
-    def means(self) -> Means:
+    def capabilities(self) -> HostCapabilities:
         kit = kit_of(self.program, **self.attributes) if self.program.definition.tools else NO_TOOLS
-        return Means(kit=kit, summaries=self.summaries)
+        return HostCapabilities(tools=kit, summaries=self.summaries)
 
     def perform(self, effect: Any) -> Any:
         self.asked.append(effect)
@@ -259,29 +268,29 @@ class Worker:
         opening = Opening(
             conversation_id="c1", time=1000.0, context=context, greet=False, input=input, hold=True
         )
-        begun = begin_start(self.program, opening, self.means)
-        done = play(begin_run(self.program, begun.session, 1000.0, self.means), replies, host=self)
+        begun = begin_start(self.program, opening, self.capabilities)
+        done = play(begin_run(self.program, begun.session, 1000.0, self.capabilities), replies, host=self)
         return replace(done, events=[*begun.events, *done.events])
 
     def go_on(self, session: Session, *replies: str | ModelReply, time: float = 3000.0) -> Played:
         """Take up a run where its session left it."""
-        return play(begin_run(self.program, stored(session), time, self.means), replies, host=self)
+        return play(begin_run(self.program, stored(session), time, self.capabilities), replies, host=self)
 
     def say(self, session: Session, text: str, *replies: str | ModelReply) -> Played:
         """One message's turn."""
-        step = begin(self.program, stored(session), Heard(text=text, time=2000.0), self.means)
+        step = begin(self.program, stored(session), UserMessage(text=text, time=2000.0), self.capabilities)
         return play(step, replies, host=self)
 
     def answer(
         self, session: Session, value: Any, *replies: str | ModelReply, time: float = 4000.0
     ) -> Played:
         """Answer what the session waits for."""
-        step = begin_answer(self.program, stored(session), Answer(value=value, time=time), self.means)
+        step = begin_answer(self.program, stored(session), Answer(value=value, time=time), self.capabilities)
         return play(step, replies, host=self)
 
     def due(self, session: Session, time: float, *replies: str | ModelReply) -> Played:
         """Fire what is due."""
-        return play(begin_due(self.program, stored(session), time, self.means), replies, host=self)
+        return play(begin_due(self.program, stored(session), time, self.capabilities), replies, host=self)
 
 
 def stored(session: Session) -> Session:

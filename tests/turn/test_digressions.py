@@ -10,7 +10,7 @@ import pytest
 from llm_fsm.definition.subflows import MAX_DEPTH
 from llm_fsm.session import events as ev
 from llm_fsm.session import turn_record as records
-from llm_fsm.turn.available import asides, outlook, turn_view
+from llm_fsm.turn.available import asides, available_moves, turn_view
 from machines import Played, machine, nested, reply, say, talk
 
 STATES: dict[str, Any] = {
@@ -539,7 +539,7 @@ def test_a_session_with_open_digressions_survives_its_json_form(target: str) -> 
 @pytest.mark.parametrize("replies", [(), (("visa", "Which country?"),), (("pets", "Dog or cat?"),)])
 def test_the_plain_view_offers_what_the_prompt_offers(replies: tuple[tuple[str, str], ...]) -> None:
     session = travelled(*replies).session
-    look = outlook(TRIP.of(session), session, asides(TRIP, session))
+    look = available_moves(TRIP.of(session), session, asides(TRIP, session))
     view = turn_view(TRIP, session, look, speak=False, refused=())
     assert {choice.target_state for choice in view.choices if choice.open} == {*look.valid} - {session.state}
 

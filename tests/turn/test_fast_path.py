@@ -9,7 +9,7 @@ import pytest
 
 from llm_fsm.session import events as ev
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
-from llm_fsm.turn.steps import Means, begin_due
+from llm_fsm.turn.steps import HostCapabilities, begin_due
 from machines import machine, play, reply, say, start, talk
 
 
@@ -89,7 +89,7 @@ def test_states_that_decide_are_passed_on_the_way(said: str, state: str) -> None
     ids=["off", "no-fixed-words", "two-questions", "words-needed", "more-wanted", "move-judged", "two-moves"],
 )
 def test_what_is_not_certain_goes_to_the_model(made: Any) -> None:
-    words = made.states["ask"].state.reply
+    words = made.states["ask"].definition.reply
     greeted = start(made, *[] if words else [json.dumps({"message": "Hello! Which size?"})], greet=True).session
     done = say(made, greeted, "large", reply("ask", "Tell me more."))
     assert (done.text, done.usage.calls) == (f"Tell me more.\n\n{words}" if words else "Tell me more.", 1)
@@ -281,7 +281,7 @@ def test_yes_to_a_reminder_is_for_the_model() -> None:
     made = form(to("done", "c"), keys={"c": YES_NO}, wanted=["c"], reply="Please confirm.", patterns=["silence"])
     session = start(made, greet=True).session
     assert session.silence is not None
-    reminded = play(begin_due(made, session, session.silence.reminders[0], Means()), []).session
+    reminded = play(begin_due(made, session, session.silence.reminders[0], HostCapabilities()), []).session
     assert say(made, reminded, "yes", reply("ask", "Yes what?")).usage.calls == 1
     assert say(made, session, "yes").session.state == "done"
 

@@ -12,10 +12,10 @@ from llm_fsm.errors import ConversationConflict
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session import turn_record as records
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel
-from llm_fsm.turn.pipeline import Heard
-from llm_fsm.turn.steps import Means, begin
+from llm_fsm.turn.pipeline import UserMessage
+from llm_fsm.turn.steps import HostCapabilities, begin
 from machines import Played, machine, nested, reply, say, start, talk
 
 PAY: dict[str, Any] = {
@@ -261,7 +261,7 @@ def test_the_roots_limits_bound_all_flows() -> None:
 @pytest.mark.parametrize(("whole", "own", "left"), [(20, 5, 20), (20, None, 20), (None, 5, None)])
 def test_a_call_in_a_flow_has_the_time_of_the_root(whole: int | None, own: int | None, left: int | None) -> None:
     program = nested({**shop(), "limits": {"seconds": whole}}, pay={**PAY, "limits": {"seconds": own}})
-    step = begin(program, into(program).session, Heard(text="4111", time=2000.0), Means())
+    step = begin(program, into(program).session, UserMessage(text="4111", time=2000.0), HostCapabilities())
     assert isinstance(step.effect, AskModel)
     assert step.effect.left == left
 
@@ -336,7 +336,7 @@ def test_an_answer_around_a_flow_changes_there_and_where_the_flow_was_given_it()
     assert records.parse_session(records.dump_session(done.session)) == done.session
 
 
-def given_total(schema: dict[str, Any]) -> Program:
+def given_total(schema: dict[str, Any]) -> CompiledMachine:
     """A shop whose flow is given the total under its own name, where it has this schema."""
     properties = {**PAY["context_schema"]["properties"], "total": schema}
     pay = {**PAY, "context_schema": {"properties": properties}}

@@ -5,7 +5,7 @@ import pytest
 from llm_fsm.definition.models import ToolRef
 from llm_fsm.session.messages import ToolSpec
 from llm_fsm.turn.effects import PlannedCall
-from llm_fsm.turn.tool_policy import Terms, planned
+from llm_fsm.turn.tool_policy import ToolPolicy, planned
 
 SPEC = ToolSpec(name="own", description="d", parameters={"type": "object"})
 YES = {
@@ -19,7 +19,7 @@ YES = {
 NO = {"breaking": False, "approval": False, "at_most_once": False, "parallel": False}
 
 
-def attributes(terms: Terms) -> dict[str, object]:
+def attributes(terms: ToolPolicy) -> dict[str, object]:
     return {name: getattr(terms, name) for name in YES}
 
 
@@ -35,18 +35,18 @@ def attributes(terms: Terms) -> dict[str, object]:
     ],
 )
 def test_what_the_definition_says_counts_and_for_the_rest_what_the_host_said(ref, own, wanted):
-    terms = planned("seen", ToolRef.model_validate(ref), Terms(spec=SPEC, registered="own", **own))
+    terms = planned("seen", ToolRef.model_validate(ref), ToolPolicy(spec=SPEC, registered="own", **own))
     assert attributes(terms) == wanted
     assert (terms.name, terms.spec.description, terms.registered) == ("seen", "d", "own")
 
 
 def test_only_the_definition_says_what_is_written_to_the_context():
     ref = ToolRef.model_validate({"output": {"key": "a.b"}})
-    assert planned("x", ref, Terms(spec=SPEC, output={"other": "c"})).output == {"key": "a.b"}
+    assert planned("x", ref, ToolPolicy(spec=SPEC, output={"other": "c"})).output == {"key": "a.b"}
 
 
 def test_a_call_is_planned_on_the_terms():
-    terms = Terms(
+    terms = ToolPolicy(
         spec=SPEC, mcp="shop", tool="find", timeout=3.0, parallel=True, at_most_once=True, scope=("a",)
     )
     assert terms.plan(id="1", arguments={"q": 1}, key="k") == PlannedCall(
@@ -61,7 +61,7 @@ def test_a_call_is_planned_on_the_terms():
         at_most_once=True,
         scope=("a",),
     )
-    assert (terms.usable_in("a"), terms.usable_in("b"), Terms(spec=SPEC).usable_in("b")) == (
+    assert (terms.usable_in("a"), terms.usable_in("b"), ToolPolicy(spec=SPEC).usable_in("b")) == (
         True,
         False,
         True,

@@ -20,7 +20,7 @@ from llm_fsm.session.events import MessageDelta
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay, standing
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 
 
 class Talk:
@@ -117,7 +117,7 @@ class Talk:
         """What was said last, in turns that were not taken back."""
         return next((record.text for _, record in reversed(standing(self.records())) if record.text), "")
 
-    def program(self) -> Program:
+    def program(self) -> CompiledMachine:
         """The definition, compiled."""
         return self._machine.program
 

@@ -9,11 +9,11 @@ from dataclasses import replace
 from llm_fsm.cli import host_code as host
 from llm_fsm.tools.mcp.servers import McpServers
 from llm_fsm.tools.toolbox import Toolbox
-from llm_fsm.turn.available_tools import Kit
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.available_tools import AvailableTools
+from llm_fsm.turn.compiled import CompiledMachine
 
 
-def brought(program: Program, tools: Iterable[str], mcp: str | None) -> Kit:
+def brought(program: CompiledMachine, tools: Iterable[str], mcp: str | None) -> AvailableTools:
     """The tools that the files of `--tools` and the servers of `--mcp` have; others of the definition are left out.
 
     Called definitions are not looked at. Raises Failure, and ConfigurationError for a server that cannot be reached.
@@ -27,7 +27,7 @@ def brought(program: Program, tools: Iterable[str], mcp: str | None) -> Kit:
     }
     looked_at = replace(program, definition=definition.model_copy(update={"tools": there}), flows={})
 
-    async def look() -> Kit:
+    async def look() -> AvailableTools:
         toolbox = Toolbox(found.tools, McpServers(servers))
         try:
             return await toolbox.kit(looked_at)

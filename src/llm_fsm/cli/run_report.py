@@ -15,7 +15,7 @@ from llm_fsm.engine.conversation import Turn
 from llm_fsm.session import events as ev
 from llm_fsm.session import serialization as event_json
 from llm_fsm.session.messages import Paused
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 
 FAILED = 1
 CODES: Mapping[str, int] = {
@@ -34,14 +34,14 @@ CODES: Mapping[str, int] = {
 _SHORT = 100
 
 
-def data_of(program: Program, event: ev.Event) -> dict[str, Any]:
+def data_of(program: CompiledMachine, event: ev.Event) -> dict[str, Any]:
     """An event as JSON, values of secret keys as dots."""
     if isinstance(event, ev.Paused):
         event = replace(event, loop=None)  # it holds the prompts of a model, for nobody but the machine
     return event_json.shown(event, program.is_secret)
 
 
-def outcome_of(program: Program, turn: Turn) -> dict[str, Any]:
+def outcome_of(program: CompiledMachine, turn: Turn) -> dict[str, Any]:
     """How a run stands, as JSON: the last line of a run that is piped."""
     document: dict[str, Any] = {
         "type": "Outcome",
@@ -202,7 +202,7 @@ class View(Protocol):
 class JsonLines:
     """A run on standard output, one JSON object a line."""
 
-    def __init__(self, program: Program, stream: TextIO | None = None) -> None:
+    def __init__(self, program: CompiledMachine, stream: TextIO | None = None) -> None:
         self._program = program
         self._stream = stream
 

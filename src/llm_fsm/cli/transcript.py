@@ -12,7 +12,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import BLOT, blotted, texts_in
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, standing
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 
 
 def turns(records: Sequence[TurnRecord], is_secret: Callable[[str], bool]) -> list[dict[str, Any]]:
@@ -83,7 +83,7 @@ def masked(is_secret: Callable[[str], bool], context: Mapping[str, Any]) -> dict
     return {key: BLOT if is_secret(key) else value for key, value in context.items()}
 
 
-def document(program: Program, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:
+def document(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> dict[str, Any]:
     """The whole conversation as JSON data."""
     return {
         "conversation": session.conversation_id,
@@ -95,7 +95,7 @@ def document(program: Program, session: Session, records: Sequence[TurnRecord]) 
     }
 
 
-def markdown(program: Program, session: Session, records: Sequence[TurnRecord]) -> str:
+def markdown(program: CompiledMachine, session: Session, records: Sequence[TurnRecord]) -> str:
     """The whole conversation for a reader."""
     lines = [
         f"# {printing.one_line(program.definition.name)}",

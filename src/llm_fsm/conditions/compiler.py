@@ -160,17 +160,6 @@ def could_hold(rule: Rule, data: Any, is_free: Callable[[str], bool]) -> bool | 
     return None if outcomes & _HOLDS else False
 
 
-def is_open(rule: Rule, is_free: Callable[[str], bool]) -> bool:
-    """Whether each part that `could_hold` looks at reads a free name, so that its answer is the same for all data."""
-    return _is_open(rule.node, is_free)
-
-
-def _is_open(node: Node, is_free: Callable[[str], bool]) -> bool:
-    if node.operator in _LOOKED_INTO and node.arguments:
-        return all(_is_open(part, is_free) for part in node.arguments)
-    return node.reads_unknown or any(is_free(name) for name in node.reads)
-
-
 def _outcomes(node: Node, data: Any, meter: Meter, is_free: Callable[[str], bool]) -> int:
     """The set of outcomes that a part of a rule can have, as bits."""
     parts = node.arguments

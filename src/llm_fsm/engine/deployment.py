@@ -24,9 +24,9 @@ from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.stores.base import Outgoing, Store, storable
 from llm_fsm.tools.task_functions import Functions
 from llm_fsm.tools.toolbox import Toolbox
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Execute, Executed, HandlerResults, Point, RunHandlers
-from llm_fsm.turn.steps import Means
+from llm_fsm.turn.steps import HostCapabilities
 
 
 @dataclass(slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class Services:
         self.handlers = tuple(sorted((*self.handlers, handler), key=lambda item: item.priority))
         self.points = frozenset(point for item in self.handlers for point in item.points)
 
-    def say_unmeasured(self, program: Program, reply: ModelReply) -> None:
+    def say_unmeasured(self, program: CompiledMachine, reply: ModelReply) -> None:
         """Warn, once, of limits that cannot stop a run with this model."""
         said = None if self.warned else unmeasured(program.limits, reply)
         if said is not None:
@@ -77,7 +77,7 @@ class Services:
 class Edition:
     """See above; what `running.Host` asks for. `prepare` comes before the first turn."""
 
-    def __init__(self, services: Services, program: Program) -> None:
+    def __init__(self, services: Services, program: CompiledMachine) -> None:
         self.program = program
         self.store = services.store
         self.toolbox = services.toolbox
@@ -85,7 +85,7 @@ class Edition:
         self.now = services.now
         self.timeout = services.timeout
         self._services = services
-        self._means = Means(summaries=services.summaries)
+        self._capabilities = HostCapabilities(summaries=services.summaries)
         machines = (program, *program.flows.values())
         self.name = storable(program.definition.name)
         """The name of the definition, as stores keep it."""
@@ -100,11 +100,11 @@ class Edition:
         return self.program.document
 
     @property
-    def means(self) -> Means:
+    def capabilities(self) -> HostCapabilities:
         """What every turn is given."""
-        if self._means.points is not self._services.points:
-            self._means = replace(self._means, points=self._services.points)
-        return self._means
+        if self._capabilities.points is not self._services.points:
+            self._capabilities = replace(self._capabilities, points=self._services.points)
+        return self._capabilities
 
     @property
     def journals(self) -> bool:
@@ -120,7 +120,7 @@ class Edition:
         if self.is_ready:
             return
         self.functions.check(self.program)
-        self._means = replace(self._means, kit=await self.toolbox.kit(self.program))
+        self._capabilities = replace(self._capabilities, tools=await self.toolbox.kit(self.program))
         self.is_ready = True
 
     # -- effects

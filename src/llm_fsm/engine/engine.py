@@ -30,16 +30,16 @@ from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session, to_dict
 from llm_fsm.session.turn_record import TurnRecord, parse, parse_session, replay, standing
 from llm_fsm.stores.base import Loaded
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point, RunHandlers
-from llm_fsm.turn.pipeline import Answer, Heard, Opening
+from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
 from llm_fsm.turn.steps import apologise, begin, begin_answer, begin_due, begin_run, begin_start
 
 
 class Engine:
     """Runs turns of one machine. Cheap to make; holds no conversation."""
 
-    def __init__(self, *, program: Program, services: Services, policy: Policy) -> None:
+    def __init__(self, *, program: CompiledMachine, services: Services, policy: Policy) -> None:
         self.services = services
         self.store = services.store
         self.now = services.now
@@ -48,7 +48,7 @@ class Engine:
         self._looked = False
 
     @property
-    def program(self) -> Program:
+    def program(self) -> CompiledMachine:
         """The machine's own definition, ready to run."""
         return self.editions.current.program
 
@@ -87,9 +87,9 @@ class Engine:
             if await self.store.load(opening.conversation_id) is not None:
                 raise ConversationConflict(f"a conversation with the id {opening.conversation_id!r} exists already")
             began = opening.time
-            if edition.journals and (not opening.hold or edition.means.points):
+            if edition.journals and (not opening.hold or edition.capabilities.points):
                 began = await turn.open(opened(edition.program, opening), began)
-            step = begin_start(edition.program, replace(opening, time=began), edition.means)
+            step = begin_start(edition.program, replace(opening, time=began), edition.capabilities)
             step = await turn.play(step)
             outcome = await turn.commit("start", step.session, Held(step.session, version=0), step.usage)
         await after_end(edition, outcome)
@@ -99,7 +99,7 @@ class Engine:
         self, conversation_id: str, text: str, request_id: str | None, sink: Observer | None, seen: Seen | None = None
     ) -> Outcome:
         """Take one message. The same request id gives the recorded turn. `seen` is not read again if it still holds."""
-        heard = made(Heard, text=checked_message(text), time=self.now(), request_id=request_id)
+        heard = made(UserMessage, text=checked_message(text), time=self.now(), request_id=request_id)
         if request_id is not None:
             checked_id(request_id, "request id")
         current = self.editions.current
@@ -122,7 +122,7 @@ class Engine:
                 heard = replace(heard, time=began)
             try:
                 try:
-                    step = await turn.play(begin(edition.program, session, heard, edition.means))
+                    step = await turn.play(begin(edition.program, session, heard, edition.capabilities))
                     after, usage = step.session, step.usage
                 except LLMFSMError as error:
                     words = await _words_for(edition, error, session, turn, heard.time)
@@ -158,7 +158,7 @@ class Engine:
             admit(edition.program, session)
             turn.host = edition
             began = await turn.open({"kind": "run"}, self.now(), blank=held.blank)
-            step = await turn.play(begin_run(edition.program, session, began, edition.means))
+            step = await turn.play(begin_run(edition.program, session, began, edition.capabilities))
             outcome = await turn.commit("run", step.session, held, step.usage)
         await after_end(edition, outcome)
         return outcome
@@ -199,7 +199,7 @@ class Engine:
             plain = fitting(pause, value)
             began = await turn.open({**mine, "id": pause.id, "value": plain}, now, blank=held.blank)
             given = Answer(value=plain, time=began, request_id=request_id)
-            step = await turn.play(begin_answer(edition.program, session, given, edition.means))
+            step = await turn.play(begin_answer(edition.program, session, given, edition.capabilities))
             outcome = await turn.commit("answer", step.session, held, step.usage, request_id)
         await after_end(edition, outcome)
         return outcome
@@ -347,7 +347,7 @@ class Engine:
         await edition.prepare()
         running = Running(edition, session.conversation_id, alone=edition.program.alone)
         began = await running.open(identity(first), first["time"])
-        step = begin_again(edition.program, session, first, began, edition.means)
+        step = begin_again(edition.program, session, first, began, edition.capabilities)
         if step is None:
             return None
         step = await running.play(step)
@@ -361,7 +361,7 @@ class Engine:
         turn = Running(edition, session.conversation_id, alone=True)
         asked = "" if session.pause is None else session.pause.id
         began = await turn.open({"kind": "due", "id": asked}, now)
-        step = await turn.play(begin_due(edition.program, session, began, edition.means))
+        step = await turn.play(begin_due(edition.program, session, began, edition.capabilities))
         outcome = await turn.commit("due", step.session, held, step.usage)
         await after_end(edition, outcome)
         return outcome
@@ -387,7 +387,7 @@ async def _words_for(
     edition: Edition, error: LLMFSMError, session: Session, turn: Running, began: float
 ) -> str | None:
     """What an ERROR handler says instead; None where the error is to be raised."""
-    if Point.ERROR not in edition.means.points or not isinstance(error, ModelError | HandlerError):
+    if Point.ERROR not in edition.capabilities.points or not isinstance(error, ModelError | HandlerError):
         return None
     effect = RunHandlers(point=Point.ERROR, session=replace(session, time=began), error=error)
     results = await edition.run_handlers(effect, turn.left, turn.journal)

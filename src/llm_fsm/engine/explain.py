@@ -20,7 +20,7 @@ from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, replay, standing
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Guard, Move, verdict
 
 Outcome = Literal["moved", "stayed", "refused", "unreadable", "stuck"]
@@ -148,7 +148,7 @@ class Explanation:
     outcome: str | None = None
 
 
-def explain_last(program: Program, conversation_id: str, records: Sequence[TurnRecord]) -> Explanation | None:
+def explain_last(program: CompiledMachine, conversation_id: str, records: Sequence[TurnRecord]) -> Explanation | None:
     """The last turn that was not taken back; None when there is none."""
     kept = [record for _, record in standing(records)]
     if not kept:
@@ -156,7 +156,7 @@ def explain_last(program: Program, conversation_id: str, records: Sequence[TurnR
     return explain(program, replay(conversation_id, kept[:-1]), kept[-1].events)
 
 
-def explain(program: Program, before: Session, events: Iterable[ev.Event]) -> Explanation:
+def explain(program: CompiledMachine, before: Session, events: Iterable[ev.Event]) -> Explanation:
     """One turn: `before` is the session it began with, `events` are all that happened in it."""
     account = _Account(program, before)
     for event in events:
@@ -167,7 +167,7 @@ def explain(program: Program, before: Session, events: Iterable[ev.Event]) -> Ex
 class _Account:
     """The account while it is written: the session as it was at each event."""
 
-    def __init__(self, program: Program, before: Session) -> None:
+    def __init__(self, program: CompiledMachine, before: Session) -> None:
         self.program = program
         self.session = before
         self.notes: list[Noted] = []
@@ -332,7 +332,7 @@ def _mended(event: ev.Repaired | ev.Corrected | ev.Missed | ev.KeysSkipped) -> M
             return Mended(pattern=event.pattern, how=event.how)
 
 
-def _secret_texts(program: Program, session: Session) -> set[str]:
+def _secret_texts(program: CompiledMachine, session: Session) -> set[str]:
     """The secrets of the definition at work and of those that called it."""
     contexts = [session.context, *(frame.kept.get("context", {}) for frame in session.stack)]
     return {

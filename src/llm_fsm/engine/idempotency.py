@@ -9,10 +9,10 @@ from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, parse, replay
 from llm_fsm.stores.base import Store
 from llm_fsm.turn.output_mapping import agrees
-from llm_fsm.turn.pipeline import Heard
+from llm_fsm.turn.pipeline import UserMessage
 
 
-async def message_again(store: Store, session: Session, heard: Heard, recorded: str) -> Outcome:
+async def message_again(store: Store, session: Session, heard: UserMessage, recorded: str) -> Outcome:
     """The turn that answered a message. Raises ConversationConflict where its request id was another one's."""
     record = parse(recorded)
     before = record.heard

@@ -16,9 +16,9 @@ from llm_fsm.engine.journal import BEGUN, FAILED, acts
 from llm_fsm.session.context import initial_context
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import Store
-from llm_fsm.turn.compiled import Program
-from llm_fsm.turn.pipeline import Answer, Heard, Opening, initial_memory
-from llm_fsm.turn.steps import Means, Step, begin, begin_answer, begin_due, begin_run
+from llm_fsm.turn.compiled import CompiledMachine
+from llm_fsm.turn.pipeline import Answer, Opening, UserMessage, initial_memory
+from llm_fsm.turn.steps import HostCapabilities, Step, begin, begin_answer, begin_due, begin_run
 
 _NOT_IDENTITY = ("time", "step")
 
@@ -53,12 +53,12 @@ async def under_way(store: Store, conversation_id: str) -> UnderWay:
     return UnderWay(first, must)
 
 
-def said(heard: Heard) -> dict[str, Any]:
+def said(heard: UserMessage) -> dict[str, Any]:
     """What tells a message's turn from others, for the journal."""
     return {"kind": "message", "request_id": heard.request_id, "text": heard.text}
 
 
-def opened(program: Program, opening: Opening) -> dict[str, Any]:
+def opened(program: CompiledMachine, opening: Opening) -> dict[str, Any]:
     """What tells the start of a conversation from another one under the same id, for the journal."""
     return {
         "kind": "start",
@@ -81,18 +81,18 @@ def identity(first: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def begin_again(
-    program: Program, session: Session, first: Mapping[str, Any], time: float, means: Means
+    program: CompiledMachine, session: Session, first: Mapping[str, Any], time: float, capabilities: HostCapabilities
 ) -> Step | None:
     """The first step of an interrupted turn; None when the session has gone on without it."""
     pause = session.pause
     if first["kind"] == "message":
-        heard = Heard(text=first["text"], time=time, request_id=first["request_id"])
-        return begin(program, session, heard, means)
+        heard = UserMessage(text=first["text"], time=time, request_id=first["request_id"])
+        return begin(program, session, heard, capabilities)
     if first["kind"] == "run":
-        return begin_run(program, session, time, means)
+        return begin_run(program, session, time, capabilities)
     if pause is None or first.get("id") != pause.id:
         return None
     if first["kind"] == "due":
-        return begin_due(program, session, time, means)
+        return begin_due(program, session, time, capabilities)
     given = Answer(value=first["value"], time=time, request_id=first["request_id"])
-    return begin_answer(program, session, given, means)
+    return begin_answer(program, session, given, capabilities)

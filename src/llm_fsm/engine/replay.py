@@ -21,8 +21,8 @@ from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
-from llm_fsm.turn.available_tools import Kit
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.available_tools import AvailableTools
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
@@ -39,10 +39,19 @@ from llm_fsm.turn.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.turn.pipeline import Answer, Heard, Opening
-from llm_fsm.turn.steps import Means, Step, advance, begin, begin_answer, begin_due, begin_run, begin_start
+from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
+from llm_fsm.turn.steps import (
+    HostCapabilities,
+    Step,
+    advance,
+    begin,
+    begin_answer,
+    begin_due,
+    begin_run,
+    begin_start,
+)
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
-from llm_fsm.turn.tool_policy import Terms, planned
+from llm_fsm.turn.tool_policy import ToolPolicy, planned
 
 Asks = Callable[[AskModel], Awaitable[ModelReply]]
 _POINTS = frozenset(Point) - {Point.POST_TRANSITION, Point.END_CONVERSATION, Point.ERROR}
@@ -73,27 +82,31 @@ class NotRecordedError(Exception):
     """The turn asks for something that the record does not hold."""
 
 
-def kit_of(program: Program) -> Kit:
+def kit_of(program: CompiledMachine) -> AvailableTools:
     """The tools of a definition as far as it describes them itself: enough for calls that are on record."""
     specs = {name: ToolSpec(name=name, description="", parameters={}) for name in program.definition.tools}
-    return Kit(
-        terms={
-            name: planned(name, ref, Terms(spec=specs[name])) for name, ref in program.definition.tools.items()
+    return AvailableTools(
+        policies={
+            name: planned(name, ref, ToolPolicy(spec=specs[name])) for name, ref in program.definition.tools.items()
         },
-        states={name: tuple(plan.state.tools) for name, plan in program.states.items()},
+        states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
         flows={name: kit_of(called) for name, called in program.flows.items()},
     )
 
 
 async def retake(
-    program: Program, kit: Kit, conversation_id: str, records: Sequence[TurnRecord], asks: Asks | None = None
+    program: CompiledMachine,
+    kit: AvailableTools,
+    conversation_id: str,
+    records: Sequence[TurnRecord],
+    asks: Asks | None = None,
 ) -> Retaken:
     """Play a conversation again, up to the first turn that goes another way. `asks`: a model instead of the record.
 
     Raises ModelError of that model.
     """
     refused = not_taken(records)
-    means = Means(points=_POINTS, kit=_picky(kit, refused) if refused else kit, summaries=True)
+    capabilities = HostCapabilities(points=_POINTS, tools=_picky(kit, refused) if refused else kit, summaries=True)
     recorded = now = Session(conversation_id=conversation_id)
     before: dict[int, tuple[Session, Session]] = {}
     played = 0
@@ -111,7 +124,7 @@ async def retake(
             recorded, now = before[undone]
             continue
         try:
-            step = _begin(program, now, record, means)
+            step = _begin(program, now, record, capabilities)
             step, words = await _played(step, record, asks)
         except (NotRecordedError, ValueError) as error:
             found = Divergence(turn=record.turn, what="replies", was="as recorded", now=str(error))
@@ -127,38 +140,39 @@ async def retake(
     return Retaken(conversation_id=conversation_id, turns=played)
 
 
-def _begin(program: Program, session: Session, record: TurnRecord, means: Means) -> Step:
+def _begin(program: CompiledMachine, session: Session, record: TurnRecord, capabilities: HostCapabilities) -> Step:
     """The first step of a recorded turn. Raises NotRecordedError, ValueError."""
     if record.kind != "start" and not session.definition:
         raise NotRecordedError("the record of its start is missing")
     for event in record.events:
         match event:
             case ev.Started():
-                return _opening(program, event, record, means)
+                return _opening(program, event, record, capabilities)
             case ev.UserSaid(text=text, time=time):
                 if session.pause is not None or session.ended:
                     raise NotRecordedError("the conversation takes no message here")
-                return begin(program, session, Heard(text=text, time=time, request_id=event.request_id), means)
+                message = UserMessage(text=text, time=time, request_id=event.request_id)
+                return begin(program, session, message, capabilities)
             case ev.Answered(value=value, time=time):
                 if session.pause is None:
                     raise NotRecordedError("the conversation waits for no answer here")
-                return begin_answer(program, session, Answer(value=value, time=time), means)
+                return begin_answer(program, session, Answer(value=value, time=time), capabilities)
             case ev.RunResumed(time=time):
-                return begin_run(program, session, time, means)
+                return begin_run(program, session, time, capabilities)
             case ev.TimedOut(time=time) | ev.Reminded(time=time):
-                return _due(program, session, time, means)
+                return _due(program, session, time, capabilities)
     if record.kind == "due":  # that nobody said anything to the end is no event
-        return _due(program, session, 0.0 if session.silence is None else session.silence.closes or 0.0, means)
+        return _due(program, session, 0.0 if session.silence is None else session.silence.closes or 0.0, capabilities)
     raise NotRecordedError(f"a turn of the kind {record.kind!r} that says not how it began")
 
 
-def _due(program: Program, session: Session, time: float, means: Means) -> Step:
+def _due(program: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities) -> Step:
     if session.pause is None and session.silence is None:
         raise NotRecordedError("the conversation waits for nothing here")
-    return begin_due(program, session, time, means)
+    return begin_due(program, session, time, capabilities)
 
 
-def _opening(program: Program, event: ev.Started, record: TurnRecord, means: Means) -> Step:
+def _opening(program: CompiledMachine, event: ev.Started, record: TurnRecord, capabilities: HostCapabilities) -> Step:
     known = event.state in program.states
     opening = Opening(
         conversation_id=event.conversation_id,
@@ -170,7 +184,7 @@ def _opening(program: Program, event: ev.Started, record: TurnRecord, means: Mea
         background=event.memory.get("background"),
         hold=not any(isinstance(item, _GOES_ON) for item in record.events),
     )
-    return begin_start(program, opening, means)
+    return begin_start(program, opening, capabilities)
 
 
 async def _played(step: Step, record: TurnRecord, asks: Asks | None) -> tuple[Step, str]:
@@ -309,10 +323,10 @@ def _refusal(refused: Iterable[ev.ToolRefused], name: str, arguments: Mapping[st
     return None
 
 
-def _picky(kit: Kit, refused: Sequence[ev.ToolRefused]) -> Kit:
+def _picky(kit: AvailableTools, refused: Sequence[ev.ToolRefused]) -> AvailableTools:
     """The kit with tools that take no arguments which they did not take then: nobody is asked about such a call."""
-    terms = {name: replace(term, fits=partial(_refusal, refused, name)) for name, term in kit.terms.items()}
-    return replace(kit, terms=terms, flows={name: _picky(one, refused) for name, one in kit.flows.items()})
+    terms = {name: replace(term, fits=partial(_refusal, refused, name)) for name, term in kit.policies.items()}
+    return replace(kit, policies=terms, flows={name: _picky(one, refused) for name, one in kit.flows.items()})
 
 
 def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
@@ -328,7 +342,7 @@ def not_taken(records: Sequence[TurnRecord]) -> list[ev.ToolRefused]:
 
 
 def _difference(
-    program: Program, was: Session, now: Session, said: tuple[str, str]
+    program: CompiledMachine, was: Session, now: Session, said: tuple[str, str]
 ) -> tuple[str, str, str] | None:
     """What differs first after a turn, as it was and as it is; values of secret keys as dots."""
     if (was.state, was.flow) != (now.state, now.flow):

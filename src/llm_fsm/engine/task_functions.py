@@ -26,7 +26,7 @@ from llm_fsm.tools.executor import GRACE, called, readable
 from llm_fsm.tools.task_context import BoundModel, Break, RunLimit, SyncModel, Workbench, merged
 from llm_fsm.tools.task_functions import thread_of
 from llm_fsm.turn import model, tool_loop
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import (
     AskModel,
     CallTools,
@@ -56,7 +56,7 @@ _Own = tuple[Mapping[str, Any], Mapping[str, Any]]
 class _Questions:
     """The model calls and tool calls of one function, as `workbench.Asks`."""
 
-    def __init__(self, host: Host, program: Program, effect: Execute, running: Running) -> None:
+    def __init__(self, host: Host, program: CompiledMachine, effect: Execute, running: Running) -> None:
         self.host = host
         self.program = program
         self.effect = effect
@@ -172,7 +172,7 @@ class _Questions:
     async def _answer(
         self, number: str, messages: Sequence[LLMMessage], *, tools: bool, rounds: int | None
     ) -> str:
-        turn = TurnState(self.program, self.session, all_tools=self.host.means.kit)
+        turn = TurnState(self.program, self.session, all_tools=self.host.capabilities.tools)
         # the same after an answer, which comes in another turn
         turn.call_namespace = f"{self.running.id}/{self.effect.key}/{number}", 0.0
         turn.spent_before = self._used()
@@ -325,7 +325,7 @@ class _Drive:
         return reply
 
 
-async def execute(host: Host, program: Program, effect: Execute, running: Running) -> Executed:
+async def execute(host: Host, program: CompiledMachine, effect: Execute, running: Running) -> Executed:
     """Run a function once: its output, or what stopped it. Raises LLMFSMError where a model or the store fails."""
     function = host.functions.get(effect.function)
     questions = _Questions(host, program, effect, running)

@@ -52,7 +52,7 @@ from llm_fsm.turn.effects import (
     Unanswered,
     Verdicts,
 )
-from llm_fsm.turn.steps import Means, Step, advance, rehearse
+from llm_fsm.turn.steps import HostCapabilities, Step, advance, rehearse
 from llm_fsm.turn.turn_state import TICK
 
 _TALK = ("turn", "greeting", "words")
@@ -94,7 +94,7 @@ class Host(Protocol):
     """Seconds for a turn, or for one effect of a run."""
 
     @property
-    def means(self) -> Means:
+    def capabilities(self) -> HostCapabilities:
         """What every turn is given."""
 
     @property
@@ -178,7 +178,7 @@ class Running:
         if not self.host.journals:
             return at
         self.journal = Journal(self.host.store, self.id)
-        return await self.journal.open(turn, at, acts=bool(self.host.means.points), blank=blank)
+        return await self.journal.open(turn, at, acts=bool(self.host.capabilities.points), blank=blank)
 
     def take(self, happened: Sequence[ev.Event]) -> None:
         self.events.extend(happened)
@@ -222,7 +222,7 @@ class Running:
     def _listening(self, step: Step, voice: Voice) -> Listening | None:
         """Whoever hears the reply that the step asks for; None where nobody may before it is whole."""
         asks = isinstance(step.effect, AskModel) and step.effect.asked_for in _TALK
-        if not asks or Point.POST_PROCESSING in self.host.means.points:
+        if not asks or Point.POST_PROCESSING in self.host.capabilities.points:
             return None
 
         async def judge(head: str) -> str | None:
@@ -266,7 +266,7 @@ class Running:
             fetched.append(await self.asked(effect, listener))
             return reply_entry(fetched[0])
 
-        acts = bool(self.host.means.points) or effect.asked_for not in _TALK
+        acts = bool(self.host.capabilities.points) or effect.asked_for not in _TALK
         entry = await journal.once("model", fetch, acts=acts)
         return fetched[0] if fetched else entry_reply(entry)
 

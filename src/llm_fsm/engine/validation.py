@@ -12,7 +12,7 @@ from llm_fsm.errors import ConversationConflict, ConversationEnded
 from llm_fsm.session.json_values import ValueFault, to_json_value
 from llm_fsm.session.messages import Paused
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS
 
 T = TypeVar("T")
@@ -59,7 +59,7 @@ def checked_message(text: object) -> str:
     return mended(text)
 
 
-def admit(program: Program, session: Session) -> None:
+def admit(program: CompiledMachine, session: Session) -> None:
     """Raise where a conversation cannot take a message on this machine."""
     if session.ended:
         raise ConversationEnded(_ENDED.get(session.outcome or "final", _ENDED["final"]))
@@ -71,7 +71,7 @@ def admit(program: Program, session: Session) -> None:
         )
 
 
-def check_known(program: Program, session: Session) -> None:
+def check_known(program: CompiledMachine, session: Session) -> None:
     """Raise ConversationConflict where a conversation is in a state that a machine does not have."""
     if not program.knows(session):
         raise ConversationConflict(
@@ -80,7 +80,7 @@ def check_known(program: Program, session: Session) -> None:
         )
 
 
-def expected(program: Program, session: Session, pause_id: str | None) -> Paused:
+def expected(program: CompiledMachine, session: Session, pause_id: str | None) -> Paused:
     """The pause that an answer is for. Raises ConversationConflict."""
     pause = session.pause
     if pause is not None and pause_id in (None, pause.id):

@@ -22,7 +22,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.session import Session
 from llm_fsm.stores.base import kept_definition
 from llm_fsm.turn.compile import compile_flows
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.migration import Change, carried, check_change, read_change
 from llm_fsm.turn.repair.patterns import no_pieces
 
@@ -54,7 +54,7 @@ def read_policy(given: str | Mapping[str, Any]) -> Policy:
 class Editions:
     """The machine's own edition, and those of older definitions while they are needed."""
 
-    def __init__(self, services: Services, program: Program, policy: Policy) -> None:
+    def __init__(self, services: Services, program: CompiledMachine, policy: Policy) -> None:
         check_change(policy.change, program)
         self.current = Edition(services, program)
         self.policy = policy
@@ -118,7 +118,7 @@ class Editions:
         return carried(session, old, self.current.program, self.policy.change)
 
 
-def _compiled(identity: str, text: str, like: Program) -> Program:
+def _compiled(identity: str, text: str, like: CompiledMachine) -> CompiledMachine:
     try:
         return compile_flows(read_document(text), like.prompts, like.pieces or no_pieces)
     except (ValidationError, DefinitionError) as error:

@@ -21,7 +21,7 @@ from llm_fsm.tools.schema import CallInfo, Parameters, name_of, read_parameters
 from llm_fsm.turn.effects import PlannedCall
 from llm_fsm.turn.prompt.tool_formats import Format, formatted
 from llm_fsm.turn.tool_arguments import ArgumentsFault
-from llm_fsm.turn.tool_policy import Terms
+from llm_fsm.turn.tool_policy import ToolPolicy
 from llm_fsm.turn.tool_results import result_value
 
 NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
@@ -44,7 +44,7 @@ class Tool:
 
     function: Function
     parameters: Parameters
-    terms: Terms
+    terms: ToolPolicy
 
     @property
     def name(self) -> str:
@@ -69,7 +69,7 @@ def make_tool(
     at_most_once: bool = False,
     scope: Collection[str] | None = None,
 ) -> Tool:
-    """A tool of a function. Without a description it is the function's docstring; for the rest see `Terms`.
+    """A tool of a function. Without a description it is the function's docstring; for the rest see `ToolPolicy`.
 
     Raises ValueError for a name that no provider takes, and for parameters that no schema can be made of.
     """
@@ -85,7 +85,7 @@ def make_tool(
     parameters = read_parameters(function)
     words = inspect.getdoc(function) if inspect.isroutine(function) else None
     text = (words or "") if description is None else description
-    terms = Terms(
+    terms = ToolPolicy(
         spec=ToolSpec(name=known, description=text.strip(), parameters=parameters.schema),
         registered=known,
         breaking=breaking,

@@ -20,7 +20,7 @@ from llm_fsm._async import is_cancelled
 from llm_fsm._text import nearest
 from llm_fsm.errors import ConfigurationError, told
 from llm_fsm.tools.executor import called, readable
-from llm_fsm.turn.compiled import Program, StatePlan
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.key_results import Verdict
 
 Function = Callable[..., Any]
@@ -50,14 +50,14 @@ class Functions:
             raise ConfigurationError(self._missing(name, ""))
         return found
 
-    def check(self, program: Program) -> None:
+    def check(self, program: CompiledMachine) -> None:
         """Raise ConfigurationError for the first name of a machine that is not registered."""
         for name, flow in {"": program, **program.flows}.items():
             for state_id, plan in flow.states.items():
                 self._check_state(plan, f"{name}#/states/{state_id}" if name else f"/states/{state_id}")
 
-    def _check_state(self, plan: StatePlan, pointer: str) -> None:
-        execute = plan.state.execute
+    def _check_state(self, plan: CompiledState, pointer: str) -> None:
+        execute = plan.definition.execute
         if execute is not None and plan.kind == "task" and execute not in self._functions:
             raise ConfigurationError(self._missing(execute, f"{pointer}/execute: "))
         for number, check in enumerate(plan.checks):

@@ -12,10 +12,10 @@ from llm_fsm.tools.executor import Around, CallFault, run_batch, unknown_tool
 from llm_fsm.tools.mcp.servers import McpServers, known_tool
 from llm_fsm.tools.registry import ToolRegistry
 from llm_fsm.tools.schema import CallInfo
-from llm_fsm.turn.available_tools import Kit
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.available_tools import AvailableTools
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import PlannedCall, ToolResults
-from llm_fsm.turn.tool_policy import Terms, planned
+from llm_fsm.turn.tool_policy import ToolPolicy, planned
 from llm_fsm.turn.tool_results import result_value
 
 
@@ -34,7 +34,7 @@ class Toolbox:
         self.registry = ToolRegistry() if registry is None else registry
         self.servers = McpServers() if servers is None else servers
 
-    async def terms(self, definition: Definition) -> dict[str, Terms]:
+    async def terms(self, definition: Definition) -> dict[str, ToolPolicy]:
         """The terms of every tool of a definition, by name; servers it names are connected to once.
 
         Raises ConfigurationError that says which tool is not registered, which server is not configured or
@@ -42,15 +42,15 @@ class Toolbox:
         """
         return {name: await self._terms(name, ref) for name, ref in definition.tools.items()}
 
-    async def kit(self, program: Program) -> Kit:
+    async def kit(self, program: CompiledMachine) -> AvailableTools:
         """The tools of a machine and of the definitions that it calls; errors as of `terms`."""
-        return Kit(
-            terms=await self.terms(program.definition),
-            states={name: tuple(plan.state.tools) for name, plan in program.states.items()},
+        return AvailableTools(
+            policies=await self.terms(program.definition),
+            states={name: tuple(plan.definition.tools) for name, plan in program.states.items()},
             flows={name: await self.kit(called) for name, called in program.flows.items()},
         )
 
-    async def _terms(self, name: str, ref: ToolRef) -> Terms:
+    async def _terms(self, name: str, ref: ToolRef) -> ToolPolicy:
         if ref.mcp is None:
             return self.registered(name, ref)
         wanted = ref.tool or name
@@ -61,9 +61,9 @@ class Toolbox:
         spec = tools.get(wanted)
         if spec is None:
             raise ConfigurationError(f"tool {name!r}: {known_tool(ref.mcp, wanted, tools)}")
-        return planned(name, ref, Terms(spec=spec, mcp=ref.mcp, tool=wanted, fits=_fits(spec.parameters)))
+        return planned(name, ref, ToolPolicy(spec=spec, mcp=ref.mcp, tool=wanted, fits=_fits(spec.parameters)))
 
-    def registered(self, name: str, ref: ToolRef) -> Terms:
+    def registered(self, name: str, ref: ToolRef) -> ToolPolicy:
         """The terms of a tool that is a function. Raises ConfigurationError when it is not registered."""
         wanted = ref.registered or name
         tool = self.registry.get(wanted)

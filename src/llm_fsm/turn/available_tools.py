@@ -9,34 +9,34 @@ from dataclasses import dataclass, field
 
 from llm_fsm._text import nearest
 from llm_fsm.session.messages import ToolCall, ToolSpec
-from llm_fsm.turn.tool_policy import Terms
+from llm_fsm.turn.tool_policy import ToolPolicy
 
 
 @dataclass(frozen=True, slots=True)
-class Kit:
-    """Terms by the name of the tool; state id to the names that it lists, in order.
+class AvailableTools:
+    """ToolPolicy by the name of the tool; state id to the names that it lists, in order.
 
     `flows`: the tools of the definitions that are called, by name.
     """
 
-    terms: Mapping[str, Terms] = field(default_factory=dict)
+    policies: Mapping[str, ToolPolicy] = field(default_factory=dict)
     states: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    flows: Mapping[str, Kit] = field(default_factory=dict)
+    flows: Mapping[str, AvailableTools] = field(default_factory=dict)
 
-    def of(self, flow: str) -> Kit:
+    def of(self, flow: str) -> AvailableTools:
         """The tools of the definition at work; "" is the one that was started."""
         return self.flows.get(flow, NO_TOOLS) if flow else self
 
     def names(self, state: str) -> tuple[str, ...]:
         """The names of the tools that may be called in a state."""
-        terms = self.terms
+        policies = self.policies
         return tuple(
-            name for name in self.states.get(state, ()) if name in terms and terms[name].usable_in(state)
+            name for name in self.states.get(state, ()) if name in policies and policies[name].usable_in(state)
         )
 
     def specs(self, state: str) -> tuple[ToolSpec, ...]:
         """The tools of a state as a model is told of them."""
-        return tuple(self.terms[name].spec for name in self.names(state))
+        return tuple(self.policies[name].spec for name in self.names(state))
 
     def fault(self, state: str, name: str) -> str | None:
         """Why no tool of this name may be called in a state; None when one may."""
@@ -44,14 +44,14 @@ class Kit:
         if name in names:
             return None
         offered = f"the tools here are {', '.join(names)}" if names else "there are no tools here"
-        if name in self.terms:
+        if name in self.policies:
             return f"the tool {name} cannot be called in this state; {offered}"
         guess = nearest(name, names)
         hint = f"did you mean {guess}? " if guess else ""
         return f"there is no tool {json.dumps(name[:100])}; {hint}{offered}"
 
 
-NO_TOOLS = Kit()
+NO_TOOLS = AvailableTools()
 
 
 def call_key(space: str, time: float, number: int, call: ToolCall) -> str:

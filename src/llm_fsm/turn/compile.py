@@ -19,7 +19,7 @@ from llm_fsm.errors import DefinitionError, Finding
 from llm_fsm.session.context import Keys, compile_keys
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ReplySchema
 from llm_fsm.session.reply_schema import reply_schema, with_targets
-from llm_fsm.turn.compiled import Check, Program, StatePlan
+from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.fixed_replies import WordingError, compile_reply
 from llm_fsm.turn.guards import Guard, Move
 from llm_fsm.turn.prompt.regions import Region, demanded, regions
@@ -124,7 +124,7 @@ def _plan(
     schema_of: Callable[[Region, str], ReplySchema],
     given: ModelSettings,
     endings: Endings,
-) -> StatePlan:
+) -> CompiledState:
     definition = flow.definition
     state, kind = definition.states[state_id], definition.kind_of(state_id)
     autos = tuple(move for move in moves if move.auto and move.target != state_id)
@@ -134,10 +134,10 @@ def _plan(
         fixed = None if state.reply is None else compile_reply(state.reply)
     except WordingError as error:
         raise _fault(f"/states/{state_id}/reply", str(error), "S110", "bad-template") from error
-    return StatePlan(
+    return CompiledState(
         id=state_id,
         kind=kind,
-        state=state,
+        definition=state,
         moves=moves,
         autos=autos,
         rests=kind == "converse" and not autos,
@@ -170,20 +170,20 @@ def _plan(
     )
 
 
-def _all_states(states: Mapping[str, StatePlan]) -> str:
+def _all_states(states: Mapping[str, CompiledState]) -> str:
     """Every state with its words and its own transitions, one a line; then what several or all have, once."""
     lines = []
-    speaking = {plan.id: plan.words.instructions for plan in states.values() if plan.kind not in WORKS}
+    speaking = {state.id: state.words.instructions for state in states.values() if state.kind not in WORKS}
     own_words, sharing = divided(speaking)
     everywhere: dict[str, Move] = {}
-    for plan in states.values():
-        moves = [move for move in plan.moves if move.target != plan.id]
+    for state in states.values():
+        moves = [move for move in state.moves if move.target != state.id]
         own = [move for move in moves if move.pointer.startswith("/states/")]
         everywhere |= {move.pointer: move for move in moves if not move.pointer.startswith("/states/")}
-        decides = plan.kind == "decide"
+        decides = state.kind == "decide"
         items = [branch_item(move) if decides else transition_item(move, None, is_open=True) for move in own]
-        words = replace(plan.words, instructions=own_words.get(plan.id, ""))
-        lines.append(state_line(words, plan.glimpse, items, kind=plan.kind))
+        words = replace(state.words, instructions=own_words.get(state.id, ""))
+        lines.append(state_line(words, state.glimpse, items, kind=state.kind))
     lines += [escaped({"states": ids, "instructions": text}) for text, ids in sharing.items()]
     if everywhere:
         shared = ",".join(transition_item(move, None, is_open=True) for move in everywhere.values())
@@ -191,9 +191,9 @@ def _all_states(states: Mapping[str, StatePlan]) -> str:
     return "\n".join(lines)
 
 
-def _leads_further(plan: StatePlan, move: Move, target: StatePlan) -> bool:
+def _leads_further(state: CompiledState, move: Move, target: CompiledState) -> bool:
     """True where an item says under "there" what <states> cannot: what follows on arrival."""
-    open_ = move.returns and not plan.knows(target)
+    open_ = move.returns and not state.knows(target)
     return open_ or target.kind in ("decide", "task", "subflow") or bool(target.autos)
 
 
@@ -238,7 +238,7 @@ def _check_answer(state_id: str, state: State) -> None:
         raise _fault(pointer, error.reason, "S109", "bad-context-schema") from error
 
 
-def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> Program:
+def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> CompiledMachine:
     """Make a machine ready to run. `pieces`: where repair patterns come from.
 
     Raises DefinitionError for what the loader let pass.
@@ -246,35 +246,41 @@ def compile_flows(flows: Flows, prompts: Prompts, pieces: Pieces) -> Program:
     root = flows.root.definition
     settings = root.model.model_copy(update={"reasoning": None, "name": None})
     used = {name for flow in (flows.root, *flows.called.values()) for name in flow.definition.patterns}
-    compiled: dict[str, Program] = {
+    compiled: dict[str, CompiledMachine] = {
         name: _compiled(Flow(definition=pieces(name)), prompts, _Caller()) for name in PATTERNS if name in used
     }
     main = _compiled(flows.root, prompts, _Caller(pieces=compiled))
     offered = [main.states[move.target] for move in main.asides]
     above = _Caller(
         called=True, persona=root.persona, model=settings, patterns=tuple(root.patterns), pieces=compiled,
-        aside=flows.digress, tells=bool(offered) and all(plan.answers and plan.fixed is None for plan in offered),
+        aside=flows.digress, tells=bool(offered) and all(state.answers and state.fixed is None for state in offered),
     )  # fmt: skip
     called = {name: _compiled(flow, prompts, above) for name, flow in flows.called.items()}
-    plans = [plan for program in (main, *called.values()) for plan in program.states.values()]
+    states = [state for machine in (main, *called.values()) for state in machine.states.values()]
     bounds = [(name, getattr(root.limits, name)) for name in ("llm_calls", "tokens", "seconds", "money")]
     whole: dict[str, Any] = {
         "limits": root.limits,
         "bounds": tuple((name, most) for name, most in bounds if most is not None),
-        "alone": not any(plan.kind == "converse" for plan in plans),
+        "alone": not any(state.kind == "converse" for state in states),
         "waits": "silence" in used
-        or any(plan.kind == "wait" and (plan.state.timeout is not None or plan.state.remind) for plan in plans),
+        or any(
+            state.kind == "wait" and (state.definition.timeout is not None or state.definition.remind)
+            for state in states
+        ),
         "pieces": pieces,
         "works": any(
-            plan.kind in ("task", "wait") or plan.state.tools or plan.state.memory or plan.state.summarize
-            for plan in plans
+            state.kind in ("task", "wait")
+            or state.definition.tools
+            or state.definition.memory
+            or state.definition.summarize
+            for state in states
         ),
     }
     document = document_of(flows)
     return replace(
         main,
         **whole,
-        flows={name: replace(program, **whole) for name, program in called.items()},
+        flows={name: replace(machine, **whole) for name, machine in called.items()},
         document=document,
         identity=hashlib.sha256(document.encode()).hexdigest(),
     )
@@ -293,12 +299,12 @@ class _Caller:
     persona: str = ""
     model: ModelSettings = field(default_factory=ModelSettings)
     patterns: tuple[str, ...] = ()
-    pieces: Mapping[str, Program] = field(default_factory=dict)
+    pieces: Mapping[str, CompiledMachine] = field(default_factory=dict)
     aside: bool = False
     tells: bool = False
 
 
-def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[str, Program]) -> Iterator[Move]:
+def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[str, CompiledMachine]) -> Iterator[Move]:
     """The moves to a definition's own states for patterns, except where it has global ones there."""
     known = {transition.target_state for transition in definition.global_transitions}
     for name in names:
@@ -313,21 +319,21 @@ def _of_patterns(definition: Definition, names: Iterable[str], pieces: Mapping[s
             )
 
 
-def _question(plan: StatePlan, system: LLMMessage, tokens: int) -> LLMRequest:
+def _question(state: CompiledState, system: LLMMessage, tokens: int) -> LLMRequest:
     """What all questions in a state have in common. `tokens`: those of the system message."""
     common = LLMRequest(
         messages=(system,),
-        schema=plan.schema,
-        model=plan.model.name,
-        temperature=plan.model.temperature,
-        max_tokens=plan.model.max_tokens,
-        state=plan.id,
-        sizes={"system": tokens, "schema": estimate(plan.schema.text)},
+        schema=state.schema,
+        model=state.model.name,
+        temperature=state.model.temperature,
+        max_tokens=state.model.max_tokens,
+        state=state.id,
+        sizes={"system": tokens, "schema": estimate(state.schema.text)},
     )
     return changed(common)  # quick to copy again, as each question does
 
 
-def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
+def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> CompiledMachine:
     """One definition."""
     definition = flow.definition
     given = merged_model(above.model, definition.model.model_copy(update={} if above.called else {"name": None}))
@@ -360,16 +366,16 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
         for region in found
         for state_id in region.states
     }
-    moves = [(plan, move) for plan in states.values() for move in plan.moves]
+    moves = [(state, move) for state in states.values() for move in state.moves]
     judged = any(guard.judged for _, move in moves for guard in move.guards)
-    behind = any(_leads_further(plan, move, states[move.target]) for plan, move in moves)
+    behind = any(_leads_further(state, move, states[move.target]) for state, move in moves)
     answering = [states[move.target] for _, move in moves if move.returns and states[move.target].answers]
     questions: dict[str, LLMRequest] = {}
     for region in found:
-        by_reasoning: dict[str, list[StatePlan]] = {}
+        by_reasoning: dict[str, list[CompiledState]] = {}
         for state_id in region.states:
-            plan = states[state_id]
-            by_reasoning.setdefault(plan.model.reasoning or "none", []).append(plan)
+            state = states[state_id]
+            by_reasoning.setdefault(state.model.reasoning or "none", []).append(state)
         for reasoning, plans in by_reasoning.items():
             system = system_prompt(
                 prompts,
@@ -380,13 +386,13 @@ def _compiled(flow: Flow, prompts: Prompts, above: _Caller) -> Program:
                 states=_all_states(states) if prompts.whole else states_text(definition, region.shown, endings),
                 parts=len(found) > 1 or above.aside or behind,
                 judged=judged,
-                aside=(above.tells or bool(answering)) and all(plan.fixed is None for plan in answering),
-                added=any(plan.fixed is not None or plan.kind in WORKS for plan in states.values()),
+                aside=(above.tells or bool(answering)) and all(state.fixed is None for state in answering),
+                added=any(state.fixed is not None or state.kind in WORKS for state in states.values()),
                 reasoning=reasoning,
             )
             message, tokens = LLMMessage("system", system), estimate(system)
-            questions |= {plan.id: _question(plan, message, tokens) for plan in plans}
-    return Program(
+            questions |= {state.id: _question(state, message, tokens) for state in plans}
+    return CompiledMachine(
         definition=definition,
         patterns=patterns,
         own_patterns=own,

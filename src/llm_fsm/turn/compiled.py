@@ -35,12 +35,12 @@ class Check:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StatePlan:
+class CompiledState:
     """One state, compiled. `moves` is the whole menu in order of priority, global transitions included."""
 
     id: str
     kind: Kind
-    state: State
+    definition: State
     moves: tuple[Move, ...]
     autos: tuple[Move, ...]
     rests: bool
@@ -65,7 +65,7 @@ class StatePlan:
     answers: bool = False
     """True where it is final and only answers digressions: the conversation goes back to what was asked."""
 
-    def knows(self, digression: StatePlan) -> bool:
+    def knows(self, digression: CompiledState) -> bool:
         """True where <states> says all of a digression that is offered here: it answers, then this state asks again.
 
         Where a fixed reply asks, an entry of the menu keeps the model from doing so.
@@ -73,7 +73,7 @@ class StatePlan:
         return digression.answers and digression.id in self.around and self.fixed is None
 
 
-class Outlook(NamedTuple):
+class AvailableMoves(NamedTuple):
     """The menu of one call. `arrivals`: a state that may be named → the states whose words were asked for.
 
     `further`: states that may be named although no transition of this state leads there; `patterns`: what may be named
@@ -89,11 +89,11 @@ class Outlook(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Program:
+class CompiledMachine:
     """One definition, compiled. What it says of the run as a whole is that of the definition that is started."""
 
     definition: Definition
-    states: Mapping[str, StatePlan]
+    states: Mapping[str, CompiledState]
     keys: Keys
     key_lines: Mapping[str, str]
     """Key to its line in <context_keys>."""
@@ -113,13 +113,13 @@ class Program:
     waits: bool = False
     """True when something may become due by itself."""
     limits: Limits
-    flows: Mapping[str, Program] = field(default_factory=dict)
+    flows: Mapping[str, CompiledMachine] = field(default_factory=dict)
     """The definitions that are called, by name; only in the one that is started."""
 
     asides: tuple[Move, ...] = ()
     """The digressions that are offered in what this definition calls, too, in order of priority."""
 
-    patterns: Mapping[str, Program] = field(default_factory=dict)
+    patterns: Mapping[str, CompiledMachine] = field(default_factory=dict)
     """The repair patterns that are switched on, without those for which the definition has a state of its own."""
     pieces: Callable[[str], Definition] | None = None
     """Where patterns come from: name to definition."""
@@ -132,28 +132,25 @@ class Program:
     identity: str = ""
     """The SHA-256 of `document`; where no other definition is called, that of the definition."""
 
-    outlooks: dict[str, Outlook | None] = field(default_factory=dict, compare=False, repr=False)
-    """The menus of states in which they are always the same, as they were first made; see `foresight.outlook`."""
-
     def is_secret(self, key: str) -> bool:
         """True when the key is secret in any definition of the machine: for whoever shows what happened in all."""
-        return any(program.keys.is_secret(key) for program in (self, *self.flows.values()))
+        return any(machine.keys.is_secret(key) for machine in (self, *self.flows.values()))
 
-    def at(self, session: Session) -> Program | None:
+    def at(self, session: Session) -> CompiledMachine | None:
         """The definition that is at work in a conversation; None when this machine does not have it."""
         return self.flows.get(session.flow) if session.flow else self
 
-    def of(self, session: Session) -> Program:
+    def of(self, session: Session) -> CompiledMachine:
         """As `at`, for a conversation of this machine."""
         return self.flows[session.flow] if session.flow else self
 
-    def named(self, flow: str) -> Program:
+    def named(self, flow: str) -> CompiledMachine:
         """The definition of this name among those that are called; "" is this one."""
         return self.flows[flow] if flow else self
 
-    def schema_of(self, plan: StatePlan, further: Iterable[str]) -> ReplySchema:
+    def schema_of(self, state: CompiledState, further: Iterable[str]) -> ReplySchema:
         """The schema of a reply in a state; `further` states may be named, too."""
-        return with_targets(plan.schema, further)
+        return with_targets(state.schema, further)
 
     def knows(self, session: Session) -> bool:
         """True when this machine has every state that a conversation is in or comes back to."""

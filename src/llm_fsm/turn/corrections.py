@@ -14,7 +14,7 @@ from llm_fsm.definition.graph import reachable
 from llm_fsm.session.context import EXTRA, Keys, missing
 from llm_fsm.session.normalize import pairs
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import Program, StatePlan
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.output_mapping import mapped
 
@@ -40,7 +40,7 @@ def reads(move: Move, changed: Collection[str]) -> bool:
 
 
 def correction(
-    program: Program, before: Session, after: Session, changed: Collection[str], picked: str = ""
+    machine: CompiledMachine, before: Session, after: Session, changed: Collection[str], picked: str = ""
 ) -> Correction | None:
     """The way back that new values ask for; None where every step of the path would be taken again.
 
@@ -49,7 +49,7 @@ def correction(
     """
     path, old, new = after.path, before.data(), after.data()
     for number, (state, pointer) in enumerate(path):
-        plan = program.states.get(state)
+        plan = machine.states.get(state)
         taken = None if plan is None else next((move for move in plan.moves if move.pointer == pointer), None)
         if plan is None or taken is None or plan.kind not in ("converse", "decide"):
             continue  # what worked, waited or called is not begun again
@@ -67,81 +67,83 @@ def correction(
             return Correction(
                 state=state,
                 past=past,
-                dropped=_dropped(program, past, left, ways, changed),
+                dropped=_dropped(machine, past, left, ways, changed),
                 on=again,
             )
     return None
 
 
 def _otherwise(
-    plan: StatePlan, taken: Move, old: Mapping[str, Any], new: Mapping[str, Any], changed: Collection[str]
+    state: CompiledState, taken: Move, old: Mapping[str, Any], new: Mapping[str, Any], changed: Collection[str]
 ) -> tuple[Move, ...] | None:
     """The moves that could be taken instead; None where the same one would be taken again."""
-    if plan.kind == "decide" or taken.auto:
-        moves = plan.moves if plan.kind == "decide" else plan.autos
+    if state.kind == "decide" or taken.auto:
+        moves = state.moves if state.kind == "decide" else state.autos
         if not any(reads(move, changed) for move in moves):
             return None
         before = next((move for move in moves if verdict(move, old).holds), None)
         after = next((move for move in moves if verdict(move, new).holds), None)
         if after is not None and (before is None or before.target != after.target):
             return (after,)
-        if after is None and before is not None and plan.kind == "converse":
+        if after is None and before is not None and state.kind == "converse":
             return ()  # what was known there is not known any more
     elif reads(taken, changed) and verdict(taken, old).holds and not verdict(taken, new).holds:
-        same = [move for move in plan.moves if move.target == taken.target and verdict(move, new).holds]
+        same = [move for move in state.moves if move.target == taken.target and verdict(move, new).holds]
         if not same:
-            return tuple(move for move in own_moves(plan) if verdict(move, new).holds)
+            return tuple(move for move in own_moves(state) if verdict(move, new).holds)
     return None
 
 
 def _instead(
-    plan: StatePlan, taken: Move, new: Mapping[str, Any], changed: Collection[str], picked: str
+    state: CompiledState, taken: Move, new: Mapping[str, Any], changed: Collection[str], picked: str
 ) -> tuple[Move, ...] | None:
     """The move to the state that was picked, where the one taken was for words to tell from answers that changed."""
-    if not taken.judged or plan.kind != "converse" or not set(plan.collects) & set(changed):
+    if not taken.judged or state.kind != "converse" or not set(state.collects) & set(changed):
         return None
-    found = next((move for move in own_moves(plan) if move.target == picked and verdict(move, new).holds), None)
+    found = next((move for move in own_moves(state) if move.target == picked and verdict(move, new).holds), None)
     return None if found is None or picked == taken.target else (found,)
 
 
-def own_moves(plan: StatePlan) -> tuple[Move, ...]:
+def own_moves(state: CompiledState) -> tuple[Move, ...]:
     """The moves of the state itself to other states, without global ones and patterns."""
-    return tuple(
-        move for move in plan.moves if move.pointer.startswith("/states/") and move.target != plan.id
-    )
+    return tuple(move for move in state.moves if move.pointer.startswith("/states/") and move.target != state.id)
 
 
-def onward(plan: StatePlan, starts: Sequence[Move], new: Mapping[str, Any]) -> Move | None:
+def onward(state: CompiledState, starts: Sequence[Move], new: Mapping[str, Any]) -> Move | None:
     """The move that is left where all is known that the state collects, and it is said by conditions."""
     guarded = [move for move in starts if not move.judged]
-    if plan.kind != "converse" or missing(new, plan.collects) or len({move.target for move in guarded}) != 1:
+    if state.kind != "converse" or missing(new, state.collects) or len({move.target for move in guarded}) != 1:
         return None
     return guarded[0]
 
 
 def _dropped(
-    program: Program, past: frozenset[str], left: Iterable[str], starts: Iterable[Move], changed: Collection[str]
+    machine: CompiledMachine,
+    past: frozenset[str],
+    left: Iterable[str],
+    starts: Iterable[Move],
+    changed: Collection[str],
 ) -> tuple[str, ...]:
     """The keys that only states collect which the new way does not come to."""
     graph = {
-        name: [move.target for move in own_moves(plan) if move.target not in past]
-        for name, plan in program.states.items()
+        name: [move.target for move in own_moves(state) if move.target not in past]
+        for name, state in machine.states.items()
     }
     ahead = reachable(graph, [move.target for move in starts if move.target not in past])
-    kept = {key for name in (ahead | past) & program.states.keys() for key in _gathers(program, name)}
-    gone = [key for name in left if name not in ahead for key in _gathers(program, name)]
+    kept = {key for name in (ahead | past) & machine.states.keys() for key in _gathers(machine, name)}
+    gone = [key for name in left if name not in ahead for key in _gathers(machine, name)]
     return tuple(key for key in dict.fromkeys(gone) if key not in kept and key not in changed)
 
 
-def _gathers(program: Program, state: str) -> tuple[str, ...]:
+def _gathers(machine: CompiledMachine, state: str) -> tuple[str, ...]:
     """The keys whose answers come from a state: those that it collects, or takes from the flow that it calls."""
-    plan = program.states[state]
-    given = (key for key in plan.state.output if program.keys.writable(key)) if plan.kind == "subflow" else ()
+    plan = machine.states[state]
+    given = (key for key in plan.definition.output if machine.keys.writable(key)) if plan.kind == "subflow" else ()
     return (*plan.collects, *given)
 
 
 def outside(
-    root: Program, before: Session, after: Session
+    root: CompiledMachine, before: Session, after: Session
 ) -> Iterator[tuple[int, tuple[str, ...], Correction | None]]:
     """What changed of the answers of definitions that wait, the outermost first: place, keys, and the way back."""
     for place in reversed(after.callers()):
@@ -152,23 +154,23 @@ def outside(
             yield place, changed, None if new.aside() else correction(root.of(new), old, new, changed)
 
 
-def handed_on(root: Program, before: Session, after: Session, place: int) -> Mapping[str, Any]:
+def handed_on(root: CompiledMachine, before: Session, after: Session, place: int) -> Mapping[str, Any]:
     """The values that a flow was given by the definition at this place, and that changed there.
 
     What the flow has changed itself stays as it is.
     """
     old, new = before.of_caller(place), after.of_caller(place)
     caller = root.of(new)
-    plan, called = caller.states[new.state], root.flows[caller.states[new.state].calls]
-    was, _ = mapped(called.keys, caller.keys, old.context, plan.state.input)
-    now, _ = mapped(called.keys, caller.keys, new.context, plan.state.input)
+    state, called = caller.states[new.state], root.flows[caller.states[new.state].calls]
+    was, _ = mapped(called.keys, caller.keys, old.context, state.definition.input)
+    now, _ = mapped(called.keys, caller.keys, new.context, state.definition.input)
     inner = next((number for number in reversed(after.callers()) if number > place), None)
     has = after.context if inner is None else after.of_caller(inner).context
     return {key: value for key, value in now.items() if was.get(key) != value and has.get(key) == was.get(key)}
 
 
 def apart(
-    root: Program, session: Session, update: Mapping[str, Any]
+    root: CompiledMachine, session: Session, update: Mapping[str, Any]
 ) -> tuple[Mapping[str, Any], Mapping[int, Mapping[str, Any]]]:
     """An update in a flow that was called, without the values of answers that the definitions hold which wait for it;
     and those, by their places on the stack.
@@ -187,9 +189,7 @@ def apart(
     return _without(update, taken), found
 
 
-def divided(
-    mine: Keys, theirs: Keys, update: Mapping[str, Any]
-) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+def divided(mine: Keys, theirs: Keys, update: Mapping[str, Any]) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """An update without the keys that only another definition knows; and those."""
     found = {
         key: value
@@ -214,7 +214,7 @@ def _without(update: Mapping[str, Any], taken: Collection[str]) -> Mapping[str, 
     return rest
 
 
-def holds(root: Program, session: Session, place: int, key: str) -> bool:
+def holds(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
     """True when a definition that waits at a place has an answer under a key that the one at work does not know.
 
     A key that the one at work may not write and was given under the same name is still that answer.
@@ -227,7 +227,7 @@ def holds(root: Program, session: Session, place: int, key: str) -> bool:
     return not known or (not mine.writable(key) and _is_given(root, session, place, key))
 
 
-def _is_given(root: Program, session: Session, place: int, key: str) -> bool:
+def _is_given(root: CompiledMachine, session: Session, place: int, key: str) -> bool:
     """True when every flow from a place on was given a key under its own name."""
     callers = (session.of_caller(number) for number in session.callers() if number >= place)
-    return all(root.of(caller).states[caller.state].state.input.get(key) == key for caller in callers)
+    return all(root.of(caller).states[caller.state].definition.input.get(key) == key for caller in callers)

@@ -19,8 +19,8 @@ from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.normalize import letters
 from llm_fsm.session.session import Session
 from llm_fsm.turn import handlers, model, response, tool_loop, transitions
-from llm_fsm.turn.available import asides, outlook
-from llm_fsm.turn.compiled import Outlook, StatePlan
+from llm_fsm.turn.available import asides, available_moves
+from llm_fsm.turn.compiled import AvailableMoves, CompiledState
 from llm_fsm.turn.corrections import divided
 from llm_fsm.turn.effects import AskedFor, Effect, Point, Result
 from llm_fsm.turn.fast_path import certain_move, certain_value
@@ -35,7 +35,7 @@ from llm_fsm.turn.turn_state import Run, TurnState
 T = TypeVar("T")
 _AROUND = "`'\"*<>[](){}.:,"
 """What may stand around a name, and in none."""
-_NOWHERE = Outlook(items=(), valid=(), open=frozenset(), arrivals={})
+_NOWHERE = AvailableMoves(items=(), valid=(), open=frozenset(), arrivals={})
 
 
 class Decision(NamedTuple):
@@ -61,11 +61,11 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Run:
 
     `waiting`: the loop in which the turn paused, with the answer put in.
     """
-    if waiting is None and turn.program.fast and (yield from _take_fast_path(turn)):
+    if waiting is None and turn.machine.fast and (yield from _take_fast_path(turn)):
         return
-    look = available(turn)
+    available = available_here(turn)
     turn.initial_session = turn.session
-    loop = Loop("turn", response.turn_request(turn, look, words_only=False), look)
+    loop = Loop("turn", response.turn_request(turn, available, words_only=False), available)
     if waiting is not None:
         loop.take_up(waiting)
     while loop.tries < 2:
@@ -92,13 +92,13 @@ def ask(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Run:
 def _renew(turn: TurnState, loop: Loop) -> None:
     """What tools wrote may open a move, and is known to the reply that follows."""
     if loop.asked_for == "turn":
-        look = available(turn)
-        loop.reopen(response.turn_request(turn, look, words_only=False), look)
+        available = available_here(turn)
+        loop.reopen(response.turn_request(turn, available, words_only=False), available)
 
 
-def available(turn: TurnState) -> Outlook:
+def available_here(turn: TurnState) -> AvailableMoves:
     """What a reply may do here."""
-    return outlook(turn.program, turn.session, asides(turn.root, turn.session))
+    return available_moves(turn.machine, turn.session, asides(turn.root, turn.session))
 
 
 def _take_fast_path(turn: TurnState) -> Generator[Effect, Result, bool]:
@@ -107,7 +107,7 @@ def _take_fast_path(turn: TurnState) -> Generator[Effect, Result, bool]:
     if found is None:
         return False
     key, value = found
-    here, before = turn.plan, turn.session.data()
+    here, before = turn.state, turn.session.data()
     turn.emit(ev.Recognised(key=key))
     turn.emit(ev.ContextSet(source="user", values={key: value}))
     yield from handlers.run(turn, Point.CONTEXT_UPDATE, updated=(key,))
@@ -122,7 +122,9 @@ def _take_fast_path(turn: TurnState) -> Generator[Effect, Result, bool]:
     return True
 
 
-def _take_reply(turn: TurnState, raw: ModelReply, look: Outlook) -> Generator[Effect, Result, Complaint | None]:
+def _take_reply(
+    turn: TurnState, raw: ModelReply, available: AvailableMoves
+) -> Generator[Effect, Result, Complaint | None]:
     """Do what a reply says, if it stands; else say why not."""
     try:
         reply = parse(raw.text)
@@ -130,10 +132,10 @@ def _take_reply(turn: TurnState, raw: ModelReply, look: Outlook) -> Generator[Ef
         reason = f"{error}, at its limit of tokens" if raw.finish_reason == "length" else str(error)
         turn.emit(ev.ReplyRejected(fault=error.fault, reason=reason))
         return Complaint(reason)
-    reply = _normalised(turn, reply, look)
+    reply = _normalised(turn, reply, available)
     turn.emit(ev.MovePicked(target=cut(reply.target, 200), reasoning=reply.reasoning))
     theirs = yield from _apply_reply(turn, reply)
-    here, flow = turn.plan, turn.session.flow
+    here, flow = turn.state, turn.session.flow
     if turn.has("correct") and (yield from corrections.correct(turn, reply, turn.initial_session)):
         return None
     decision = yield from _decide(turn, reply)
@@ -143,7 +145,7 @@ def _take_reply(turn: TurnState, raw: ModelReply, look: Outlook) -> Generator[Ef
         # no move leads to the definition that these belong to, so this one keeps them
         yield from transitions.apply_update(turn, theirs)
     if decision.by == "pattern":
-        yield from actions.repair(turn, reply, look)
+        yield from actions.repair(turn, reply, available)
         return None
     if decision.by == "refused":
         _stay_with_refused(turn, reply.target)
@@ -159,25 +161,25 @@ def _take_reply(turn: TurnState, raw: ModelReply, look: Outlook) -> Generator[Ef
         arrival = yield from _arrive(turn, move, decision.by, theirs if move.target == reply.target else None)
     if decision.followed and (move is None or here.fixed is None or arrival.fixed is None):
         turn.said.insert(first, reply.message)  # never words that announce a move that was not made
-    foreseen = turn.session.state in look.arrivals.get(reply.target, ()) and turn.session.flow in flows
+    foreseen = turn.session.state in available.arrivals.get(reply.target, ()) and turn.session.flow in flows
     yield from response.complete_words(turn, spoken_for=foreseen)
     return None
 
 
-def _normalised(turn: TurnState, reply: Reply, look: Outlook | None = None) -> Reply:
+def _normalised(turn: TurnState, reply: Reply, available: AvailableMoves | None = None) -> Reply:
     """A reply with the one name that it may give, where its target is that in other letters (`Done` for `done`)."""
-    states = turn.program.states
-    if reply.target in states or reply.target in turn.program.patterns:
+    states = turn.machine.states
+    if reply.target in states or reply.target in turn.machine.patterns:
         return reply
-    look, bare = look or available(turn), reply.target.strip(_AROUND)
-    for names in ((*look.valid, *look.patterns), states) if reply.target not in look.valid else ():
+    available, bare = available or available_here(turn), reply.target.strip(_AROUND)
+    for names in ((*available.valid, *available.patterns), states) if reply.target not in available.valid else ():
         same = [bare] if bare in names else [name for name in names if letters(name) == letters(bare)]
         if same:
             return reply._replace(target=same[0]) if len(same) == 1 else reply
     return reply
 
 
-def _state_of(turn: TurnState, move: Move) -> StatePlan:
+def _state_of(turn: TurnState, move: Move) -> CompiledState:
     """Where a move leads, in whichever definition."""
     return turn.root.named(_flow_of(turn, move)).states[move.target]
 
@@ -191,11 +193,11 @@ def _flow_of(turn: TurnState, move: Move) -> str:
 
 def _decide(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Decision | Complaint]:
     """What follows from a pick, now that its values are kept; or why it does not stand."""
-    here = turn.plan
+    here = turn.state
     move = (yield from handlers.first_allowed(turn, here.autos)) if here.autos else None
     if move is not None:
         return Decision(move, "auto", reply.target in (here.id, move.target))
-    if reply.target in turn.program.patterns and reply.target not in UNNAMED:
+    if reply.target in turn.machine.patterns and reply.target not in UNNAMED:
         return Decision(None, "pattern", followed=False)
     if reply.target == here.id:
         return Decision(None, "model", followed=True)
@@ -234,13 +236,13 @@ def _stay_with_refused(turn: TurnState, target: str) -> None:
 
 def _arrive(
     turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None
-) -> Generator[Effect, Result, StatePlan]:
+) -> Generator[Effect, Result, CompiledState]:
     """Make a move and go on by itself from there: the state for which the reply's words are to speak."""
     there = _state_of(turn, move)
     yield from transitions.enter(turn, move, by, given)
-    if not turn.plan.rests:
+    if not turn.state.rests:
         yield from transitions.settle(turn)
-    return turn.plan if turn.reopened is None else there
+    return turn.state if turn.reopened is None else there
 
 
 def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
@@ -259,10 +261,10 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         return
     turn.emit(ev.MovePicked(target=cut(reply.target, 200)))  # handlers' keys count events, here as in `take`
     theirs = yield from _apply_reply(turn, reply)
-    here, said = turn.plan, tuple(turn.said)
+    here, said = turn.state, tuple(turn.said)
     place = turn.here
     if turn.has("correct") and _alone(corrections.correct(turn, reply, turn.initial_session)) is not False:
-        if turn.here == place or reply.target == turn.plan.id:  # else questions among the words may be left out
+        if turn.here == place or reply.target == turn.state.id:  # else questions among the words may be left out
             turn.promise = _before(words, turn.said)
         return
     decision = yield from _decide(turn, reply)
@@ -281,7 +283,7 @@ def rehearse(turn: TurnState, head: str, asked_for: AskedFor) -> Run:
         turn.promise = _before(words, (*said, words))
 
 
-def _check_pick(turn: TurnState, here: StatePlan, target: str) -> Move | Refusal:
+def _check_pick(turn: TurnState, here: CompiledState, target: str) -> Move | Refusal:
     """The move to a state that was named, if it stands."""
     session = turn.session
     if target in session.open_places():
@@ -316,11 +318,11 @@ def _apply_reply(turn: TurnState, reply: Reply) -> Generator[Effect, Result, Map
 
 def _split_update(turn: TurnState, reply: Reply) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     """What a reply says about the definition at work, and about another one that its pick leads into."""
-    session, program = turn.session, turn.program
-    if not session.stack or reply.target in program.states:
+    session, machine = turn.session, turn.machine
+    if not session.stack or reply.target in machine.states:
         return reply.update, {}
     aside = asides(turn.root, session).get(reply.target)
-    return (reply.update, {}) if aside is None else divided(program.keys, aside.program.keys, reply.update)
+    return (reply.update, {}) if aside is None else divided(machine.keys, aside.program.keys, reply.update)
 
 
 def _alone(run: Generator[Effect, Result, T]) -> T | None:

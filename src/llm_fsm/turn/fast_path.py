@@ -14,7 +14,7 @@ from typing import Any
 from llm_fsm.session.context import missing
 from llm_fsm.session.session import Session
 from llm_fsm.turn.available import asides, own_words
-from llm_fsm.turn.compiled import Program, StatePlan
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.guards import Move, verdict
 from llm_fsm.turn.recognize import folded
 from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
@@ -22,7 +22,9 @@ from llm_fsm.turn.repair.questions import QUESTION_MARKS, asks
 _STEPS = 16
 
 
-def certain_value(root: Program, session: Session, lacking: tuple[str, ...], outset: Session) -> tuple[str, Any] | None:
+def certain_value(
+    root: CompiledMachine, session: Session, lacking: tuple[str, ...], outset: Session
+) -> tuple[str, Any] | None:
     """Return the key and the value that the message is, if that and the move it leads to are certain.
 
     Args:
@@ -33,7 +35,7 @@ def certain_value(root: Program, session: Session, lacking: tuple[str, ...], out
     """
     program = root.of(session)
     plan = program.states[session.state]
-    if len(lacking) != 1 or lacking[0] not in program.fast or plan.state.tools or plan.state.memory:
+    if len(lacking) != 1 or lacking[0] not in program.fast or plan.definition.tools or plan.definition.memory:
         return None
     [key] = lacking
     asked, said = _asked(program, plan, session), (session.user_input or "").strip()
@@ -48,7 +50,7 @@ def certain_value(root: Program, session: Session, lacking: tuple[str, ...], out
     return None if _means_another(root, session, move, said, key=key, value=value) else (key, value)
 
 
-def _asked(program: Program, plan: StatePlan, session: Session) -> str:
+def _asked(program: CompiledMachine, plan: CompiledState, session: Session) -> str:
     """Return the state's fixed reply if it was said last, asks no two questions, and no question stands before it."""
     words = own_words(program, plan, session) if plan.fixed is not None else ""
     said = session.window[-1][1] if session.window else ""
@@ -57,14 +59,14 @@ def _asked(program: Program, plan: StatePlan, session: Session) -> str:
     return words if sum(words.count(mark) for mark in QUESTION_MARKS) < 2 else ""
 
 
-def _was_asked(session: Session, outset: Session, plan: StatePlan) -> bool:
+def _was_asked(session: Session, outset: Session, plan: CompiledState) -> bool:
     """Return false if this turn has already moved on, or has set what was asked for."""
     return (outset.flow, outset.state) == (session.flow, session.state) and missing(
         outset.context, plan.collects
     ) == missing(session.context, plan.collects)
 
 
-def certain_move(plan: StatePlan, before: Mapping[str, Any], after: Mapping[str, Any]) -> Move | None:
+def certain_move(plan: CompiledState, before: Mapping[str, Any], after: Mapping[str, Any]) -> Move | None:
     """Return the move to the one state that a value opened by conditions alone; None if there is none, or several.
 
     Of several moves to that state it is the one that a model would take by naming the state.
@@ -84,7 +86,7 @@ def _asks_model(move: Move) -> bool:
     return any(guard.judged for guard in move.guards)
 
 
-def _means_another(root: Program, session: Session, move: Move, said: str, *, key: str, value: Any) -> bool:
+def _means_another(root: CompiledMachine, session: Session, move: Move, said: str, *, key: str, value: Any) -> bool:
     """Return true if the words may ask for another way: they name it, or words alone say when to take it."""
     program, after = root.of(session), {**session.data(), key: value}
     plan = program.states[session.state]
@@ -104,7 +106,7 @@ def _means_another(root: Program, session: Session, move: Move, said: str, *, ke
     return False
 
 
-def _speaks(program: Program, target: str, data: Mapping[str, Any]) -> bool:
+def _speaks(program: CompiledMachine, target: str, data: Mapping[str, Any]) -> bool:
     """Return true if the way from here ends in a state with a fixed reply, through states that decide by conditions."""
     for _ in range(_STEPS):
         plan = program.states[target]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from llm_fsm.conditions.compiler import Rule, could_hold, is_open, test
+from llm_fsm.conditions.compiler import Rule, could_hold, test
 from llm_fsm.session.context import IsFree, has
 
 HANDOVER = "/patterns/handover"
@@ -96,14 +96,6 @@ def may_hold(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:
         if guard.rule is not None and could_hold(guard.rule, data, is_free) is False:
             return False
     return True
-
-
-def is_steady(move: Move, is_free: IsFree) -> bool:
-    """True when `may_hold` and `surely_holds` are the same whatever is known."""
-    return all(
-        all(is_free(key) for key in guard.keys) and (guard.rule is None or is_open(guard.rule, is_free))
-        for guard in move.guards
-    )
 
 
 def surely_holds(move: Move, data: Mapping[str, Any], is_free: IsFree) -> bool:

@@ -32,7 +32,7 @@ def run(
         if result.error is not None:
             error = blotted(turn.secrets(), result.error)
             turn.emit(ev.HandlerFailed(handler=result.handler, point=point.value, error=error))
-        for event in accept_host(turn.program.keys, turn.session.context, result.changes):
+        for event in accept_host(turn.machine.keys, turn.session.context, result.changes):
             turn.emit(event)
     return found.results
 

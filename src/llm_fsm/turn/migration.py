@@ -17,7 +17,7 @@ from llm_fsm.errors import ConfigurationError
 from llm_fsm.session import events as ev
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,27 +50,27 @@ def read_change(document: Mapping[str, Any]) -> Change:
     return Change(states=dict(states), keys=dict(keys))
 
 
-def check_change(change: Change, program: Program) -> None:
+def check_change(change: Change, machine: CompiledMachine) -> None:
     """Raise ConfigurationError where the map leads to a state that the definition does not have, or misspells a key.
 
     A key that the definition says nothing of may be the host's own, where none that it declares is nearly called so.
     """
     for old, new in change.states.items():
-        if new not in program.states:
-            guess = nearest(new, program.states)
+        if new not in machine.states:
+            guess = nearest(new, machine.states)
             hint = f"; did you mean {guess!r}?" if guess else ""
             raise ConfigurationError(
                 f"the map of states leads {old!r} to {new!r}, which the definition "
-                f"{program.definition.name!r} does not have{hint}"
+                f"{machine.definition.name!r} does not have{hint}"
             )
-    declared = program.definition.key_schemas
+    declared = machine.definition.key_schemas
     for old, key in change.keys.items():
-        if key is None or key.split(".", 1)[0] in declared or _names(program.definition.canonical, key):
+        if key is None or key.split(".", 1)[0] in declared or _names(machine.definition.canonical, key):
             continue
         guess = nearest(key, declared)
         if guess is not None:
             raise ConfigurationError(
-                f"the map of keys leads {old!r} to {key!r}, which the definition {program.definition.name!r} "
+                f"the map of keys leads {old!r} to {key!r}, which the definition {machine.definition.name!r} "
                 f"does not have; did you mean {guess!r}?"
             )
 
@@ -81,7 +81,7 @@ def _names(definition: str, key: str) -> bool:
     return re.search(rf'"{name}["\.]|\{{[{{%][^}}]*(?<![\w."\\]){name}(?!\w)', definition) is not None
 
 
-def carried(session: Session, old: Program | None, new: Program, change: Change) -> ev.Migrated | str:
+def carried(session: Session, old: CompiledMachine | None, new: CompiledMachine, change: Change) -> ev.Migrated | str:
     """How a conversation goes over to `new`; a sentence instead where it cannot, and stays with `old`.
 
     `old` is None where nobody knows the older definition any more.

@@ -12,7 +12,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ReplySchema, ToolSpec, Usage
 from llm_fsm.session.redaction import blotted
 from llm_fsm.turn.available import turn_view
-from llm_fsm.turn.compiled import Outlook
+from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.effects import AskedFor, AskModel, Effect, OutOfTime, Result, Unanswered
 from llm_fsm.turn.prompt import render
 from llm_fsm.turn.turn_state import MAX_MESSAGE_CHARS, TurnState
@@ -29,22 +29,22 @@ def request(
     temperature: float | None = None,
 ) -> LLMRequest:
     """A request on behalf of the current state; what follows its system message shows no secret."""
-    plan = turn.plan
+    state = turn.state
     return LLMRequest(
         messages=(*messages[:1], *turn.redacted(messages[1:])),
         schema=schema,
-        model=plan.model.name,
-        temperature=plan.model.temperature if temperature is None else temperature,
-        max_tokens=plan.model.max_tokens,
+        model=state.model.name,
+        temperature=state.model.temperature if temperature is None else temperature,
+        max_tokens=state.model.max_tokens,
         conversation_id=turn.session.conversation_id,
-        state=plan.id,
+        state=state.id,
         tools=tools,
     )
 
 
-def no_moves(turn: TurnState) -> Outlook:
+def no_moves(turn: TurnState) -> AvailableMoves:
     """Return the moves of a call that may not move."""
-    return Outlook(items=(), valid=(turn.plan.id,), open=frozenset(), arrivals={})
+    return AvailableMoves(items=(), valid=(turn.state.id,), open=frozenset(), arrivals={})
 
 
 def second_try(
@@ -57,7 +57,7 @@ def second_try(
     unmet: str = "",
 ) -> LLMRequest:
     """The same question with the refused reply and a line that says why. `valid`, `unmet`: as of `second_try`."""
-    further = render.second_try(turn.program.prompts, text, reason, valid, unmet=unmet)
+    further = render.second_try(turn.machine.prompts, text, reason, valid, unmet=unmet)
     messages = turn.redacted((*request.messages, *further))
     more = sum(estimate(message.content) for message in messages[len(request.messages) :])
     return replace(request, messages=messages, sizes={**render.own_sizes(request), "second_try": more})
@@ -67,7 +67,7 @@ def call(
     turn: TurnState,
     asked_for: AskedFor,
     request: LLMRequest,
-    look: Outlook,
+    available: AvailableMoves,
     *,
     refused: tuple[str, ...] = (),
     about: Mapping[str, Any] | None = None,
@@ -79,7 +79,7 @@ def call(
         turn_view,
         turn.root,
         turn.session,
-        look,
+        available,
         speak=asked_for != "turn",
         refused=refused,
         task=asked_for not in ("turn", "greeting", "words"),
@@ -87,7 +87,7 @@ def call(
     reply = yield AskModel(request, asked_for, view, turn.time_left(), about)
     if isinstance(reply, OutOfTime):
         turn.usage += Usage(calls=1, attempts=1, seconds=reply.seconds)
-        turn.emit(ev.LimitReached(limit="seconds", value=turn.program.limits.seconds or 0))
+        turn.emit(ev.LimitReached(limit="seconds", value=turn.machine.limits.seconds or 0))
         return None
     if isinstance(reply, Unanswered):
         turn.usage += Usage(calls=min(reply.attempts, 1), attempts=reply.attempts, seconds=reply.seconds)

@@ -19,7 +19,7 @@ from llm_fsm.session.messages import Paused
 from llm_fsm.session.redaction import without
 from llm_fsm.session.session import Session, Silence
 from llm_fsm.turn import decide, handlers, model, response, summaries, tasks, tool_loop, transitions
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move
 from llm_fsm.turn.output_mapping import accept_output, masked
@@ -29,7 +29,7 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 
 @dataclass(frozen=True, kw_only=True)  # without slots, so that `copies.made` can make it
-class Heard:
+class UserMessage:
     """A message that came in at `time` (seconds since the epoch)."""
 
     text: str
@@ -73,17 +73,17 @@ _OF_PATTERNS = {"cancel": "cancelled", "cancelled": "cancelled", "handover": "ha
 """The outcome of ending in a definition's own state for a pattern."""
 
 
-def message(turn: TurnState, heard: Heard) -> Run:
+def message(turn: TurnState, heard: UserMessage) -> Run:
     turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
     if turn.points:
         yield from handlers.run(turn, Point.PRE_PROCESSING)
     came_from = turn.here
-    if not turn.plan.rests:
+    if not turn.state.rests:
         yield from transitions.settle(turn)
-    if turn.stopped or turn.paused or turn.plan.kind != "converse":
+    if turn.stopped or turn.paused or turn.state.kind != "converse":
         yield from _arrived(turn)
     else:
-        if turn.here != came_from and turn.plan.fixed is not None:
+        if turn.here != came_from and turn.state.fixed is not None:
             turn.said.pop()  # the reply to the message will speak for this state
         yield from decide.ask(turn)
         if turn.paused:
@@ -92,14 +92,14 @@ def message(turn: TurnState, heard: Heard) -> Run:
 
 
 def opening(turn: TurnState, opening: Opening) -> Run:
-    definition = turn.program.definition
+    definition = turn.machine.definition
     turn.emit(
         ev.Started(
             conversation_id=opening.conversation_id,
-            definition=turn.program.identity,
+            definition=turn.machine.identity,
             state=opening.state or definition.initial_state,
             time=opening.time,
-            context=initial_context(turn.program.keys, opening.context),
+            context=initial_context(turn.machine.keys, opening.context),
             input=opening.input,
             memory=initial_memory(opening.background),
         )
@@ -115,7 +115,7 @@ def opening(turn: TurnState, opening: Opening) -> Run:
         response.say_stopped(turn)
     elif turn.paused:
         response.say_paused(turn)
-    elif turn.plan.fixed is None and not turn.program.alone:
+    elif turn.state.fixed is None and not turn.machine.alone:
         yield from response.ask_for_words(turn, "greeting")
     yield from _finish(turn)
 
@@ -157,9 +157,9 @@ def answer(turn: TurnState, given: Answer) -> Run:
 
 def _shown(turn: TurnState, pause: Paused, value: Any) -> Any:
     """An answer as it may be shown and kept: without what goes to secret keys."""
-    keys = turn.program.keys
-    if pause.call is None or pause.what not in turn.tools.terms:
-        return masked(keys, turn.plan.state.output, value)
+    keys = turn.machine.keys
+    if pause.call is None or pause.what not in turn.tools.policies:
+        return masked(keys, turn.state.definition.output, value)
     if pause.kind != "unknown_outcome":
         return masked(keys, tool_loop.output_taken(turn, pause.what, "answer"), value)
     outcome = tool_loop.output_taken(turn, pause.what, "tool")
@@ -180,8 +180,8 @@ def _put_in(
 
 def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
     """What the answer to a wait state writes, and where it leads."""
-    mapping = turn.plan.state.output
-    for event in accept_output(turn.program.keys, turn.session.context, mapping, value, "answer"):
+    mapping = turn.state.definition.output
+    for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, "answer"):
         turn.emit(event)
     move = yield from tasks.follow(turn, shown)
     if (yield from transitions.go(turn, move, "answer")):
@@ -191,7 +191,7 @@ def _take_answer(turn: TurnState, value: Any, shown: Any) -> Run:
 
 def due(turn: TurnState, time: float) -> Run:
     """What a pause has due at `time`: its expiry, or else its reminders."""
-    pause, state = turn.session.pause, turn.plan.state
+    pause, state = turn.session.pause, turn.state.definition
     if pause is None:
         if turn.session.silence is not None:
             _break_silence(turn, turn.session.silence, time)
@@ -203,7 +203,7 @@ def due(turn: TurnState, time: float) -> Run:
         if state.on_timeout is None:
             turn.stopped = "expired"
         else:
-            move = Move(pointer=f"/states/{turn.plan.id}/on_timeout", target=state.on_timeout)
+            move = Move(pointer=f"/states/{turn.state.id}/on_timeout", target=state.on_timeout)
             if (yield from transitions.step(turn, move, "timeout")):
                 yield from transitions.settle(turn)
         yield from _arrived(turn)
@@ -229,26 +229,26 @@ def _break_silence(turn: TurnState, silence: Silence, time: float) -> None:
     state = plan.id
     if closes:
         turn.stopped = "silent"
-        state = plan.state.on_timeout or ""
+        state = plan.definition.on_timeout or ""
     known = turn.root.of(whose).keys.visible(whose.context)
     words = response.pattern_words(turn, piece, state, {**known, "question": response.open_question(turn, asked)})
     turn.said.append(words or ("" if closes else response.open_question(turn, asked)))
 
 
-def _silence_source(turn: TurnState) -> tuple[Program, Session]:
+def _silence_source(turn: TurnState) -> tuple[CompiledMachine, Session]:
     """The definition that says what happens when nobody says anything, and the session as that one knows it."""
     session = turn.session
     for place in (session, *map(session.of_caller, session.callers())):
         if "silence" in turn.root.of(place).own_patterns:
             return turn.root.of(place), place
-    return turn.program.patterns.get("silence", turn.program), session
+    return turn.machine.patterns.get("silence", turn.machine), session
 
 
 def watch_silence(turn: TurnState) -> None:
     """See to it that something happens if the user does not answer."""
-    if not turn.has("silence") or turn.paused or turn.program.alone or turn.plan.kind != "converse":
+    if not turn.has("silence") or turn.paused or turn.machine.alone or turn.state.kind != "converse":
         return
-    state, now = _silence_source(turn)[0].states["silence"].state, turn.moment
+    state, now = _silence_source(turn)[0].states["silence"].definition, turn.moment
     turn.emit(
         ev.SilenceWatched(
             reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),
@@ -263,7 +263,7 @@ def _arrived(turn: TurnState) -> Run:
         response.say_stopped(turn)
     elif turn.paused:
         response.say_paused(turn)
-    elif turn.plan.fixed is None and not turn.program.alone and not any(turn.said):
+    elif turn.state.fixed is None and not turn.machine.alone and not any(turn.said):
         yield from response.ask_for_words(turn, "words")
 
 
@@ -274,7 +274,7 @@ def _finish(turn: TurnState) -> Run:
         if turn.points:
             for result in (yield from handlers.run(turn, Point.POST_PROCESSING, text=text)):
                 text = text if result.text is None else result.text
-        settings = turn.program.definition.history
+        settings = turn.machine.definition.history
         turn.emit(bot_said(turn, text))
         summed = settings.strategy == "summary"  # which takes a call
         dropped = surplus(turn.session.window, settings, afresh=not summed and _begins_afresh(turn))
@@ -283,12 +283,12 @@ def _finish(turn: TurnState) -> Run:
                 gone = [list(exchange) for exchange in turn.session.window[:dropped]]
                 yield from summaries.summarise(turn, "history", {"conversation": gone})
             turn.emit(ev.HistoryTrimmed(dropped=dropped))
-    if turn.plan.kind == "final" and not turn.session.stack:
-        own = turn.plan.id if turn.has("cancel" if turn.plan.id == "cancelled" else turn.plan.id) else ""
+    if turn.state.kind == "final" and not turn.session.stack:
+        own = turn.state.id if turn.has("cancel" if turn.state.id == "cancelled" else turn.state.id) else ""
         turn.emit(ev.Ended(outcome=_OF_PATTERNS.get(own, "final")))
     elif turn.stopped in _OUTCOMES:
         turn.emit(ev.Ended(outcome=turn.stopped))
-    elif turn.stopped == "limit" and turn.program.alone:
+    elif turn.stopped == "limit" and turn.machine.alone:
         turn.emit(ev.Ended(outcome="limited"))
     elif turn.session.silence is None:
         watch_silence(turn)
@@ -298,7 +298,7 @@ def _begins_afresh(turn: TurnState) -> bool:
     """True where the next prompt has another system message than the state that this turn began in, or summary."""
     before, now = turn.initial_session, turn.session
     asked = turn.root.of(before).questions.get(before.state)  # none where a conversation begins
-    other = asked is not None and asked.messages[0] is not turn.program.questions[turn.plan.id].messages[0]
+    other = asked is not None and asked.messages[0] is not turn.machine.questions[turn.state.id].messages[0]
     return other or before.summary != now.summary
 
 
@@ -308,7 +308,7 @@ def bot_said(turn: TurnState, text: str) -> ev.BotSaid:
     secrets = turn.secrets()
     return ev.BotSaid(
         text=text,
-        kept_chars=turn.program.definition.history.max_message_chars,
+        kept_chars=turn.machine.definition.history.max_message_chars,
         fallback=turn.fallback,
         kept_user=None if user is None else without(secrets, user),
         kept_text=without(secrets, text),

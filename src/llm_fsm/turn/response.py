@@ -19,8 +19,8 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest
 from llm_fsm.session.redaction import blotted
 from llm_fsm.session.session import Frame
 from llm_fsm.turn import model, tool_loop
-from llm_fsm.turn.available import asides, lacking, outlook, own_words
-from llm_fsm.turn.compiled import Outlook, Program
+from llm_fsm.turn.available import asides, available_moves, lacking, own_words
+from llm_fsm.turn.compiled import AvailableMoves, CompiledMachine
 from llm_fsm.turn.corrections import holds
 from llm_fsm.turn.fixed_replies import own_question, sentence
 from llm_fsm.turn.prompt.render import is_whole, turn_prompt
@@ -67,29 +67,29 @@ def keys_asked_for(turn: TurnState) -> tuple[str, ...]:
     """The keys that the user was asked for here, before this turn."""
     session = turn.session
     known = {key for key, (turn, _) in session.origins.items() if turn < session.turn}
-    return tuple(key for key in turn.plan.collects if not (key in known and has(session.context, key)))
+    return tuple(key for key in turn.state.collects if not (key in known and has(session.context, key)))
 
 
 def say_fixed(turn: TurnState) -> None:
-    if turn.plan.fixed is not None:
-        turn.said.append(own_words(turn.program, turn.plan, turn.session))
+    if turn.state.fixed is not None:
+        turn.said.append(own_words(turn.machine, turn.state, turn.session))
 
 
-def turn_request(turn: TurnState, look: Outlook, *, words_only: bool, greeting: bool = False) -> LLMRequest:
-    program, session, plan = turn.program, turn.session, turn.plan
-    scope = plan.state.context_scope
-    context = program.keys.shown(session.context, None if scope is None else scope.read)
+def turn_request(turn: TurnState, available: AvailableMoves, *, words_only: bool, greeting: bool = False) -> LLMRequest:
+    machine, session, state = turn.machine, turn.session, turn.state
+    scope = state.definition.context_scope
+    context = machine.keys.shown(session.context, None if scope is None else scope.read)
     further = _further_lines(turn, context)
     if further and scope is None:
         context = {key: value for key, value in context.items() if key not in further}
-    asked = program.questions[plan.id]
+    asked = machine.questions[state.id]
     user, sizes = turn_prompt(
-        program.prompts,
+        machine.prompts,
         asked.sizes,
-        StateWords(id=plan.id, tokens=name_tokens(plan.id)) if program.prompts.whole else plan.words,
+        StateWords(id=state.id, tokens=name_tokens(state.id)) if machine.prompts.whole else state.words,
         session.window,
-        look.items,
-        look.valid,
+        available.items,
+        available.valid,
         _heard(turn, words_only=words_only),
         session.time,
         keys="\n".join(further.values()),
@@ -99,7 +99,7 @@ def turn_request(turn: TurnState, look: Outlook, *, words_only: bool, greeting: 
         words_only=words_only,
         greeting=greeting,
         summary=blotted(turn.secrets(), session.summary) if session.summary else "",
-        memory=blotted(turn.secrets(), buckets_of(session)) if plan.state.memory else None,
+        memory=blotted(turn.secrets(), buckets_of(session)) if state.definition.memory else None,
         earlier="" if words_only or not session.flow else _earlier(turn),
         said=blotted(turn.secrets(), "\n\n".join(filter(None, turn.said))) if words_only else "",
         outcome=_outcome(turn) if words_only else "",
@@ -107,7 +107,7 @@ def turn_request(turn: TurnState, look: Outlook, *, words_only: bool, greeting: 
     return replace(
         asked,
         messages=(*asked.messages, LLMMessage(role="user", content=user)),
-        schema=program.schema_of(plan, _further(turn) if words_only and session.stack else look.further),
+        schema=machine.schema_of(state, _further(turn) if words_only and session.stack else available.further),
         conversation_id=session.conversation_id,
         tools=() if words_only else tool_loop.offered(turn),
         sizes=sizes,
@@ -116,7 +116,7 @@ def turn_request(turn: TurnState, look: Outlook, *, words_only: bool, greeting: 
 
 def _further(turn: TurnState) -> tuple[str, ...]:
     """What else the next turn here may name: words are asked for with its schema, which a cache may then serve."""
-    return outlook(turn.program, turn.session, asides(turn.root, turn.session)).further
+    return available_moves(turn.machine, turn.session, asides(turn.root, turn.session)).further
 
 
 def _heard(turn: TurnState, *, words_only: bool) -> str | None:
@@ -133,9 +133,9 @@ def _refused(turn: TurnState, scope: Scope | None) -> list[Mapping[str, Any]]:
 
     `scope`: what alone may be shown.
     """
-    keys, told = turn.program.keys, refusals(turn)
+    keys, told = turn.machine.keys, refusals(turn)
     begun = {key: parts for key, parts in turn.session.begun.items() if not keys.is_secret(key)}
-    for name in turn.plan.collects if begun else ():
+    for name in turn.state.collects if begun else ():
         key = name.partition(".")[0]
         if key in begun and name not in turn.session.skipped and all(key != known for known, _ in told):
             told.append((key, keys.fault(key, begun[key]) or "it lacks parts"))
@@ -145,7 +145,7 @@ def _refused(turn: TurnState, scope: Scope | None) -> list[Mapping[str, Any]]:
 
 def refusals(turn: TurnState) -> list[tuple[str, str]]:
     """Values that were refused, and why; of a list or an object nothing is kept, but for parts that wait."""
-    keys, begun = turn.program.keys, turn.session.begun
+    keys, begun = turn.machine.keys, turn.session.begun
     notes = {key: why for key, why in turn.session.notes if key in begun}
     return [
         (key, f"{why}; nothing of it was kept" if is_whole(keys.schema(key)) else why)
@@ -169,10 +169,10 @@ def _further_lines(turn: TurnState, context: Mapping[str, Any]) -> Mapping[str, 
 
     `context`: what is shown of it. Where a state narrows that, the lines are those of bounded keys, without values.
     """
-    told, listed, offered = turn.program.bounds_told, turn.plan.listed, turn.program.keys.offered
+    told, listed, offered = turn.machine.bounds_told, turn.state.listed, turn.machine.keys.offered
     if len(listed) == len(offered):
         return {}
-    if turn.plan.state.context_scope is not None:
+    if turn.state.definition.context_scope is not None:
         return {key: f"{key}{told[key]}" for key in turn.session.context if key in told and key not in listed}
     known = {key: value for key, value in context.items() if key in offered and key not in listed}
     values = each_escaped(known.values())
@@ -192,26 +192,26 @@ def _earlier(turn: TurnState) -> str:
     return "\n".join(lines.values())
 
 
-def pattern_words(turn: TurnState, piece: Program, state: str, data: Mapping[str, Any]) -> str:
+def pattern_words(turn: TurnState, piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str:
     """What a repair pattern says in a state; English words of its own only where they are not foreign."""
-    return words_of(piece, state, {**data, "_english": turn.program.english})
+    return words_of(piece, state, {**data, "_english": turn.machine.english})
 
 
 def _say_cannot_go_on(turn: TurnState) -> None:
     turn.fallback = True
-    turn.said = [turn.plan.model.on_failure or CANNOT_GO_ON]
+    turn.said = [turn.state.model.on_failure or CANNOT_GO_ON]
 
 
 def say_stopped(turn: TurnState) -> None:
     """Nothing where a run has done its work, an apology where it cannot go on."""
-    if turn.stopped not in _SPOKEN and not turn.program.alone:
+    if turn.stopped not in _SPOKEN and not turn.machine.alone:
         _say_cannot_go_on(turn)
 
 
 def say_paused(turn: TurnState) -> None:
     """What a user is told who waits with the run, where nothing was said yet."""
     pause = turn.session.pause
-    if pause is None or turn.program.alone or any(turn.said):
+    if pause is None or turn.machine.alone or any(turn.said):
         return
     if pause.kind == "wait":
         turn.said.append(plain_question(turn, sorry=False))
@@ -225,13 +225,13 @@ def complete_words(turn: TurnState, *, spoken_for: bool = False) -> Run:
         say_stopped(turn)
     elif turn.paused:
         say_paused(turn)
-    elif turn.reopened is not None and turn.plan.id == turn.reopened.kept["state"]:
+    elif turn.reopened is not None and turn.state.id == turn.reopened.kept["state"]:
         if not (any(turn.said) and _is_answered(turn, turn.reopened)):
             ask_again(turn, turn.reopened.asked)
-    elif turn.turned_back and turn.plan.kind == "converse":
-        if turn.plan.fixed is None:
+    elif turn.turned_back and turn.state.kind == "converse":
+        if turn.state.fixed is None:
             turn.said.append(plain_question(turn, sorry=False))
-    elif not spoken_for and turn.plan.fixed is None:
+    elif not spoken_for and turn.state.fixed is None:
         yield from ask_for_words(turn, "words")
     elif not any(turn.said):
         turn.said.append(plain_question(turn, sorry=False))
@@ -239,10 +239,10 @@ def complete_words(turn: TurnState, *, spoken_for: bool = False) -> Run:
 
 def ask_for_words(turn: TurnState, asked_for: Literal["greeting", "words"]) -> Run:
     """One call for words alone: nothing else in its reply counts."""
-    look = model.no_moves(turn)
-    request = turn_request(turn, look, words_only=True, greeting=asked_for == "greeting")
+    available = model.no_moves(turn)
+    request = turn_request(turn, available, words_only=True, greeting=asked_for == "greeting")
     for _ in range(2):
-        reply = yield from model.call(turn, asked_for, request, look)
+        reply = yield from model.call(turn, asked_for, request, available)
         if reply is None:
             break
         try:
@@ -254,31 +254,31 @@ def ask_for_words(turn: TurnState, asked_for: Literal["greeting", "words"]) -> R
             turn.said.append(words)
             return
     turn.fallback = True
-    turn.said.append(turn.plan.model.on_failure or plain_question(turn, sorry=False))
+    turn.said.append(turn.state.model.on_failure or plain_question(turn, sorry=False))
 
 
 def missing_keys(turn: TurnState) -> tuple[str, ...]:
-    return lacking(turn.session, turn.plan)
+    return lacking(turn.session, turn.state)
 
 
 def plain_question(turn: TurnState, *, sorry: bool) -> str:
-    state = turn.plan.state
-    wanted = {key: part_schema(turn.program.keys.offered, key) for key in missing_keys(turn)}
-    english = turn.program.english
+    state = turn.state.definition
+    wanted = {key: part_schema(turn.machine.keys.offered, key) for key in missing_keys(turn)}
+    english = turn.machine.english
     question = own_question(state.purpose or state.description, wanted, english=english)
     return f"Sorry, I did not get that.\n\n{question}" if sorry and english else question
 
 
 def open_question(turn: TurnState, asked: str = "") -> str:
     """What is asked here: the fixed reply, the question in what was said last, else a plain sentence."""
-    if turn.plan.fixed is not None:
-        return own_words(turn.program, turn.plan, turn.session)
+    if turn.state.fixed is not None:
+        return own_words(turn.machine, turn.state, turn.session)
     return question_in(asked) or plain_question(turn, sorry=False)
 
 
 def ask_again(turn: TurnState, asked: str) -> None:
     """The open question, unless the words of this turn ask something already. `asked`: what was asked last."""
-    if turn.plan.fixed is not None or any(map(asks, turn.said)):
+    if turn.state.fixed is not None or any(map(asks, turn.said)):
         return
     question = open_question(turn, asked)
     if not any(ends_in(turn, question, words) for words in turn.said):
@@ -287,7 +287,7 @@ def ask_again(turn: TurnState, asked: str) -> None:
 
 def ends_in(turn: TurnState, question: str, words: str) -> bool:
     """True where words ask something, or end in the question or the purpose, which ask without a mark, too."""
-    ends = filter(None, (question, sentence(turn.plan.state.purpose)))
+    ends = filter(None, (question, sentence(turn.state.definition.purpose)))
     return asks(words) or words.casefold().rstrip().endswith(tuple(map(str.casefold, ends)))
 
 
@@ -301,9 +301,9 @@ def complain(turn: TurnState) -> None:
     for key, reason in turn.session.notes:
         if key == UPDATE:
             continue
-        schema = turn.program.keys.offered.get(key, {})
+        schema = turn.machine.keys.offered.get(key, {})
         name, words = label(key, schema), str(schema.get("description") or "")
-        english = turn.program.english
+        english = turn.machine.english
         if english and not any(said in reason for said in _UNREADABLE):
             words = reason[reason.index(": ") + 2 :] if reason.startswith("at /") else reason
         begin = f"That does not fit ({name})" if english else f"✗ {name}"
@@ -318,7 +318,7 @@ def last_resort(turn: TurnState) -> None:
     """What the definition says when nothing was understood, or its own question."""
     turn.fallback = True
     complain(turn)
-    words = turn.plan.model.on_failure
-    if words is None and turn.plan.fixed is not None:
-        words = own_words(turn.program, turn.plan, turn.session)
+    words = turn.state.model.on_failure
+    if words is None and turn.state.fixed is not None:
+        words = own_words(turn.machine, turn.state, turn.session)
     turn.said.append(words or plain_question(turn, sorry=True))

@@ -19,10 +19,10 @@ from llm_fsm.session.messages import LLMRequest, Usage
 from llm_fsm.session.redaction import blotted
 from llm_fsm.session.session import Session
 from llm_fsm.turn import decide, pipeline, response
-from llm_fsm.turn.available_tools import NO_TOOLS, Kit
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel, Effect, Point, Result
-from llm_fsm.turn.pipeline import Answer, Heard, Opening
+from llm_fsm.turn.pipeline import Answer, Opening, UserMessage
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
@@ -38,48 +38,50 @@ class Step(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class HostCapabilities:
     """What a host brings to every turn: which points have handlers, its tools, whether summaries are wanted."""
 
     points: frozenset[Point] = frozenset()
-    kit: Kit = NO_TOOLS
+    tools: AvailableTools = NO_TOOLS
     summaries: bool = True
 
-    def turn(self, program: Program, session: Session) -> TurnState:
+    def turn(self, machine: CompiledMachine, session: Session) -> TurnState:
         """A turn of this host that has not begun."""
-        return TurnState(program, session, self.points, self.kit, summaries=self.summaries)
+        return TurnState(machine, session, self.points, self.tools, summaries=self.summaries)
 
 
-_BARE = Means()
+_BARE = HostCapabilities()
 
 
-def begin(program: Program, session: Session, heard: Heard, means: Means = _BARE) -> Step:
+def begin(
+    machine: CompiledMachine, session: Session, heard: UserMessage, capabilities: HostCapabilities = _BARE
+) -> Step:
     """Begin the turn of a message. The session must neither have ended nor wait for an answer."""
-    turn = means.turn(program, session)
+    turn = capabilities.turn(machine, session)
     return _next(turn, pipeline.message(turn, heard), None)
 
 
-def begin_start(program: Program, opening: Opening, means: Means) -> Step:
+def begin_start(machine: CompiledMachine, opening: Opening, capabilities: HostCapabilities) -> Step:
     """Begin the first turn of a new conversation. Raises ValueError for a context that does not fit."""
-    turn = means.turn(program, Session(conversation_id=opening.conversation_id))
+    turn = capabilities.turn(machine, Session(conversation_id=opening.conversation_id))
     return _next(turn, pipeline.opening(turn, opening), None)
 
 
-def begin_run(program: Program, session: Session, time: float, means: Means) -> Step:
+def begin_run(machine: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities) -> Step:
     """Begin the turn of a run without a message, at `time` (seconds since the epoch)."""
-    turn = means.turn(program, session)
+    turn = capabilities.turn(machine, session)
     return _next(turn, pipeline.run(turn, time), None)
 
 
-def begin_answer(program: Program, session: Session, given: Answer, means: Means) -> Step:
+def begin_answer(machine: CompiledMachine, session: Session, given: Answer, capabilities: HostCapabilities) -> Step:
     """Begin the turn of an answer to the pause of the session."""
-    turn = means.turn(program, session)
+    turn = capabilities.turn(machine, session)
     return _next(turn, pipeline.answer(turn, given), None)
 
 
-def begin_due(program: Program, session: Session, time: float, means: Means = _BARE) -> Step:
+def begin_due(machine: CompiledMachine, session: Session, time: float, capabilities: HostCapabilities = _BARE) -> Step:
     """Begin the turn of what the pause of the session has due at `time` (seconds since the epoch)."""
-    turn = means.turn(program, session)
+    turn = capabilities.turn(machine, session)
     return _next(turn, pipeline.due(turn, time), None)
 
 
@@ -88,10 +90,10 @@ def advance(step: Step, result: Result) -> Step:
     return _next(step.turn, step.run, result)
 
 
-def request_for(program: Program, session: Session, means: Means) -> LLMRequest:
+def request_for(machine: CompiledMachine, session: Session, capabilities: HostCapabilities) -> LLMRequest:
     """What the model would be asked about the message that the session holds."""
-    turn = means.turn(program, session)
-    return response.turn_request(turn, decide.available(turn), words_only=False)
+    turn = capabilities.turn(machine, session)
+    return response.turn_request(turn, decide.available_here(turn), words_only=False)
 
 
 def rehearse(step: Step, head: str) -> Step:
@@ -117,16 +119,16 @@ def _next(turn: TurnState, run: Run, result: Result | None) -> Step:
 
 
 def apologise(
-    program: Program, session: Session, heard: Heard, error: Exception, text: str
+    machine: CompiledMachine, session: Session, heard: UserMessage, error: Exception, text: str
 ) -> tuple[Session, tuple[ev.Event, ...]]:
     """The turn of a message that could not be handled, when an ERROR handler gave the words to show."""
-    turn = _BARE.turn(program, session)
+    turn = _BARE.turn(machine, session)
     why = blotted(turn.secrets(), str(error))
     turn.emit(ev.UserSaid(text=heard.text, time=heard.time, request_id=heard.request_id))
     turn.emit(ev.TurnFailed(error=type(error).__name__, message=why))
     turn.fallback = True
     turn.emit(pipeline.bot_said(turn, text))
-    settings = turn.program.definition.history
+    settings = turn.machine.definition.history
     if settings.strategy == "window" and (dropped := surplus(turn.session.window, settings)):
         turn.emit(ev.HistoryTrimmed(dropped=dropped))  # a summary comes with the next turn that can ask for one
     pipeline.watch_silence(turn)

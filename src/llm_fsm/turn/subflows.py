@@ -32,16 +32,16 @@ def count_step(turn: TurnState) -> bool:
 
 def begin(turn: TurnState) -> Run:
     """Begin the definition that the current state calls, with what it is given."""
-    plan, name = turn.plan, turn.plan.calls
+    state, name = turn.state, turn.state.calls
     called = turn.root.flows[name]
-    values, refused = mapped(called.keys, turn.program.keys, turn.session.context, plan.state.input)
+    values, refused = mapped(called.keys, turn.machine.keys, turn.session.context, state.definition.input)
     origins = turn.session.origins
-    sources = {key: _writer(origins, source) for key, source in plan.state.input.items() if key in values}
+    sources = {key: _writer(origins, source) for key, source in state.definition.input.items() if key in values}
     keep_secrets(turn)
     turn.emit(
         ev.FlowPushed(
             kind="subflow",
-            state=plan.id,
+            state=state.id,
             flow=name,
             entered=called.definition.initial_state,
             context=values,
@@ -59,16 +59,16 @@ def come_back(turn: TurnState, how: str) -> Generator[Effect, Result, Move | Non
     A flow that was cancelled gives nothing back.
     """
     session, frame, ended = turn.session, turn.session.stack[-1], turn.session.state
-    left = turn.program
+    left = turn.machine
     leave(turn, how)
     if frame.kind == "digression":
         return None
     if how != "cancelled":
-        values, refused = mapped(turn.program.keys, left.keys, session.context, turn.plan.state.output)
+        values, refused = mapped(turn.machine.keys, left.keys, session.context, turn.state.definition.output)
         _give_back(turn, values, session.origins)
         for event in refused:
             turn.emit(event)
-    if how == "cancelled" and not any(move.on or move.guards for move in turn.plan.moves):
+    if how == "cancelled" and not any(move.on or move.guards for move in turn.state.moves):
         turn.stopped = "stuck"  # the one way on is that of a flow that was not cancelled
         return None
     return (yield from tasks.follow(turn, ended if how != "cancelled" else how))
@@ -93,8 +93,8 @@ def _give_back(turn: TurnState, values: Mapping[str, object], origins: Mapping[s
     """Write what a flow gives back. Each value counts as written by whoever wrote it there."""
     written: dict[str, dict[str, object]] = {}
     for key, value in values.items():
-        source = _writer(origins, turn.plan.state.output[key])
-        keys = turn.program.keys
+        source = _writer(origins, turn.state.definition.output[key])
+        keys = turn.machine.keys
         owner = keys.sources.get(key, "model")
         reason = trespass(keys.reserved, key, value) if source == "model" else None
         if owner not in ("model", source):
@@ -121,7 +121,7 @@ def hand_on(turn: TurnState, before: Session) -> None:
 
 def keep_secrets(turn: TurnState) -> None:
     """Remember the secrets of the flow that is about to be left, so that no history of this turn shows them."""
-    turn.left_secrets |= {*turn.program.keys.secret_values(turn.session.context)}
+    turn.left_secrets |= {*turn.machine.keys.secret_values(turn.session.context)}
 
 
 def _writer(origins: Mapping[str, tuple[int, str]], name: str) -> str:

@@ -20,21 +20,21 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 def summarise_left(turn: TurnState) -> Run:
     """Summarise the state that is about to be left, and in the same call what the history is soon to lose."""
-    settings = turn.program.definition.history
+    settings = turn.machine.definition.history
     gone = surplus(turn.session.window, settings, afresh=True) if settings.strategy == "summary" else 0
-    if (yield from summarise(turn, turn.plan.id, _left_behind(turn, gone))) and gone:
+    if (yield from summarise(turn, turn.state.id, _left_behind(turn, gone))) and gone:
         turn.emit(ev.HistoryTrimmed(dropped=gone))
 
 
 def _left_behind(turn: TurnState, gone: int) -> Any:
     """What happened in the state that is about to be left, for a summary. `gone`: the exchanges that go with it."""
-    state, window, news = turn.plan.state, turn.session.window, _events_since(turn)
+    state, window, news = turn.state.definition, turn.session.window, _events_since(turn)
     since = len(window) if len(news) < len(turn.events) else max(gone, len(window) - 3)
     happened = {
-        "state": turn.plan.id,
+        "state": turn.state.id,
         "purpose": state.purpose or state.description,
         "output": shortened(turn.session.input),
-        "context": turn.program.keys.visible(turn.session.context),
+        "context": turn.machine.keys.visible(turn.session.context),
         "events": [found for event in news if (found := _told(event)) is not None],
         "conversation": [list(exchange) for exchange in (*window[:gone], *window[since:])],
     }
@@ -57,7 +57,7 @@ def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Resu
 
     A reply that lacks one of them leaves that as it was. False where there is no summary.
     """
-    messages = summary_messages(turn.program, turn.session, happened)
+    messages = summary_messages(turn.machine, turn.session, happened)
     about = {
         "of": of,
         "happened": happened,
@@ -67,7 +67,7 @@ def summarise(turn: TurnState, of: str, happened: Any) -> Generator[Effect, Resu
     request = model.request(turn, messages, SUMMARY_SCHEMA)
     for _ in range(2):
         used = turn.used()
-        if any(used[name] >= most for name, most in turn.program.bounds):
+        if any(used[name] >= most for name, most in turn.machine.bounds):
             return False
         reply = yield from model.call(turn, "summary", request, model.no_moves(turn), about=about)
         if reply is None:

@@ -45,14 +45,14 @@ def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator
     `waiting`: the loop in which an attempt paused, with the answer put in. None: `stopped` or the pause says
     why the run goes no further.
     """
-    plan = turn.plan
-    most = plan.state.max_retries + 1
+    state = turn.state
+    most = state.definition.max_retries + 1
     under_way = turn.session.work
     attempt = 1 if waiting is None or under_way is None else max(1, under_way.attempt)
     while True:
         if waiting is None:
-            turn.emit(ev.AttemptBegun(state=plan.id, attempt=attempt))
-        output = yield from (_execute(turn, waiting) if plan.state.execute else _ask_model(turn, waiting))
+            turn.emit(ev.AttemptBegun(state=state.id, attempt=attempt))
+        output = yield from (_execute(turn, waiting) if state.definition.execute else _ask_model(turn, waiting))
         waiting = None
         if turn.paused:
             return None
@@ -63,10 +63,10 @@ def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator
             _give_up(turn, attempt, "limit", "a limit of the run was reached")
             return None
         if not failures:
-            turn.emit(ev.TaskPassed(state=plan.id, output=output.value))
+            turn.emit(ev.TaskPassed(state=state.id, output=output.value))
             return (yield from follow(turn, output.value))
         last = attempt == most
-        turn.emit(ev.AttemptFailed(state=plan.id, attempt=attempt, failures=tuple(failures), last=last))
+        turn.emit(ev.AttemptFailed(state=state.id, attempt=attempt, failures=tuple(failures), last=last))
         if last:
             return (yield from _exhausted(turn, output.value))
         attempt += 1
@@ -74,13 +74,13 @@ def work(turn: TurnState, waiting: Mapping[str, Any] | None = None) -> Generator
 
 def _give_up(turn: TurnState, attempt: int, name: str, reason: str) -> None:
     failure = {"name": name, "reason": reason}
-    turn.emit(ev.AttemptFailed(state=turn.plan.id, attempt=attempt, failures=(failure,), last=True))
+    turn.emit(ev.AttemptFailed(state=turn.state.id, attempt=attempt, failures=(failure,), last=True))
 
 
 def _ask_model(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Effect, Result, Output]:
     """The model-and-tools loop of an attempt."""
     tools = tool_loop.offered(turn)
-    messages = task_messages(turn.program, turn.session, tools=bool(tools))
+    messages = task_messages(turn.machine, turn.session, tools=bool(tools))
     loop = Loop("task", model.request(turn, messages, None, tools=tools), model.no_moves(turn))
     reply = yield from tool_loop.run(turn, loop if waiting is None else loop.take_up(waiting))
     if reply is None:
@@ -98,8 +98,8 @@ def _execute(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Ef
     if waiting is None and turn.limit_reached():
         turn.stopped = "limit"
         return Output()
-    session, plan, under_way = turn.session, turn.plan, turn.session.work
-    name = plan.state.execute or ""
+    session, state, under_way = turn.session, turn.state, turn.session.work
+    name = state.definition.execute or ""
     feedback = () if under_way is None else under_way.feedback
     answers = () if waiting is None else tuple(waiting["answers"])
     # a pause that an older version wrote does not say what its answers are about
@@ -111,7 +111,7 @@ def _execute(turn: TurnState, waiting: Mapping[str, Any] | None) -> Generator[Ef
         call = ToolCall(id="", name=name, arguments="")
         key = call_key(space, session.time, len(turn.events), call)
     found = yield Execute(
-        state=plan.id,
+        state=state.id,
         function=name,
         attempt=number,
         feedback="\n".join(f"{failure['name']}: {failure['reason']}" for failure in feedback),
@@ -136,7 +136,7 @@ def _record_execution(turn: TurnState, found: Executed, loop: Mapping[str, Any])
     turn.elapsed += found.seconds - found.usage.seconds  # less than nothing where models were asked at once
     for event in found.happened:
         turn.emit(event)
-    for event in accept_host(turn.program.keys, turn.session.context, found.context):
+    for event in accept_host(turn.machine.keys, turn.session.context, found.context):
         turn.emit(event)
     for kind, old, new in (
         (ev.SharedSet, turn.session.shared, found.shared),
@@ -146,7 +146,7 @@ def _record_execution(turn: TurnState, found: Executed, loop: Mapping[str, Any])
             values = {key: value for key, value in new.items() if key not in old or old[key] != value}
             turn.emit(kind(values=values, removed=tuple(key for key in old if key not in new)))
     if found.limit is not None:
-        most = getattr(turn.program.limits, found.limit) or 0
+        most = getattr(turn.machine.limits, found.limit) or 0
         turn.emit(ev.LimitReached(limit=found.limit, value=most))
         turn.stopped = "limit"
     elif found.paused is not None:
@@ -167,7 +167,7 @@ def _check(turn: TurnState, output: Output) -> Generator[Effect, Result, list[di
     """What failed, by name; nothing when the output is accepted. A judge is asked last, if all else passed."""
     if output.fault is not None:
         return [{"name": "output", "reason": cut(output.fault, _REASON_CHARS)}]
-    checks = turn.plan.checks
+    checks = turn.state.checks
     if not checks:
         return []
     data = {"output": output.value, "context": dict(turn.session.context), "input": turn.session.input}
@@ -199,7 +199,7 @@ def _by_functions(
     turn: TurnState, checks: list[Check], data: Mapping[str, Any]
 ) -> Generator[Effect, Result, Mapping[str, Verdict]]:
     found = yield CheckKeyResults(
-        state=turn.plan.id,
+        state=turn.state.id,
         checks=tuple((check.name, check.function) for check in checks),
         data=data,
         left=turn.time_left(),
@@ -216,8 +216,8 @@ def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Ef
     if size > MAX_JUDGED_CHARS:
         reason = f"the output has {size} characters, too many to be judged; at most {MAX_JUDGED_CHARS} are"
         return dict.fromkeys((check.name for check in checks), (False, reason))
-    schema = verdict_schema(turn.program, checks)
-    request = model.request(turn, judge_messages(turn.program, turn.session, checks, output), schema, temperature=0.0)
+    schema = verdict_schema(turn.machine, checks)
+    request = model.request(turn, judge_messages(turn.machine, turn.session, checks, output), schema, temperature=0.0)
     for _ in range(2):
         reply = yield from model.call(turn, "judge", request, model.no_moves(turn))
         if reply is None:
@@ -236,19 +236,19 @@ def _by_judge(turn: TurnState, checks: list[Check], output: Any) -> Generator[Ef
 
 def _exhausted(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
     """What follows when no attempt passed."""
-    then = turn.plan.state.on_exhausted
-    turn.emit(ev.TaskExhausted(state=turn.plan.id, then=then, output=output))
+    then = turn.state.definition.on_exhausted
+    turn.emit(ev.TaskExhausted(state=turn.state.id, then=then, output=output))
     if then == "raise":
         turn.stopped = "exhausted"
         return None
     if then == "continue":
         return (yield from follow(turn, output))
-    return Move(pointer=f"/states/{turn.plan.id}/on_exhausted", target=then)
+    return Move(pointer=f"/states/{turn.state.id}/on_exhausted", target=then)
 
 
 def follow(turn: TurnState, output: Any) -> Generator[Effect, Result, Move | None]:
     """The move that an output leads to; None ends the run: passed where there are no transitions."""
-    moves = turn.plan.moves
+    moves = turn.state.moves
     if not moves:
         turn.stopped = "passed"
         return None

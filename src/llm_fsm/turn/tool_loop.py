@@ -21,7 +21,7 @@ from llm_fsm.session.messages import LLMMessage, LLMRequest, ModelReply, ToolCal
 from llm_fsm.session.redaction import blotted
 from llm_fsm.turn import model
 from llm_fsm.turn.available_tools import call_key
-from llm_fsm.turn.compiled import Outlook
+from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.effects import AskedFor, CallTools, Effect, PlannedCall, Result, ToolResult, ToolResults
 from llm_fsm.turn.output_mapping import accept_output, masked, secrets_in
 from llm_fsm.turn.prompt.render import moved_on
@@ -54,10 +54,10 @@ class Loop:
 
     __slots__ = ("answers", "asked_for", "calls", "done", "keys", "look", "refused", "request", "tries")
 
-    def __init__(self, asked_for: AskedFor, request: LLMRequest, look: Outlook) -> None:
+    def __init__(self, asked_for: AskedFor, request: LLMRequest, available: AvailableMoves) -> None:
         self.asked_for = asked_for
         self.request = request
-        self.look = look
+        self.look = available
         self.refused: tuple[str, ...] = ()
         self.tries = 0
         self.calls: tuple[ToolCall, ...] = ()
@@ -101,12 +101,12 @@ class Loop:
         self.done = dict(document["done"])
         return self
 
-    def reopen(self, request: LLMRequest, look: Outlook) -> None:
+    def reopen(self, request: LLMRequest, available: AvailableMoves) -> None:
         """Ask for what `request` does about the message of this loop, with all that was called and answered since."""
         *system, user = request.messages
         asked, *since = self.request.messages[len(system) :]
         place = replace(asked, content=moved_on(asked.content, user.content))
-        self.request, self.look = replace(request, messages=(*system, place, *since)), look
+        self.request, self.look = replace(request, messages=(*system, place, *since)), available
 
     def begin(self, reply: ModelReply) -> None:
         """Take the calls of a reply; ids that are empty or stand twice are replaced."""
@@ -140,10 +140,10 @@ class Loop:
 
 def offered(turn: TurnState) -> tuple[ToolSpec, ...]:
     """The tools that the model is told of in this state."""
-    state = turn.plan.state
+    state = turn.state.definition
     if not state.tools and not state.memory:
         return ()
-    return (*turn.tools.specs(turn.plan.id), *(buckets.SPECS if state.memory else ()))
+    return (*turn.tools.specs(turn.state.id), *(buckets.SPECS if state.memory else ()))
 
 
 def run(
@@ -167,7 +167,7 @@ def run(
 
 def _exceeds_limit(turn: TurnState, calls: int) -> bool:
     """True, and noted, when the limit of tool calls does not allow so many more; else they are counted."""
-    most = turn.program.limits.tool_calls
+    most = turn.machine.limits.tool_calls
     if turn.used()["tool_calls"] + calls > most:
         turn.emit(ev.LimitReached(limit="tool_calls", value=most))
         return True
@@ -186,13 +186,13 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
             else:
                 ready[call.id] = _planned(turn, loop, call, arguments)
     for planned in ready.values():
-        if turn.tools.terms[planned.name].approval and planned.id not in loop.answers:
+        if turn.tools.policies[planned.name].approval and planned.id not in loop.answers:
             _pause_at(turn, loop, "approval", planned.id, APPROVAL)
             return False
     allowed = tuple(planned for planned in ready.values() if _is_allowed(turn, loop, planned))
     results: dict[str, ToolResult] = {}
     if allowed:
-        found = yield CallTools(state=turn.plan.id, calls=allowed, left=turn.time_left())
+        found = yield CallTools(state=turn.state.id, calls=allowed, left=turn.time_left())
         if not isinstance(found, ToolResults):
             raise TypeError(f"calls want ToolResults, got {type(found).__name__}")
         turn.elapsed += found.elapsed
@@ -207,12 +207,12 @@ def _run_batch(turn: TurnState, loop: Loop) -> Generator[Effect, Result, bool]:
 
 def _is_memory_call(turn: TurnState, call: ToolCall) -> bool:
     """True for a memory tool where there are any: it is performed here."""
-    return turn.plan.state.memory and call.name in buckets.NAMES
+    return turn.state.definition.memory and call.name in buckets.NAMES
 
 
 def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[str, Any] | None:
     """The arguments of a call that may run; None when it is refused."""
-    reason = None if _is_memory_call(turn, call) else turn.tools.fault(turn.plan.id, call.name)
+    reason = None if _is_memory_call(turn, call) else turn.tools.fault(turn.state.id, call.name)
     if reason is None:
         try:
             arguments = read_arguments(call.arguments)
@@ -228,7 +228,7 @@ def _accepted_arguments(turn: TurnState, loop: Loop, call: ToolCall) -> Mapping[
 
 def _misfit(turn: TurnState, name: str, arguments: Mapping[str, Any]) -> str | None:
     """Why a person need not be asked about a call: it could not be made. The call itself finds out the rest."""
-    terms = turn.tools.terms.get(name)
+    terms = turn.tools.policies.get(name)
     return terms.fault(arguments) if terms is not None and terms.approval else None
 
 
@@ -240,7 +240,7 @@ def _planned(turn: TurnState, loop: Loop, call: ToolCall, arguments: Mapping[str
         session = turn.session
         space, time = turn.call_namespace or (f"{session.conversation_id}/{session.turn}", session.time)
         key = loop.keys[call.id] = call_key(space, time, number, call)
-    return turn.tools.terms[call.name].plan(id=call.id, arguments=arguments, key=key)
+    return turn.tools.policies[call.name].plan(id=call.id, arguments=arguments, key=key)
 
 
 def _refuse(turn: TurnState, loop: Loop, call: ToolCall, reason: str) -> None:
@@ -269,7 +269,7 @@ def _run_memory_call(turn: TurnState, loop: Loop, call: ToolCall, arguments: Map
 
 def _is_allowed(turn: TurnState, loop: Loop, planned: PlannedCall) -> bool:
     """True unless a person said no."""
-    if not turn.tools.terms[planned.name].approval or planned.id not in loop.answers:
+    if not turn.tools.policies[planned.name].approval or planned.id not in loop.answers:
         return True
     answer = loop.answers.pop(planned.id)
     if answer.get("approved") is True:
@@ -311,7 +311,7 @@ def _record_result(turn: TurnState, loop: Loop, planned: PlannedCall, result: To
 
 def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
     """What the output of a tool takes from its result, or from a person's answer to its break."""
-    terms, owner = turn.tools.terms[name], turn.program.keys.sources
+    terms, owner = turn.tools.policies[name], turn.machine.keys.sources
     if not terms.breaking and not terms.approval:
         return terms.output
     answers = source == "answer"
@@ -321,15 +321,15 @@ def output_taken(turn: TurnState, name: str, source: str) -> Mapping[str, str]:
 def _shown(turn: TurnState, name: str, value: Any, source: str) -> Any:
     """The result of a tool, or an answer to it, without secrets, wherever in it they stand."""
     mapping = output_taken(turn, name, source)
-    secrets = {*secrets_in(turn.program.keys, mapping, value), *turn.secrets()}
-    shown, known = masked(turn.program.keys, mapping, value), turn.program.definition.canonical
+    secrets = {*secrets_in(turn.machine.keys, mapping, value), *turn.secrets()}
+    shown, known = masked(turn.machine.keys, mapping, value), turn.machine.definition.canonical
     return blotted(sorted(secrets, key=len, reverse=True), shown, foreign=lambda name: json.dumps(name) not in known)
 
 
 def _write_output(turn: TurnState, name: str, value: Any, source: str) -> None:
     """Write what the output of a tool takes from a value of this source."""
     mapping = output_taken(turn, name, source)
-    for event in accept_output(turn.program.keys, turn.session.context, mapping, value, source):
+    for event in accept_output(turn.machine.keys, turn.session.context, mapping, value, source):
         turn.emit(event)
 
 
@@ -339,7 +339,7 @@ def _must_ask(turn: TurnState, loop: Loop) -> bool:
         if "unknown" in loop.done[call.id]:
             _pause_at(turn, loop, "unknown_outcome", call.id, OUTCOME)
             return True
-        terms = turn.tools.terms.get(call.name)
+        terms = turn.tools.policies.get(call.name)
         if terms is not None and terms.breaking and "value" in loop.done[call.id]:
             _pause_at(turn, loop, "break", call.id, {})
             return True

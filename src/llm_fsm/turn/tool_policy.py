@@ -1,6 +1,6 @@
 """On what terms a definition uses a tool: what it says itself, laid over what the host said.
 
-`Terms` are all that the core knows of a tool. The host makes them once for each tool of a definition
+`ToolPolicy` are all that the core knows of a tool. The host makes them once for each tool of a definition
 (`llm_fsm.tools.toolbox`); the core plans calls by them.
 """
 
@@ -16,7 +16,7 @@ from llm_fsm.turn.effects import PlannedCall
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Terms:
+class ToolPolicy:
     """A tool as it may be used. `spec.name` is the name by which the model calls it.
 
     `registered`, or `mcp` with `tool`, say what is called. `output`: context key to JSON path of the result.
@@ -70,7 +70,7 @@ class Terms:
         )
 
 
-def planned(name: str, ref: ToolRef, own: Terms) -> Terms:
+def planned(name: str, ref: ToolRef, own: ToolPolicy) -> ToolPolicy:
     """The terms of the tool `name` of a definition: what `ref` says counts, for the rest the tool's `own`."""
     return replace(
         own,

@@ -20,29 +20,29 @@ from llm_fsm.turn.turn_state import Run, TurnState
 
 def settle(turn: TurnState) -> Run:
     """Go on to the first state that waits, for the user or for an answer."""
-    while not turn.plan.rests:
+    while not turn.state.rests:
         if not (yield from _step_on(turn)):
             return
 
 
 def _step_on(turn: TurnState) -> Generator[Effect, Result, bool]:
     """Go one step on without the user; False where the run waits or goes no further."""
-    plan = turn.plan
-    by = plan.kind if plan.kind in ("decide", "task") else "auto"
-    if plan.kind == "final":
+    state = turn.state
+    by = state.kind if state.kind in ("decide", "task") else "auto"
+    if state.kind == "final":
         return bool(turn.session.stack) and (yield from return_from(turn))
-    if plan.kind == "subflow":
+    if state.kind == "subflow":
         return (yield from _call(turn))
-    if plan.kind == "task":
+    if state.kind == "task":
         given = turn.session.input
         move = yield from tasks.work(turn)
-        if move is not None and _repeats(turn, plan.id, given):
+        if move is not None and _repeats(turn, state.id, given):
             return False
     else:
-        move = yield from handlers.first_allowed(turn, plan.moves if plan.kind == "decide" else plan.autos)
-        if move is None and plan.kind == "decide":
+        move = yield from handlers.first_allowed(turn, state.moves if state.kind == "decide" else state.autos)
+        if move is None and state.kind == "decide":
             turn.stopped = "stuck"
-        elif move is None and plan.kind == "wait":
+        elif move is None and state.kind == "wait":
             _wait(turn)
     return (yield from go(turn, move, by))
 
@@ -94,7 +94,7 @@ def step(turn: TurnState, move: Move, by: str) -> Generator[Effect, Result, bool
 
 def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None = None) -> Run:
     """Make a move. `given`: what a reply says about the definition that it leads into."""
-    if turn.plan.state.summarize and turn.summaries and not _answers_at_once(turn, move):
+    if turn.state.definition.summarize and turn.summaries and not _answers_at_once(turn, move):
         yield from summaries.summarise_left(turn)
     place = turn.session.open_places().get(move.target) if move.place is None else move.place
     if place is not None:
@@ -128,14 +128,14 @@ def enter(turn: TurnState, move: Move, by: str, given: Mapping[str, Any] | None 
 
 def _answers_at_once(turn: TurnState, move: Move) -> bool:
     """True for a digression that is told of at once, which leaves its state for no further message."""
-    there = turn.program.states.get(move.target) if move.caller is None else None
+    there = turn.machine.states.get(move.target) if move.caller is None else None
     return move.returns and there is not None and there.kind == "final"
 
 
 def apply_update(turn: TurnState, update: Mapping[str, Any]) -> Run:
     """Keep what a reply says, as far as the definition at work lets it."""
     changed: set[str] = set()
-    for event in accept_reply(turn.program.keys, turn.session.context, update, turn.session.begun):
+    for event in accept_reply(turn.machine.keys, turn.session.context, update, turn.session.begun):
         turn.emit(event)
         if isinstance(event, ev.ContextSet):
             changed.update(event.values, event.removed)
@@ -151,7 +151,7 @@ def _reconsider(turn: TurnState, frame: Frame) -> Generator[Effect, Result, bool
     )
     if not changed or not turn.has("correct"):
         return False
-    found = correction(turn.program, replace(session, context=frame.before), session, changed)
+    found = correction(turn.machine, replace(session, context=frame.before), session, changed)
     if found is None:
         return False
     yield from _turn_back_and_go_on(turn, found, changed)
@@ -251,10 +251,10 @@ def _repeats(turn: TurnState, state: str, given: Any) -> bool:
 
 def _wait(turn: TurnState) -> None:
     """Park the run in a state that waits."""
-    state, now = turn.plan.state, turn.moment
+    state, now = turn.state.definition, turn.moment
     turn.pause(
         kind="wait",
-        what=state.wait_for or state.purpose or state.description or turn.plan.id,
+        what=state.wait_for or state.purpose or state.description or turn.state.id,
         schema=state.answer_schema,
         expires=None if state.timeout is None else now + state.timeout,
         reminders=tuple(now + seconds for seconds in sorted(set(state.remind))),

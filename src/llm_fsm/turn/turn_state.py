@@ -18,8 +18,8 @@ from llm_fsm.session.messages import LLMMessage, Usage
 from llm_fsm.session.redaction import blotted
 from llm_fsm.session.reducer import CHANGES
 from llm_fsm.session.session import Frame, Session
-from llm_fsm.turn.available_tools import NO_TOOLS, Kit
-from llm_fsm.turn.compiled import Program, StatePlan
+from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
+from llm_fsm.turn.compiled import CompiledMachine, CompiledState
 from llm_fsm.turn.effects import Effect, Point, Result
 
 MAX_MESSAGE_CHARS = 100_000
@@ -34,15 +34,15 @@ Stopped = Literal["", "stuck", "limit", "passed", "exhausted", "expired", "cance
 class TurnState:
     """One turn under way.
 
-    `root` is the machine that was started; `program` and `plan` are the machine at work now and its current state.
+    `root` is the machine that was started; `machine` and `state` are the machine at work now and its current state.
     `points` are the points that have handlers. `usage`, `elapsed`, `tool_calls` and `auto_steps` count what this
     turn uses of the limits; `spent_before` is what the run used earlier.
     """
 
-    root: Program
+    root: CompiledMachine
     session: Session
     points: frozenset[Point] = frozenset()
-    all_tools: Kit = NO_TOOLS
+    all_tools: AvailableTools = NO_TOOLS
     summaries: bool = True
     events: list[ev.Event] = field(default_factory=list)
     said: list[str] = field(default_factory=list)
@@ -67,8 +67,8 @@ class TurnState:
     call_namespace: tuple[str, float] | None = None
     """Start of the idempotency keys of tool calls. None: the conversation and its turn."""
     initial_session: Session = field(init=False)
-    program: Program = field(init=False)
-    plan: StatePlan = field(init=False)
+    machine: CompiledMachine = field(init=False)
+    state: CompiledState = field(init=False)
 
     def __post_init__(self) -> None:
         self.initial_session = self.session
@@ -83,8 +83,8 @@ class TurnState:
     def reset(self, session: Session) -> None:
         """Go on from this session. Before a conversation has begun, the plan is that of the initial state."""
         self.session = session
-        self.program = program = self.root.of(session)
-        self.plan = program.states[session.state or program.definition.initial_state]
+        self.machine = machine = self.root.of(session)
+        self.state = machine.states[session.state or machine.definition.initial_state]
 
     def emit(self, event: ev.Event) -> None:
         """Record an event and apply it to the session."""
@@ -101,7 +101,7 @@ class TurnState:
 
     def has(self, pattern: str) -> bool:
         """Return True when a repair pattern is switched on, as a piece or as a state of the definition's own."""
-        return pattern in self.program.patterns or pattern in self.program.own_patterns
+        return pattern in self.machine.patterns or pattern in self.machine.own_patterns
 
     @property
     def here(self) -> tuple[str, str]:
@@ -114,7 +114,7 @@ class TurnState:
         return self.session.pause is not None
 
     @property
-    def tools(self) -> Kit:
+    def tools(self) -> AvailableTools:
         """The tools of the machine at work."""
         return self.all_tools.of(self.session.flow)
 
@@ -125,7 +125,7 @@ class TurnState:
 
     def secrets(self) -> tuple[str, ...]:
         """Return the values of secret keys known now or in flows left in this turn, longest first."""
-        known = self.program.keys.secret_values(self.session.context)
+        known = self.machine.keys.secret_values(self.session.context)
         if not self.left_secrets:
             return known
         return tuple(sorted({*known, *self.left_secrets}, key=len, reverse=True))
@@ -144,7 +144,7 @@ class TurnState:
 
     def limit_reached(self) -> bool:
         """Return True, and emit it, when a limit forbids another model call or function."""
-        for name, most in self.program.bounds:
+        for name, most in self.machine.bounds:
             spent = _SPENT[name](self) + self.spent_before.get(name, 0)
             if spent >= (most - TICK if name == "seconds" else most):
                 self.emit(ev.LimitReached(limit=name, value=most))
@@ -153,7 +153,7 @@ class TurnState:
 
     def time_left(self) -> float | None:
         """Return the seconds left of the run's limit; None without a limit."""
-        most = self.program.limits.seconds
+        most = self.machine.limits.seconds
         return None if most is None else max(0.0, most - self.used()["seconds"])
 
     def out_of_time(self) -> bool:
@@ -161,7 +161,7 @@ class TurnState:
         left = self.time_left()
         if left is None or left > TICK:
             return False
-        self.emit(ev.LimitReached(limit="seconds", value=self.program.limits.seconds or 0))
+        self.emit(ev.LimitReached(limit="seconds", value=self.machine.limits.seconds or 0))
         return True
 
     def pause(

@@ -13,7 +13,7 @@ from llm_fsm.llm.offline.patterns import pattern_of
 from llm_fsm.session import events as ev
 from llm_fsm.session import turn_record as records
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import HandlerResult, Point, RunHandlers
 from machines import Played, machine, nested, play, reply, say, start, talk
 
@@ -57,7 +57,7 @@ SCHEMA = {
 FORM = machine(STATES, context_schema=SCHEMA, patterns=ALL)
 
 
-def at(state: str, program: Program = FORM, **context: Any) -> Session:
+def at(state: str, program: CompiledMachine = FORM, **context: Any) -> Session:
     """A conversation in a state in which this was said last: "Welcome. What now?"."""
     begun = start(program, state=state, context=context).session
     return say(program, begun, "hello", reply(state, "Welcome. What now?")).session
@@ -99,7 +99,7 @@ SUB: dict[str, Any] = {
 }  # fmt: skip
 
 
-def booking(*transitions: dict[str, Any], **keys: Any) -> Program:
+def booking(*transitions: dict[str, Any], **keys: Any) -> CompiledMachine:
     document = {
         "name": "booking",
         "initial_state": "menu",
@@ -437,7 +437,7 @@ def test_what_is_understood_in_between_begins_the_count_again() -> None:
 # -- silence
 
 
-def due(program: Program, session: Session, time: float) -> Played:
+def due(program: CompiledMachine, session: Session, time: float) -> Played:
     from llm_fsm.turn.steps import begin_due
 
     return play(begin_due(program, session, time), ())
@@ -509,7 +509,7 @@ TRIP: dict[str, Any] = {
 TRAVEL = machine(TRIP, patterns=ALL)
 
 
-def travelled(program: Program = TRAVEL) -> Session:
+def travelled(program: CompiledMachine = TRAVEL) -> Session:
     done = talk(program, "business", reply("route", "Which firm?", kind="business"))
     done = say(program, done.session, "Acme", reply("city", "Which city?", firm="Acme"))
     return say(program, done.session, "Rome", reply("sure", "Business, Acme, Rome?", city="Rome")).session

@@ -27,12 +27,12 @@ from llm_fsm.session.context import initial_context
 from llm_fsm.session.messages import LLMRequest
 from llm_fsm.session.session import Session
 from llm_fsm.session.window import Exchange
-from llm_fsm.turn.available_tools import NO_TOOLS, Kit
+from llm_fsm.turn.available_tools import NO_TOOLS, AvailableTools
 from llm_fsm.turn.compile import compile_flows
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.prompt.render import call_sizes, sections
 from llm_fsm.turn.prompt.tool_formats import to_openai
-from llm_fsm.turn.steps import Means, request_for
+from llm_fsm.turn.steps import HostCapabilities, request_for
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +95,7 @@ def prompt(
     window = () if history is None else _exchanges(history)
     kit = _kit(program, tools, mcp)
     said = _Said(context=known, window=window, message=message)
-    requests = [_request(program, name, said, Means(kit=kit)) for name in states]
+    requests = [_request(program, name, said, HostCapabilities(tools=kit)) for name in states]
     sizes = {request.state: _total(request) for request in requests}
     if not requests:
         printing.note(f"{path}: no state talks with a user, so there are no prompts to show or to measure")
@@ -103,7 +103,7 @@ def prompt(
         printing.out(printing.as_json([_document(request, budget) for request in requests]))
     elif requests:
         printing.out("\n".join(_one(requests[0]) if state is not None else _table(requests)))
-    unseen = sorted({tool for name in states for tool in program.states[name].state.tools} - kit.terms.keys())
+    unseen = sorted({tool for name in states for tool in program.states[name].definition.tools} - kit.policies.keys())
     if unseen:
         named = ", ".join(unseen)
         printing.note(f"not counted: the tools {named}; --tools FILE.py or --mcp FILE brings what is read of them")
@@ -113,20 +113,20 @@ def prompt(
     ctx.exit(exits.AT_FAULT if over else exits.OK)
 
 
-def _program(path: Path, *, whole: bool) -> Program:
+def _program(path: Path, *, whole: bool) -> CompiledMachine:
     called = gather(load(path), file=path, registered={})
     return compile_flows(called, shipped_prompts(whole=whole), pattern_piece)
 
 
-def _kit(program: Program, tools: Sequence[str], mcp: str | None) -> Kit:
+def _kit(program: CompiledMachine, tools: Sequence[str], mcp: str | None) -> AvailableTools:
     """What the command line brings; it takes longer to import than a look without tools takes."""
     if not tools and mcp is None:
         return NO_TOOLS
-    kit: Kit = import_module("llm_fsm.cli.kits").brought(program, tools, mcp)
+    kit: AvailableTools = import_module("llm_fsm.cli.kits").brought(program, tools, mcp)
     return kit
 
 
-def _states(program: Program, state: str | None) -> Sequence[str]:
+def _states(program: CompiledMachine, state: str | None) -> Sequence[str]:
     """The states to show. Raises UsageError for one that does not talk."""
     talking = [name for name, plan in program.states.items() if plan.kind == "converse"]
     if state is None:
@@ -137,12 +137,12 @@ def _states(program: Program, state: str | None) -> Sequence[str]:
     return [state]
 
 
-def _silence(program: Program, state: str) -> str:
+def _silence(program: CompiledMachine, state: str) -> str:
     """Why a state has no prompt for a user."""
     plan = program.states.get(state)
     if plan is None:
         return "is not there"
-    flow = plan.state.flow
+    flow = plan.definition.flow
     return "talks with no user" if flow is None else f"calls {flow!r}, which is looked at by itself"
 
 
@@ -167,7 +167,7 @@ def _exchanges(text: str) -> tuple[Exchange, ...]:
     return (*found, *([(user, "")] if user is not None else []))
 
 
-def _request(program: Program, state: str, said: _Said, means: Means) -> LLMRequest:
+def _request(program: CompiledMachine, state: str, said: _Said, capabilities: HostCapabilities) -> LLMRequest:
     try:
         context = initial_context(program.keys, said.context)
     except ValueError as error:
@@ -183,7 +183,7 @@ def _request(program: Program, state: str, said: _Said, means: Means) -> LLMRequ
         user_input=said.message,
         time=time.time(),
     )
-    return request_for(program, session, means)
+    return request_for(program, session, capabilities)
 
 
 def _sizes(request: LLMRequest) -> dict[str, dict[str, int]]:

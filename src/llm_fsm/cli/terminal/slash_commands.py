@@ -27,7 +27,7 @@ from llm_fsm.errors import ConversationConflict
 from llm_fsm.session.context import has
 from llm_fsm.session.redaction import BLOT
 from llm_fsm.session.session import Session
-from llm_fsm.turn.available import asides, outlook
+from llm_fsm.turn.available import asides, available_moves
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ def _state(talk: Talk, _: str) -> Answer:
         known = "known" if has(session.context, key) else "still missing"
         lines.append(f"  {printing.one_line(key)}: {known}")
     beside = asides(talk.program(), session)
-    look = outlook(program, session, beside)
+    look = available_moves(program, session, beside)
     for move in program.states[session.state].moves:
         if move.target != session.state:
             status = "open" if move.pointer in look.open else "closed now"

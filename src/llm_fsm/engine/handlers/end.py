@@ -24,7 +24,7 @@ async def after_end(edition: Edition, outcome: Outcome) -> None:
 
     A store that fails now fails no turn, as that is on record: they are still to run, with `run_due` or the next start.
     """
-    if not outcome.session.ended or Point.END_CONVERSATION not in edition.means.points:
+    if not outcome.session.ended or Point.END_CONVERSATION not in edition.capabilities.points:
         return
     name = outcome.session.conversation_id
     try:

@@ -22,7 +22,7 @@ from llm_fsm.session.serialization import shown
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord
 from llm_fsm.stores.base import Outgoing, Posted, Store
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 
 AT_ONCE = 8
 """Conversations for which one sink is told at the same time."""
@@ -45,7 +45,7 @@ class _BusyError(Exception):
 
 
 def outgoing(
-    sinks: Sequence[Sink], program: Program, record: TurnRecord, session: Session, number: int
+    sinks: Sequence[Sink], program: CompiledMachine, record: TurnRecord, session: Session, number: int
 ) -> tuple[Outgoing, ...]:
     """What the sinks are to be told of record `number`, without the values of secret keys."""
     if not sinks:
@@ -69,7 +69,7 @@ def outgoing(
     return tuple(found)
 
 
-def _secrets(program: Program, record: TurnRecord, session: Session) -> tuple[str, ...]:
+def _secrets(program: CompiledMachine, record: TurnRecord, session: Session) -> tuple[str, ...]:
     written = [event.values for event in record.events if isinstance(event, ContextSet)]
     contexts = (*written, session.context, session.root_context())
     return texts_in(value for context in contexts for key, value in context.items() if program.is_secret(key))

@@ -19,7 +19,7 @@ from llm_fsm.session import events as ev
 from llm_fsm.session.context import has
 from llm_fsm.session.reducer import apply
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.guards import Guard, Move, verdict
 
 Kind = Literal["states", "transitions", "conditions", "keys", "key_results", "patterns"]
@@ -65,7 +65,7 @@ class Coverage:
         }
 
 
-def coverage_of(program: Program, conversations: Iterable[Iterable[ev.Event]]) -> Coverage:
+def coverage_of(program: CompiledMachine, conversations: Iterable[Iterable[ev.Event]]) -> Coverage:
     """The coverage by these conversations, each given by all its events in order."""
     touched = _Touched(program)
     for events in conversations:
@@ -73,7 +73,7 @@ def coverage_of(program: Program, conversations: Iterable[Iterable[ev.Event]]) -
     return touched.coverage()
 
 
-def elements(program: Program) -> Iterator[tuple[Kind, str]]:
+def elements(program: CompiledMachine) -> Iterator[tuple[Kind, str]]:
     """Everything that can be touched, in the order of the file."""
     for name, flow in (("", program), *program.flows.items()):
         for state_id, plan in flow.states.items():
@@ -83,12 +83,12 @@ def elements(program: Program) -> Iterator[tuple[Kind, str]]:
                 if not move.pointer.startswith((_SHARED, _PATTERNS)):
                     yield from _of_move(name, move)
             for key in ("on_timeout", "on_exhausted"):
-                target = getattr(plan.state, key)
+                target = getattr(plan.definition, key)
                 if target is not None and target not in ("raise", "continue"):
                     yield "transitions", f"{place}/{key}"
-            for number, key in enumerate(plan.state.required_context_keys):
+            for number, key in enumerate(plan.definition.required_context_keys):
                 yield "keys", f"{place}/required_context_keys/{number} {key}"
-            for number, _ in enumerate(plan.state.key_results):
+            for number, _ in enumerate(plan.definition.key_results):
                 yield "key_results", f"{place}/key_results/{number}=passed"
                 yield "key_results", f"{place}/key_results/{number}=failed"
         shared = {move.pointer: move for plan in flow.states.values() for move in plan.moves}
@@ -115,7 +115,7 @@ def _named(flow: str, pointer: str) -> str:
 class _Touched:
     """Follows conversations and counts."""
 
-    program: Program
+    program: CompiledMachine
     counts: dict[Kind, Counter[str]] = field(default_factory=lambda: {kind: Counter() for kind in KINDS})
 
     def follow(self, events: Iterable[ev.Event]) -> None:
@@ -183,14 +183,14 @@ class _Touched:
     def keys(self, session: Session) -> None:
         program = self.program.at(session)
         plan = None if program is None else program.states.get(session.state)
-        for number, key in enumerate(() if plan is None else plan.state.required_context_keys):
+        for number, key in enumerate(() if plan is None else plan.definition.required_context_keys):
             if has(session.context, key):
                 self.counts["keys"][f"{self.at(session)}/required_context_keys/{number} {key}"] += 1
 
     def key_result(self, session: Session, event: ev.KeyResultChecked) -> None:
         program = self.program.at(session)
         plan = None if program is None else program.states.get(session.state)
-        for number, result in enumerate(() if plan is None else plan.state.key_results):
+        for number, result in enumerate(() if plan is None else plan.definition.key_results):
             if result.name == event.name:
                 how = "passed" if event.passed else "failed"
                 self.counts["key_results"][f"{self.at(session)}/key_results/{number}={how}"] += 1
@@ -209,10 +209,10 @@ def _holds(guard: Guard, data: Mapping[str, Any]) -> bool | None:
     return all(has(data, key) for key in guard.keys) and (guard.rule is None or test(guard.rule, data).holds)
 
 
-def ways(program: Program, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+def ways(program: CompiledMachine, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Each name of the definition itself, to the states of a shortest conversation that would touch it."""
     graph = {
-        state_id: [*(move.target for move in plan.moves), *_by_itself(plan.state)]
+        state_id: [*(move.target for move in plan.moves), *_by_itself(plan.definition)]
         for state_id, plan in program.states.items()
     }
     tree = search_tree(graph, program.definition.initial_state)
@@ -232,7 +232,7 @@ def ways(program: Program, names: Iterable[str]) -> dict[str, tuple[str, ...]]:
         elif name.startswith("/states/"):
             [_, state_id, *rest] = steps(name.split(" ", 1)[0])
             way = path_in(tree, state_id)
-            state = program.states[state_id].state
+            state = program.states[state_id].definition
             found[name] = (
                 (*way, str(getattr(state, rest[0]))) if rest and rest[0].startswith("on_") and way else way
             )

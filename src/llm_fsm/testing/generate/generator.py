@@ -33,7 +33,7 @@ from llm_fsm.testing.scenarios.models import Reply
 from llm_fsm.testing.scenarios.player import Player
 from llm_fsm.testing.scenarios.runner import Rehearsal
 from llm_fsm.testing.scenarios.scripted_model import CaseLLM
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 
 _MOST_REPLIES = 12
 """Replies that a step may ask for before its plan is given up."""
@@ -97,7 +97,7 @@ class Maker:
         self._host = _host(self._works)
 
     @cached_property
-    def program(self) -> Program:
+    def program(self) -> CompiledMachine:
         """The machine."""
         return self._loaded([]).machine(handlers=False).program
 

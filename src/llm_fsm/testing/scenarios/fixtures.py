@@ -26,7 +26,7 @@ from llm_fsm.tools.registry import Tool, ToolRegistry
 from llm_fsm.tools.schema import any_parameters
 from llm_fsm.tools.task_context import Workbench
 from llm_fsm.turn.effects import Point
-from llm_fsm.turn.tool_policy import Terms
+from llm_fsm.turn.tool_policy import ToolPolicy
 
 
 class FixtureError(Exception):
@@ -180,7 +180,7 @@ def played_tool(stage: Stage, name: str, registered: str, fixture: ToolFixture |
         description="" if fixture is None else fixture.description,
         parameters=parameters.schema,
     )
-    terms = Terms(spec=spec, registered=registered, fits=partial(stage.unfit, name))
+    terms = ToolPolicy(spec=spec, registered=registered, fits=partial(stage.unfit, name))
     return Tool(function=partial(stage.call, name), parameters=parameters, terms=terms)
 
 

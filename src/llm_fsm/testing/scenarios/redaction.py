@@ -9,11 +9,11 @@ from unicodedata import category
 from llm_fsm.errors import ReplyError
 from llm_fsm.session import events as ev
 from llm_fsm.session.redaction import texts_in
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.reply.parser import parse
 
 
-def confided(program: Program, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]) -> set[str]:
+def confided(program: CompiledMachine, contexts: Iterable[Mapping[str, Any]], events: Iterable[ev.Event]) -> set[str]:
     """Texts of all secret values that these contexts hold or that a turn wrote, also of those that were refused.
 
     Of refused ones not the shortest: a model's "no" is none, and stands in other words.
@@ -24,7 +24,7 @@ def confided(program: Program, contexts: Iterable[Mapping[str, Any]], events: It
     return {text for value in _secret(program, held) for text in _texts(value)}.union(texts_in(_secret(program, named)))
 
 
-def _secret(program: Program, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
+def _secret(program: CompiledMachine, contexts: Iterable[Mapping[str, Any]]) -> Iterator[Any]:
     return (value for context in contexts for key, value in context.items() if program.is_secret(key))
 
 

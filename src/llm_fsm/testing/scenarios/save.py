@@ -17,7 +17,7 @@ from llm_fsm.session.reducer import fold
 from llm_fsm.session.session import Session
 from llm_fsm.session.turn_record import TurnRecord, standing
 from llm_fsm.testing.scenarios.redaction import confided, disguised
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.tool_arguments import ArgumentsFault, read_arguments
 
 _CLOCKS = ('"now"', "_timestamp")
@@ -28,7 +28,7 @@ _GIVEN = {"result": 1, "answer": 1, "arguments": 1, "input": 1, "context": 2, "s
 
 
 def document_of(
-    program: Program, definition: str, records: Sequence[TurnRecord], name: str
+    program: CompiledMachine, definition: str, records: Sequence[TurnRecord], name: str
 ) -> dict[str, Any]:
     """The file of tests for a conversation given by its records. `definition`: what the file calls the definition.
 
@@ -44,7 +44,7 @@ def document_of(
     return {"definition": definition, "cases": [hidden]}
 
 
-def _names(program: Program) -> frozenset[str]:
+def _names(program: CompiledMachine) -> frozenset[str]:
     """The names of states, patterns and tools, which stand in the definition for everybody to read."""
     found: set[str] = set()
     for one in (program, *program.flows.values()):
@@ -55,7 +55,7 @@ def _names(program: Program) -> frozenset[str]:
 class _Saver:
     """Follows the records; `clock` is the time of the test."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: CompiledMachine) -> None:
         self.program = program
         self.session = Session(conversation_id="")
         self.names = _names(program)
@@ -143,7 +143,7 @@ class _Saver:
         return {**given, "expect": expect}
 
 
-def _said(program: Program, session: Session, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
+def _said(program: CompiledMachine, session: Session, event: ev.Event) -> tuple[str, dict[str, Any]] | None:
     """The name of a tool of the definition, and what it said to a call; None for all other events."""
     if isinstance(event, ev.ToolReturned) and (event.key or event.name not in MEMORY_TOOLS):
         return event.name, {"result": event.result} if event.error is None else {"error": event.error}
@@ -152,10 +152,10 @@ def _said(program: Program, session: Session, event: ev.Event) -> tuple[str, dic
     return None
 
 
-def _has_refused(program: Program, state: str, call: ev.ToolRefused) -> bool:
+def _has_refused(program: CompiledMachine, state: str, call: ev.ToolRefused) -> bool:
     """True where it was the tool that took no such arguments, which a test knows nothing of."""
     tool = program.definition.tools.get(call.name)
-    if tool is None or tool.approval or call.name not in program.states[state].state.tools:
+    if tool is None or tool.approval or call.name not in program.states[state].definition.tools:
         return False
     if tool.scope is not None and state not in tool.scope:
         return False

@@ -15,7 +15,7 @@ from llm_fsm._json import in_unicode
 from llm_fsm._text import clean, escaped
 from llm_fsm.session.messages import LLMMessage, ReplySchema
 from llm_fsm.session.session import Session
-from llm_fsm.turn.compiled import Check, Program, StatePlan
+from llm_fsm.turn.compiled import Check, CompiledMachine, CompiledState
 from llm_fsm.turn.tool_results import shortened
 
 MAX_INPUT_CHARS = 100_000
@@ -35,9 +35,9 @@ def _messages(template: Template, system: Mapping[str, Any], user: Mapping[str, 
     return LLMMessage("system", block("system")), LLMMessage("user", block("user"))
 
 
-def _shown(program: Program, session: Session, plan: StatePlan) -> str:
-    scope = plan.state.context_scope
-    found = program.keys.visible(session.context, None if scope is None else scope.read)
+def _shown(machine: CompiledMachine, session: Session, state: CompiledState) -> str:
+    scope = state.definition.context_scope
+    found = machine.keys.visible(session.context, None if scope is None else scope.read)
     return escaped(found) if found else ""
 
 
@@ -56,14 +56,14 @@ def buckets_of(session: Session) -> dict[str, Any]:
     return {f"bucket {key}": text for key, text in session.memory.items() if key.isdecimal()}
 
 
-def task_messages(program: Program, session: Session, *, tools: bool) -> Messages:
+def task_messages(machine: CompiledMachine, session: Session, *, tools: bool) -> Messages:
     """The brief of an attempt: what is to be done, with what, and what failed before."""
-    plan = program.states[session.state]
-    definition, state = program.definition, plan.state
+    plan = machine.states[session.state]
+    definition, state = machine.definition, plan.definition
     feedback = () if session.work is None else session.work.feedback
     buckets = buckets_of(session) if state.memory else {}
     return _messages(
-        program.prompts.task,
+        machine.prompts.task,
         {
             "name": clean(definition.name),
             "description": clean(definition.description),
@@ -84,36 +84,36 @@ def task_messages(program: Program, session: Session, *, tools: bool) -> Message
             "summary": escaped(session.summary) if session.summary else "",
             "background": _background(session),
             "buckets": escaped(buckets) if buckets else "",
-            "context": _shown(program, session, plan),
+            "context": _shown(machine, session, plan),
             "failures": escaped(list(feedback)) if feedback else "",
             "input": _given(session),
         },
     )
 
 
-def judge_messages(program: Program, session: Session, checks: Sequence[Check], output: Any) -> Messages:
+def judge_messages(machine: CompiledMachine, session: Session, checks: Sequence[Check], output: Any) -> Messages:
     """The question whether an output meets the criteria of these checks."""
-    plan = program.states[session.state]
-    objective = plan.state.purpose or plan.state.description or plan.id
+    state = machine.states[session.state]
+    objective = state.definition.purpose or state.definition.description or state.id
     return _messages(
-        program.prompts.judge,
+        machine.prompts.judge,
         {},
         {
             "objective": escaped(objective),
             "criteria": escaped([{"name": check.name, "criterion": check.criterion} for check in checks]),
-            "context": _shown(program, session, plan),
+            "context": _shown(machine, session, state),
             "input": _given(session),
             "output": escaped(output),
         },
     )
 
 
-def verdict_schema(program: Program, checks: Sequence[Check]) -> ReplySchema:
+def verdict_schema(machine: CompiledMachine, checks: Sequence[Check]) -> ReplySchema:
     """The form of a judge's reply on these checks: the same for all tasks, as it stands before all that is cached.
 
     Of many names it has only those of the checks.
     """
-    judged = (check.name for plan in program.states.values() for check in plan.checks if check.by == "judge")
+    judged = (check.name for state in machine.states.values() for check in state.checks if check.by == "judge")
     names = list(dict.fromkeys(judged))
     verdict = {
         "type": "object",
@@ -128,10 +128,10 @@ def verdict_schema(program: Program, checks: Sequence[Check]) -> ReplySchema:
     return _schema("verdicts", {"verdicts": {"type": "array", "items": verdict}})
 
 
-def summary_messages(program: Program, session: Session, happened: Any) -> Messages:
+def summary_messages(machine: CompiledMachine, session: Session, happened: Any) -> Messages:
     """The request for a summary of what happened, on top of the one that there is."""
     return _messages(
-        program.prompts.summary,
+        machine.prompts.summary,
         {},
         {
             "summary": escaped(session.summary) if session.summary else "",

@@ -13,7 +13,7 @@ from llm_fsm._text import TRUNCATED
 from llm_fsm.session import events as ev
 from llm_fsm.session.session import Frame, Session
 from llm_fsm.turn import handlers, response, subflows, transitions
-from llm_fsm.turn.compiled import Outlook
+from llm_fsm.turn.compiled import AvailableMoves
 from llm_fsm.turn.corrections import own_moves
 from llm_fsm.turn.effects import Point
 from llm_fsm.turn.guards import Move, verdict
@@ -24,7 +24,7 @@ from llm_fsm.turn.reply.parser import Reply
 from llm_fsm.turn.turn_state import Run, TurnState
 
 
-def repair(turn: TurnState, reply: Reply, look: Outlook) -> Run:
+def repair(turn: TurnState, reply: Reply, available: AvailableMoves) -> Run:
     """Do what the pattern that a reply names is there for."""
     name = reply.target
     if name == "cancel":
@@ -32,7 +32,7 @@ def repair(turn: TurnState, reply: Reply, look: Outlook) -> Run:
     elif name == "restart":
         yield from _restart(turn, reply.message)
     elif name == "skip":
-        yield from _skip(turn, reply.message, look)
+        yield from _skip(turn, reply.message, available)
     elif name == "cannot_handle":
         yield from miss(turn, reply.message)
     elif name == "handover":
@@ -46,7 +46,7 @@ def repair(turn: TurnState, reply: Reply, look: Outlook) -> Run:
 def _way_on(turn: TurnState) -> Move | None:
     """The way on where the message has answered the open question; no end and no work begins that nobody picked."""
     move = corrections.only_way(turn) if response.keys_asked_for(turn) else None
-    return None if move is None or turn.program.states[move.target].kind in ("final", "task") else move
+    return None if move is None or turn.machine.states[move.target].kind in ("final", "task") else move
 
 
 def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
@@ -65,7 +65,7 @@ def _answer_both(turn: TurnState, name: str, message: str, move: Move) -> Run:
         message = told_in(message)
     if not untrue:
         corrections.say_first(turn, first, name, message)
-    if turn.session.flow != flow or turn.stopped or turn.paused or turn.plan.kind == "final":
+    if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
         yield from response.complete_words(turn)
     else:
         response.ask_again(turn, "")
@@ -87,7 +87,7 @@ def _answer_aside(turn: TurnState, name: str, message: str) -> None:
     asked = response.last_question(turn)
     if _claims_too_much(turn, name):
         response.complain(turn)
-    elif message or name == "digress" or turn.plan.fixed is None:  # a fixed reply shows what was changed, and asks
+    elif message or name == "digress" or turn.state.fixed is None:  # a fixed reply shows what was changed, and asks
         _say(turn, name, words=message, question=response.open_question(turn, asked))
     response.say_fixed(turn)
     if name in ("correct", "digress"):
@@ -96,7 +96,7 @@ def _answer_aside(turn: TurnState, name: str, message: str) -> None:
 
 def _say(turn: TurnState, name: str, state: str | None = None, **data: Any) -> None:
     """What a pattern says in one of its states, the first one if none is named."""
-    piece = turn.program.patterns[name]
+    piece = turn.machine.patterns[name]
     turn.said.append(response.pattern_words(turn, piece, state or end_of(piece, data), data))
 
 
@@ -142,7 +142,7 @@ def _cancel(turn: TurnState, message: str) -> Run:
             yield from response.complete_words(turn)
             return
         turn.stopped = ""
-    if "cancelled" in turn.program.states:
+    if "cancelled" in turn.machine.states:
         yield from transitions.enter(turn, Move(pointer="/patterns", target="cancelled"), "cancel")
         yield from transitions.settle(turn)
         yield from response.complete_words(turn, spoken_for=True)
@@ -168,7 +168,7 @@ def _back_from(turn: TurnState, frame: Frame) -> Run:
 
 
 def _leads_back(turn: TurnState, state: str) -> bool:
-    plan = turn.program.states.get(state)
+    plan = turn.machine.states.get(state)
     return plan is not None and plan.kind == "converse"
 
 
@@ -182,7 +182,7 @@ def _restart(turn: TurnState, message: str) -> Run:
         if (origin := origins.get(key, (0, "")))[1] == "host" or origin == (session.turn, "model")
     }
     flow, initial = session.flow, turn.root.definition.initial_state
-    piece = turn.program.patterns["restart"]
+    piece = turn.machine.patterns["restart"]
     subflows.keep_secrets(turn)
     turn.emit(ev.Repaired(pattern="restart"))
     turn.emit(ev.Restarted(state=initial, context=kept))
@@ -197,16 +197,16 @@ def _restart(turn: TurnState, message: str) -> Run:
         yield from response.complete_words(turn)
 
 
-def _skip(turn: TurnState, message: str, look: Outlook) -> Run:
+def _skip(turn: TurnState, message: str, available: AvailableMoves) -> Run:
     """Leave out what is asked here, and go on where one way is open without it."""
     keys, data, flow = response.missing_keys(turn), turn.session.data(), turn.session.flow
-    moves = [move for move in own_moves(turn.plan) if not move.returns and verdict(move, data).holds]
+    moves = [move for move in own_moves(turn.state) if not move.returns and verdict(move, data).holds]
     if not keys:  # then what is asked is for words to tell, and leaving it out is not saying them
         moves = [move for move in moves if not (move.judged and (move.description or move.guards))]
     past = {state for state, _ in turn.session.path}
     targets = list(dict.fromkeys(move.target for move in moves if move.target not in past))
-    going_on = [name for name in targets if turn.program.states[name].kind != "final"]
-    closed = {move.target for move in own_moves(turn.plan)} - set(targets) - past
+    going_on = [name for name in targets if turn.machine.states[name].kind != "final"]
+    closed = {move.target for move in own_moves(turn.state)} - set(targets) - past
     if len(targets) > 1 or closed:
         targets = going_on  # nobody ends a conversation by leaving an answer out
     if not targets and turn.session.aside():
@@ -240,9 +240,9 @@ def _skip(turn: TurnState, message: str, look: Outlook) -> Run:
     _say(turn, "skip", words=message)
     yield from transitions.enter(turn, move, "skip")
     yield from transitions.settle(turn)
-    foreseen = turn.session.flow == flow and turn.session.state in look.arrivals.get(targets[0], ())
+    foreseen = turn.session.flow == flow and turn.session.state in available.arrivals.get(targets[0], ())
     yield from response.complete_words(turn, spoken_for=foreseen)
-    if foreseen and turn.plan.kind == "converse" and not turn.stopped:
+    if foreseen and turn.state.kind == "converse" and not turn.stopped:
         response.ask_again(turn, "")
 
 
@@ -252,7 +252,7 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
     in_row = session.misses is not None and session.misses[1] >= session.turn - 1
     count = session.misses[0] + 1 if session.misses is not None and in_row else 1
     turn.emit(ev.Missed(count=count))
-    if "cannot_handle" in turn.program.own_patterns:
+    if "cannot_handle" in turn.machine.own_patterns:
         if count > 2:
             yield from _go_to(turn, "cannot_handle")
         else:
@@ -261,12 +261,12 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
     question = response.open_question(turn, response.last_question(turn))
     question = "" if response.ends_in(turn, question, message) else question
     data = {"misses": count, "choices": _choices(turn), "question": question}
-    end = end_of(turn.program.patterns["cannot_handle"], data)
+    end = end_of(turn.machine.patterns["cannot_handle"], data)
     turn.emit(ev.Repaired(pattern="cannot_handle", how=end))
     if end == "give_up":
-        if "handover" in turn.program.own_patterns:
+        if "handover" in turn.machine.own_patterns:
             yield from _go_to(turn, "handover")
-        elif "handover" in turn.program.patterns:
+        elif "handover" in turn.machine.patterns:
             yield from _hand_over(turn, "")
         else:
             turn.stopped = "given_up"
@@ -282,7 +282,7 @@ def miss(turn: TurnState, message: str = "", *, fallback: bool = False) -> Run:
 
 def _say_given_up(turn: TurnState) -> None:
     """The apology of the definition, if it has one, else that of the pattern."""
-    if (apology := turn.plan.model.on_failure) is not None:
+    if (apology := turn.state.model.on_failure) is not None:
         turn.said.append(apology)
     else:
         _say(turn, "cannot_handle", "give_up")
@@ -290,7 +290,7 @@ def _say_given_up(turn: TurnState) -> None:
 
 def _go_to(turn: TurnState, pattern: str) -> Run:
     """Enter the definition's own state of a pattern."""
-    move = next((move for move in turn.plan.moves if move.target == pattern), None)
+    move = next((move for move in turn.state.moves if move.target == pattern), None)
     if move is None:
         response.last_resort(turn)
         return
@@ -302,10 +302,12 @@ def _go_to(turn: TurnState, pattern: str) -> Run:
 def _choices(turn: TurnState) -> str:
     """What is possible here, in the words of the definition; without words around them, each a point of a list."""
     data = turn.session.data()
-    open_moves = [move for move in own_moves(turn.plan) if verdict(move, data).holds]
-    said = (move.description or turn.program.states[move.target].state.purpose or move.target for move in open_moves)
+    open_moves = [move for move in own_moves(turn.state) if verdict(move, data).holds]
+    said = (
+        move.description or turn.machine.states[move.target].definition.purpose or move.target for move in open_moves
+    )
     points = dict.fromkeys(" ".join(text.split()).rstrip(".") for text in said)
-    return "; ".join(points) if turn.program.english else "\n".join(f"• {point}" for point in points)
+    return "; ".join(points) if turn.machine.english else "\n".join(f"• {point}" for point in points)
 
 
 def _root_origins(session: Session) -> Mapping[str, tuple[int, str]]:

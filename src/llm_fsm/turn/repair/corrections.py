@@ -41,9 +41,9 @@ def correct(turn: TurnState, reply: Reply, before: Session) -> Generator[Effect,
         return False
     found = None
     if not session.aside():
-        leads = {turn.plan.id, *(move.target for move in turn.plan.moves)}
+        leads = {turn.state.id, *(move.target for move in turn.state.moves)}
         picked = "" if reply.target in leads else reply.target
-        found = correction(turn.program, before, session, changed, picked)
+        found = correction(turn.machine, before, session, changed, picked)
     if found is None or reply.target in found.past:
         turn.emit(ev.Corrected(keys=changed, named=named))
         return False
@@ -59,8 +59,8 @@ def change_answers(turn: TurnState, update: Mapping[str, Any]) -> Mapping[str, A
     rest, found = apart(turn.root, session, update)
     for place, values in found.items():
         caller = session.of_caller(place)
-        program = turn.root.of(caller)
-        for event in accept_reply(program.keys, caller.context, values):
+        machine = turn.root.of(caller)
+        for event in accept_reply(machine.keys, caller.context, values):
             if isinstance(event, ev.ContextSet):
                 turn.emit(ev.AnswersChanged(frame=place, values=event.values))
             else:
@@ -102,34 +102,34 @@ def _go_back(
     if not (named or turn.stopped or turn.paused) and turn.here == (flow, here) != (flow, reply.target):
         del turn.said[first:]
         return False
-    spoken = reply.message if named or reply.target in (here, turn.plan.id) or _is_aside(turn, reply.target) else ""
+    spoken = reply.message if named or reply.target in (here, turn.state.id) or _is_aside(turn, reply.target) else ""
     if (
         turn.here != (flow, here)
-        and reply.target != turn.plan.id
+        and reply.target != turn.state.id
         and (not named or is_nearer(question_in(spoken), asked, response.open_question(turn)))
     ):
         spoken = told_in(spoken)  # it asks what was open before
     say_first(turn, first, "correct", spoken)
-    if turn.plan.id == found.state:
+    if turn.state.id == found.state:
         response.say_fixed(turn)
-    if turn.session.flow != flow or turn.stopped or turn.paused or turn.plan.kind == "final":
+    if turn.session.flow != flow or turn.stopped or turn.paused or turn.state.kind == "final":
         yield from response.complete_words(turn)
     elif named:
         response.ask_again(turn, "")
-    elif turn.plan.fixed is None and not (reply.target == turn.plan.id and reply.message):
+    elif turn.state.fixed is None and not (reply.target == turn.state.id and reply.message):
         turn.said.append(response.plain_question(turn, sorry=False))
     return True
 
 
 def _is_aside(turn: TurnState, target: str) -> bool:
     """True for the name of a digression, whose words hold wherever it was begun."""
-    return any(move.returns and move.target == target for move in turn.plan.moves)
+    return any(move.returns and move.target == target for move in turn.state.moves)
 
 
 def say_first(turn: TurnState, place: int, pattern: str, message: str) -> None:
     """Words of a pattern before what was said since; before a fixed reply only those of the model."""
-    piece = turn.program.patterns.get(pattern)
-    if piece is not None and (message or turn.plan.fixed is None):
+    piece = turn.machine.patterns.get(pattern)
+    if piece is not None and (message or turn.state.fixed is None):
         message = response.pattern_words(turn, piece, pattern, {"words": message})
     turn.said.insert(place, message)
 
@@ -137,7 +137,7 @@ def say_first(turn: TurnState, place: int, pattern: str, message: str) -> None:
 def _pass_by(turn: TurnState, taken: dict[str, str], flow: str) -> Run:
     """Pass by the questions that are answered: by this message, or before, where `taken` says how it went on."""
     while (move := _passing(turn, taken if turn.session.flow == flow else {})) is not None:
-        steps, again = turn.auto_steps, taken.pop(turn.plan.id, None) is not None
+        steps, again = turn.auto_steps, taken.pop(turn.state.id, None) is not None
         if (yield from handlers.vetoed(turn, move)) is not None or not (
             yield from transitions.step(turn, move, "correct")
         ):
@@ -149,12 +149,12 @@ def _pass_by(turn: TurnState, taken: dict[str, str], flow: str) -> Run:
 
 def _passing(turn: TurnState, taken: Mapping[str, str]) -> Move | None:
     """The way on from a state whose questions are answered: the one of before, or the one that conditions leave."""
-    session, plan = turn.session, turn.plan
-    if not plan.collects or response.missing_keys(turn):
+    session, state = turn.session, turn.state
+    if not state.collects or response.missing_keys(turn):
         return None
-    if all(session.origins.get(key, (0, ""))[0] == session.turn for key in plan.collects):
+    if all(session.origins.get(key, (0, ""))[0] == session.turn for key in state.collects):
         return only_way(turn)
-    move = next((move for move in plan.moves if move.pointer == taken.get(plan.id)), None)
+    move = next((move for move in state.moves if move.pointer == taken.get(state.id)), None)
     holds = move is not None and not move.returns and verdict(move, session.data()).holds
     return move if holds else None
 
@@ -162,4 +162,4 @@ def _passing(turn: TurnState, taken: Mapping[str, str]) -> Move | None:
 def only_way(turn: TurnState) -> Move | None:
     """The one move of a state in which all is known, where conditions say it and no words."""
     data = turn.session.data()
-    return onward(turn.plan, [move for move in own_moves(turn.plan) if verdict(move, data).holds], data)
+    return onward(turn.state, [move for move in own_moves(turn.state) if verdict(move, data).holds], data)

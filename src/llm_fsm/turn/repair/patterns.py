@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from llm_fsm.definition.models import Definition
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.fixed_replies import WordingError
 from llm_fsm.turn.guards import verdict
 
@@ -34,20 +34,20 @@ def named(patterns: Iterable[str]) -> tuple[str, ...]:
     return tuple(name for name in patterns if name not in UNNAMED)
 
 
-def end_of(piece: Program, data: Mapping[str, Any]) -> str:
+def end_of(piece: CompiledMachine, data: Mapping[str, Any]) -> str:
     """The state in which a piece ends; `data` are its keys."""
-    plan = piece.states[piece.definition.initial_state]
+    state = piece.states[piece.definition.initial_state]
     seen = set()
-    while plan.kind == "decide" and plan.id not in seen:
-        seen.add(plan.id)
-        move = next((move for move in plan.moves if verdict(move, data).holds), None)
+    while state.kind == "decide" and state.id not in seen:
+        seen.add(state.id)
+        move = next((move for move in state.moves if verdict(move, data).holds), None)
         if move is None:
             break
-        plan = piece.states[move.target]
-    return plan.id
+        state = piece.states[move.target]
+    return state.id
 
 
-def words_of(piece: Program, state: str, data: Mapping[str, Any]) -> str:
+def words_of(piece: CompiledMachine, state: str, data: Mapping[str, Any]) -> str:
     """What a piece says in a state."""
     fixed = piece.states[state].fixed
     try:
@@ -56,6 +56,6 @@ def words_of(piece: Program, state: str, data: Mapping[str, Any]) -> str:
         return ""
 
 
-def lines(pieces: Mapping[str, Program]) -> str:
+def lines(pieces: Mapping[str, CompiledMachine]) -> str:
     """What a prompt says of patterns."""
     return "; ".join(f"{name}: {pieces[name].definition.description}" for name in named(pieces))

@@ -27,7 +27,7 @@ from llm_fsm.llm.registry import resolve
 from llm_fsm.session.messages import ModelReply
 from llm_fsm.session.turn_record import parse
 from llm_fsm.stores.base import Store
-from llm_fsm.turn.compiled import Program
+from llm_fsm.turn.compiled import CompiledMachine
 from llm_fsm.turn.effects import AskModel
 
 _PAGE = 500
@@ -76,7 +76,7 @@ def replay(
 
 
 async def _replayed(
-    program: Program, store: Store, ids: Sequence[str], llm: LLM | None
+    program: CompiledMachine, store: Store, ids: Sequence[str], llm: LLM | None
 ) -> tuple[list[Retaken], Sequence[str]]:
     kit = kit_of(program)
 
@@ -101,7 +101,7 @@ async def _replayed(
         await store.close()
 
 
-async def _wanted(store: Store, program: Program, ids: Sequence[str]) -> AsyncGenerator[str, None]:
+async def _wanted(store: Store, program: CompiledMachine, ids: Sequence[str]) -> AsyncGenerator[str, None]:
     for name in ids:
         yield name
     after: str | None = None
