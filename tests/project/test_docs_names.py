@@ -129,7 +129,7 @@ def test_every_field_of_what_is_given_is_told_of_in_order() -> None:
 
 
 def test_every_event_is_told_of_with_its_fields() -> None:
-    shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields |")}
+    shown = {row[0].strip("`"): re.findall(r"`(\w+)`", row[1]) for row in tables("| event | fields | happened |")}
     kinds = {name: getattr(events, name) for name in event_json.NAMES}
     kinds |= {kind.__name__: kind for kind in (SinkFailed, TurnSaved, TurnAborted)}
     assert shown == {
