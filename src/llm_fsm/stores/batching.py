@@ -1,15 +1,15 @@
-"""Requests of asyncio tasks that wait for one connection, served together: what waits makes up the next batch.
+"""Requests that wait for one connection, served in batches: what waits makes up the next batch.
 
-A lane serves one batch after the other. Requests of the same kind go to the server as one, so that ten thousand
-conversations share round trips and the costly sync to disk. When the server cannot be had, everything that waits
-fails at once: nobody waits again for what the one before has waited for in vain.
+Requests of the same kind go to the database as one, so that ten thousand conversations share round trips and the
+costly sync to disk. When the server cannot be reached, everything that waits fails at once: nobody waits again for
+what the one before has waited for in vain.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 from llm_fsm.errors import StoreError
@@ -19,40 +19,38 @@ _MOST = 256
 """Requests that are served together."""
 
 Outcome = Any
-"""What a request is answered with; an Exception is raised to the one who asked."""
+"""The answer to a request; an Exception is raised to the caller."""
 
 Serve = Callable[[Sequence[Any]], Awaitable[Sequence[Outcome]]]
-"""Serves all values of one kind, and gives an outcome for each. What it raises goes to all."""
+"""Serves all values of one kind, and gives an outcome for each. An error that it raises goes to all."""
 
 
-class Request(NamedTuple):
-    """One who waits: `serve` is the kind of the request, `value` what it is about."""
-
+class _Request(NamedTuple):
     serve: Serve
     value: Any
     future: asyncio.Future[Any]
 
 
-class Lane:
-    """A queue of requests and the task that serves it, for one event loop."""
+class BatchQueue:
+    """A queue of requests and the task that serves it, one batch after the other, for one event loop."""
 
-    __slots__ = ("_loop", "_task", "_waiting")
+    __slots__ = ("_task", "_waiting")
 
     def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._waiting: deque[Request] = deque()
+        self._waiting: deque[_Request] = deque()
         self._task: asyncio.Task[None] | None = None
 
     def ask(self, serve: Serve, value: Any) -> asyncio.Future[Any]:
         """Queue a request; the future is done when it was served, also when nobody waits for it any more."""
-        future = self._loop.create_future()
-        self._waiting.append(Request(serve, value, future))
+        loop = asyncio.get_running_loop()
+        future = loop.create_future()
+        self._waiting.append(_Request(serve, value, future))
         if self._task is None:
-            self._task = self._loop.create_task(self._work())
+            self._task = loop.create_task(self._work())
         return future
 
     async def idle(self) -> None:
-        """Wait until everything that was asked is served."""
+        """Wait until all requests are served."""
         while self._task is not None:
             await asyncio.wait([self._task])
 
@@ -62,43 +60,62 @@ class Lane:
                 taken = min(_MOST, len(self._waiting))
                 await self._serve([self._waiting.popleft() for _ in range(taken)])
         except BaseException as error:  # the loop is closing: nobody may be left waiting
-            self._fail(self._waiting, error)
+            _fail(self._waiting, error)
             raise
         finally:
             self._waiting.clear()
             self._task = None
 
-    async def _serve(self, batch: Sequence[Request]) -> None:
-        kinds: dict[Serve, list[Request]] = {}
+    async def _serve(self, batch: Sequence[_Request]) -> None:
+        kinds: dict[Serve, list[_Request]] = {}
         for request in batch:
             kinds.setdefault(request.serve, []).append(request)
         for serve, requests in kinds.items():
             try:
                 outcomes = await serve([request.value for request in requests])
             except Unreachable as error:
-                self._fail((*batch, *self._waiting), error)
+                _fail((*batch, *self._waiting), error)
                 self._waiting.clear()
                 return
             except Exception as error:
-                self._fail(requests, error)
+                _fail(requests, error)
             except BaseException as error:
-                self._fail(batch, error)
+                _fail(batch, error)
                 raise
             else:
                 for request, outcome in zip(requests, outcomes, strict=True):
                     _answer(request.future, outcome)
 
-    @staticmethod
-    def _fail(requests: Iterable[Request], error: BaseException) -> None:
-        for request in requests:
-            if isinstance(error, asyncio.CancelledError):
-                request.future.cancel()
-            elif isinstance(error, StoreError):  # each gets its own, with its own traceback
-                own = type(error)(str(error), retryable=error.retryable)
-                own.__cause__ = error.__cause__
-                _answer(request.future, own)
-            else:
-                _answer(request.future, error)
+
+def rounds(keys: Sequence[Hashable]) -> Iterator[list[int]]:
+    """Split requests so that no key comes twice in a round: one statement serves a key once.
+
+    Args:
+        keys: The key of each request.
+
+    Returns:
+        The places of the requests in each round, in order of asking.
+    """
+    left = list(range(len(keys)))
+    while left:
+        first: dict[Hashable, int] = {}
+        for place in left:
+            first.setdefault(keys[place], place)
+        chosen = set(first.values())
+        yield sorted(chosen)
+        left = [place for place in left if place not in chosen]
+
+
+def _fail(requests: Iterable[_Request], error: BaseException) -> None:
+    for request in requests:
+        if isinstance(error, asyncio.CancelledError):
+            request.future.cancel()
+        elif isinstance(error, StoreError):  # each gets its own, with its own traceback
+            own = type(error)(str(error), retryable=error.retryable)
+            own.__cause__ = error.__cause__
+            _answer(request.future, own)
+        else:
+            _answer(request.future, error)
 
 
 def _answer(future: asyncio.Future[Any], outcome: Outcome) -> None:
@@ -106,6 +123,6 @@ def _answer(future: asyncio.Future[Any], outcome: Outcome) -> None:
         return
     if isinstance(outcome, BaseException):
         future.set_exception(outcome)
-        future.exception()  # whoever gave up waiting need not be told that nobody looked at it
+        future.exception()  # a caller that gave up waiting is not warned that nobody looked at it
     else:
         future.set_result(outcome)

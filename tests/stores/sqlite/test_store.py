@@ -24,6 +24,8 @@ from llm_fsm.session.turn_record import parse, parse_session, replay
 from llm_fsm.stores.base import Commit, Outgoing
 from llm_fsm.stores.locks import file_locks as filelock
 from llm_fsm.stores.locks.file_locks import FolderLocks, NoLocks, RangeLocks, locks_beside
+from llm_fsm.stores.sqlite import connection
+from llm_fsm.stores.sqlite.schema import transaction
 from llm_fsm.stores.sqlite.store import SQLiteStore
 from paths import SUPPORT, TESTS
 from sqlite_processes import turn
@@ -361,24 +363,6 @@ async def test_a_removed_file_is_noticed(path):
 # --- together ----------------------------------------------------------------------------------------
 
 
-def at_once(work):
-    """What a coroutine returns that waits for nothing."""
-    with pytest.raises(StopIteration) as done:
-        work.send(None)
-    return done.value.value
-
-
-async def test_what_was_just_written_is_read_without_waking_a_thread(path):
-    async with opened(path) as store:
-        await store.save(turn(1))
-        found = at_once(store.load("c", "r1"))
-        assert (found.session, found.recorded) == (turn(1).session, turn(1).record)
-        await store.save(turn(2))
-        assert at_once(store.load("c")).version == 2
-        await store.delete("c")
-        assert at_once(store.load("c")) is None
-
-
 async def test_what_another_store_wrote_since_is_read(path):
     async with opened(path) as one, opened(path) as other:
         await one.save(turn(1))
@@ -469,16 +453,16 @@ async def test_what_is_committed_but_not_known_to_be_on_the_disk_is_not_written_
         started, go_on = threading.Event(), threading.Event()
         first = asyncio.create_task(store._run(lambda db: (started.set(), go_on.wait()), writes=False))
         await asyncio.to_thread(started.wait)
-        worker = store._own().worker
-        transaction = worker._transaction
 
-        def unsettled(db, work):
-            transaction(db, work)
+        @contextmanager
+        def unsettled(db, begin):
+            with transaction(db, begin):
+                yield
             error = sqlite3.OperationalError("disk I/O error")
             error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
             raise error
 
-        monkeypatch.setattr(worker, "_transaction", unsettled)
+        monkeypatch.setattr(connection, "transaction", unsettled)
         journals = [store.journal(f"c{number}", 1, "{}") for number in range(3)]
         together = asyncio.gather(*journals, return_exceptions=True)
         await asyncio.sleep(0)
@@ -584,7 +568,7 @@ async def test_many_at_once_are_handed_in_while_more_of_them_come(path):
         assert [len(await store.journalled(f"j{number}")) for number in (0, 63, 64, 1499)] == [1] * 4
 
 
-async def test_what_was_gathered_at_close_is_still_written(path):
+async def test_what_waits_for_a_batch_at_close_is_still_written(path):
     store = SQLiteStore(path)
     async with under_way(store, 20):
         saves = [asyncio.create_task(store.journal(f"c{number}", 1, "{}")) for number in range(20)]
@@ -623,7 +607,7 @@ async def test_a_closed_store_names_its_file(path):
 async def test_a_dropped_store_ends_its_thread(path):
     store = SQLiteStore(path)
     await store.save(turn(1))
-    thread = store._parts.worker._thread
+    thread = store._parts.thread._thread
     del store
     gc.collect()
     await asyncio.to_thread(thread.join, 30)

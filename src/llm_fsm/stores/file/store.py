@@ -7,22 +7,19 @@ operating-system locks (see `filelock`), as with SQLite. Not for network file sy
 
 from __future__ import annotations
 
-import asyncio
 import os
-import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 from typing import TypeVar
 
-from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.errors import check_appended
 from llm_fsm.stores.file.layout import Folder
 from llm_fsm.stores.locks.file_locks import locks_beside
-from llm_fsm.stores.locks.local import OneWriter, over
+from llm_fsm.stores.locks.local import OneWriter, finished
 from llm_fsm.stores.locks.queue import Turnstile
+from llm_fsm.stores.worker_thread import WorkerThread
 
 T = TypeVar("T")
 
@@ -38,7 +35,6 @@ class FileStore:
         if "\0" in place:
             raise ValueError("the path of a file store cannot contain a NUL character")
         self._path = os.path.abspath(place)
-        self._closed = False
         self._parts = _Parts(Path(self._path))
 
     @property
@@ -67,6 +63,7 @@ class FileStore:
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
         parts = self._own()
+        parts.thread.check_running()
         return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
 
     async def list(
@@ -115,26 +112,18 @@ class FileStore:
 
     async def close(self) -> None:
         """Finish what waits, then free the files. May be called twice."""
-        self._closed = True
-        if self._parts.process == os.getpid():
-            self._parts.thread.shutdown()
-            self._parts.folder.close()
-            self._parts.locks.close()
+        parts = self._parts
+        if parts.process == os.getpid():
+            if not parts.thread.is_stopped:
+                await parts.thread.call(parts.close)
+            parts.thread.stop(parts.close)
 
     async def _run(self, work: Callable[[Folder], T]) -> T:
         parts = self._own()
-        loop = asyncio.get_running_loop()
-        try:
-            return await loop.run_in_executor(parts.thread, work, parts.folder)
-        except asyncio.CancelledError:
-            if not self._closed:
-                await over(loop.run_in_executor(parts.thread, time.monotonic))  # behind what the thread has begun
-            raise
+        return await finished(parts.thread.call(lambda: work(parts.folder)))
 
     def _own(self) -> _Parts:
         """What belongs to this process: threads do not survive a fork."""
-        if self._closed:
-            raise StoreError(f"{self._path}: the store is closed; open a new one")
         if self._parts.process != os.getpid():
             self._parts = _Parts(Path(self._path))
         return self._parts
@@ -148,6 +137,10 @@ class _Parts:
     def __init__(self, path: Path) -> None:
         self.process = os.getpid()
         self.folder = Folder(path)
-        self.thread = ThreadPoolExecutor(1, "llm-fsm-file")
+        self.thread = WorkerThread("llm-fsm-file", str(path))
         self.turnstile = Turnstile()
         self.locks = locks_beside(path / "conversations")
+
+    def close(self) -> None:
+        self.folder.close()
+        self.locks.close()

@@ -6,26 +6,33 @@ import asyncio
 import time
 from contextlib import suppress
 from types import TracebackType
-from typing import Any
+from typing import TypeVar
 
+from llm_fsm.stores.errors import busy
 from llm_fsm.stores.locks.file_locks import FileLocks
-from llm_fsm.stores.locks.queue import Turnstile, busy
+from llm_fsm.stores.locks.queue import Turnstile
+
+T = TypeVar("T")
 
 _FIRST_PAUSE = 0.001
 _LONGEST_PAUSE = 0.05
 
 
-async def over(work: asyncio.Future[Any]) -> None:
-    """Wait until it is done, whoever cancels meanwhile; how it ended is nobody's concern.
+async def finished(writing: asyncio.Future[T]) -> T:
+    """Wait for a write; one whose caller is cancelled is over before the cancelling goes on.
 
-    A thread goes on with what it has begun when its caller is cancelled. A lock that was given back before the
-    thread is through would let it write into the turn of the next one.
+    A thread or a server goes on with a write that it has begun. A lock that was given back before would let it write
+    into the turn of the next one.
     """
-    while not work.done():
-        with suppress(asyncio.CancelledError):
-            await asyncio.wait([work])
-    if not work.cancelled():
-        work.exception()
+    try:
+        return await asyncio.shield(writing)
+    except asyncio.CancelledError:
+        while not writing.done():
+            with suppress(asyncio.CancelledError):
+                await asyncio.wait([writing])
+        if not writing.cancelled():
+            writing.exception()
+        raise
 
 
 class OneWriter:

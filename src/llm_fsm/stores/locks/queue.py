@@ -15,16 +15,7 @@ import threading
 from collections import deque
 from types import TracebackType
 
-from llm_fsm.errors import StoreError
-
-
-def busy(conversation_id: str, waited: float, where: str = "") -> StoreError:
-    """The error of a writer whose time ran out after `waited` seconds; `where` says who holds the lock."""
-    return StoreError(
-        f'conversation "{conversation_id}" is busy{where}: an earlier message is still being answered after '
-        f"{waited:.1f} seconds of waiting; send it again later",
-        retryable=True,
-    )
+from llm_fsm.stores.errors import busy
 
 
 class _Waiter:

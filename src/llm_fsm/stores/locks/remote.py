@@ -8,8 +8,8 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import Generic, Protocol, TypeVar
 
-from llm_fsm.stores.locks.local import over
-from llm_fsm.stores.locks.queue import Turnstile, busy
+from llm_fsm.stores.errors import busy
+from llm_fsm.stores.locks.queue import Turnstile
 
 H = TypeVar("H")
 T = TypeVar("T")
@@ -18,19 +18,6 @@ _FIRST_PAUSE = 0.002
 _LONGEST_PAUSE = 0.05
 _FAREWELL = 1.0
 """Seconds to wait until a lock is given back; a server that does not answer frees it by itself."""
-
-
-async def finished(writing: asyncio.Future[T]) -> T:
-    """What a write gives; one whose caller is cancelled is over before the cancelling goes on.
-
-    All of a process hold their locks under one number or name, so the server would let a write that comes after its
-    lock was given back into the turn of the next one.
-    """
-    try:
-        return await asyncio.shield(writing)
-    except asyncio.CancelledError:
-        await over(writing)
-        raise
 
 
 class Door(Protocol[H]):

@@ -24,8 +24,9 @@ from pymongo import errors as faults
 from llm_fsm.errors import ConfigurationError, StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
 from llm_fsm.stores.errors import check_appended
+from llm_fsm.stores.locks.local import finished
 from llm_fsm.stores.locks.queue import Turnstile
-from llm_fsm.stores.locks.remote import RemoteWriter, finished
+from llm_fsm.stores.locks.remote import RemoteWriter
 from llm_fsm.stores.mongodb.documents import Documents
 from llm_fsm.stores.mongodb.errors import fault, place_of
 

@@ -23,9 +23,9 @@ from psycopg import ProgrammingError, conninfo
 
 from llm_fsm.errors import ConfigurationError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
-from llm_fsm.stores.batching import Lane
+from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import Unreachable, check_appended
-from llm_fsm.stores.locks.remote import finished
+from llm_fsm.stores.locks.local import finished
 from llm_fsm.stores.per_loop import PerLoop
 from llm_fsm.stores.postgresql import statements as rows
 from llm_fsm.stores.postgresql.connection import Connection, Line
@@ -159,7 +159,7 @@ class _Parts:
     def __init__(self, url: str, place: str, schema: str, timeout: float) -> None:
         self.place, self.schema = place, schema
         self.holder = 0
-        self.reads, self.writes, self.locks = Lane(), Lane(), Lane()
+        self.reads, self.writes, self.locks = BatchQueue(), BatchQueue(), BatchQueue()
         self._ready = asyncio.Lock()
         make = partial(Line, url, place=place, schema=schema, seconds=timeout)
         self.reading = make(welcome=self._welcome)

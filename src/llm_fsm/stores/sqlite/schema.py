@@ -16,7 +16,6 @@ from pathlib import Path
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.locks.file_locks import make_folder
 from llm_fsm.stores.sqlite.errors import is_busy
-from llm_fsm.stores.sqlite.lately import Connection
 
 MEMORY = ":memory:"
 SCHEMA_VERSION = 3
@@ -62,7 +61,7 @@ _SCHEMA = (
 )
 """Version 1, from which every new file takes all steps."""
 
-def open_database(path: str, busy_timeout: float) -> Connection:
+def open_database(path: str, busy_timeout: float) -> sqlite3.Connection:
     """Open the file, creating folder, file and schema where missing; the caller owns the connection.
 
     Any thread may use it, but one at a time.
@@ -73,7 +72,9 @@ def open_database(path: str, busy_timeout: float) -> Connection:
         make_folder(Path(path))
         with suppress(OSError):  # made here, so that it is for this user only; opening it finds out what forbids that
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
-    db = Connection(path, timeout=busy_timeout, cached_statements=256)
+    db = sqlite3.connect(
+        path, timeout=busy_timeout, isolation_level=None, check_same_thread=False, cached_statements=256
+    )
     try:
         _until_free(busy_timeout, lambda: _prepare(db, path))
     except BaseException:  # whatever stops the opening, an interrupt too, must not leave a connection behind
@@ -92,13 +93,13 @@ def inode(path: str) -> tuple[int, int] | None:
 
 
 def _prepare(db: sqlite3.Connection, path: str) -> None:
-    with _transaction(db, "BEGIN"):
+    with transaction(db, "BEGIN"):
         missing = _missing(db, path)
     db.execute("PRAGMA journal_mode = WAL")
     db.execute("PRAGMA synchronous = FULL")
     db.execute("PRAGMA foreign_keys = ON")
     if missing:
-        with _transaction(db, "BEGIN IMMEDIATE"):
+        with transaction(db, "BEGIN IMMEDIATE"):
             for statement in _missing(db, path):  # nothing, if somebody was faster
                 db.execute(statement)
 
@@ -131,14 +132,17 @@ def _steps(version: int) -> tuple[str, ...]:
 
 
 @contextmanager
-def _transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
+def transaction(db: sqlite3.Connection, begin: str) -> Iterator[None]:
+    """Commit at the end, or roll back; `db.in_transaction` is still true where that failed."""
     db.execute(begin)
     try:
         yield
         db.execute("COMMIT")
-    finally:
+    except BaseException:
         if db.in_transaction:
-            db.execute("ROLLBACK")
+            with suppress(sqlite3.Error):  # the error that led here is the one to report
+                db.execute("ROLLBACK")
+        raise
 
 
 def _value(db: sqlite3.Connection, query: str) -> int:

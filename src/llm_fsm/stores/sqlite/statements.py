@@ -1,34 +1,39 @@
-"""What the SQLite store reads and writes: one function a request, each on an open connection.
+"""The statements of the SQLite store.
 
-Those that write are called within a transaction.
+`load` and `save` serve the requests of many conversations in a few statements: each statement makes the thread wait
+for the interpreter again, for milliseconds where the event loop is busy. All others serve one request. Values are
+bound, never written into the statement; the statements are few, because rows go in by powers of two.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.batching import rounds
 from llm_fsm.stores.errors import answered_already, step_exists, unknown_definition, wrong_version
-from llm_fsm.stores.sqlite.lately import Connection
 
-_LOAD = "SELECT session, version, NULL, definition_sha FROM conversations WHERE id = ?"
-_LOAD_WITH_REQUEST = """SELECT session, version,
-    (SELECT record FROM inbox JOIN records USING (conversation, number)
-     WHERE inbox.conversation = conversations.id AND request_id = ?), definition_sha
-    FROM conversations WHERE id = ?"""
-_CREATE = """INSERT INTO conversations
-    (session, definition, state, ended, updated, definition_sha, id, version, created)
-    VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"""
-_UPDATE = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
-    definition_sha = ?, version = version + 1 WHERE id = ? AND version = ?"""
-_UPDATE_SAME_PIN = """UPDATE conversations SET session = ?, definition = ?, state = ?, ended = ?, updated = ?,
-    version = version + 1 WHERE definition_sha IS ? AND id = ? AND version = ?
-    AND (definition_sha IS NULL OR EXISTS (SELECT 1 FROM definitions WHERE sha = definition_sha))"""
-_UPDATE_ALONE = f"""{_UPDATE_SAME_PIN} AND NOT EXISTS (SELECT 1 FROM due WHERE conversation = conversations.id)
-    AND NOT EXISTS (SELECT 1 FROM journal WHERE conversation = conversations.id)"""
-_STRAYS = """SELECT EXISTS (SELECT 1 FROM due WHERE conversation = ?),
-    EXISTS (SELECT 1 FROM journal WHERE conversation = ?)"""
+_MOST = 512 if sqlite3.sqlite_version_info >= (3, 32) else 64
+"""Rows in one statement: SQLite takes 32,766 values, older ones 999."""
+
+_LOAD = """SELECT json_group_array(json_array(asked.place, c.session, c.version, r.record, c.definition_sha))
+    FROM asked JOIN conversations c ON c.id = asked.id
+    LEFT JOIN inbox i ON i.conversation = c.id AND i.request_id = asked.request
+    LEFT JOIN records r ON r.conversation = c.id AND r.number = i.number"""
+_FOUND = """SELECT json_group_array(json_array(asked.place, coalesce(c.version, 0),
+    EXISTS (SELECT 1 FROM inbox i WHERE i.conversation = asked.id AND i.request_id = asked.request),
+    asked.sha IS NULL OR EXISTS (SELECT 1 FROM definitions d WHERE d.sha = asked.sha),
+    EXISTS (SELECT 1 FROM due WHERE due.conversation = asked.id),
+    EXISTS (SELECT 1 FROM journal WHERE journal.conversation = asked.id)))
+    FROM asked LEFT JOIN conversations c ON c.id = asked.id"""
+_WRITE = """INSERT INTO conversations
+    (id, version, session, definition, state, ended, updated, definition_sha, created)"""
+_OVER = """ON CONFLICT (id) DO UPDATE SET version = excluded.version, session = excluded.session,
+    definition = excluded.definition, state = excluded.state, ended = excluded.ended,
+    updated = excluded.updated, definition_sha = excluded.definition_sha"""
 _LIST = """SELECT id, definition, state, ended, version, created, updated, definition_sha FROM conversations
     WHERE id > :after AND (:definition IS NULL OR definition = :definition) AND (:state IS NULL OR state = :state)
     AND (:ended IS NULL OR ended = :ended) ORDER BY id LIMIT :limit"""
@@ -37,101 +42,130 @@ _OUTBOX = """SELECT conversation, number, place, sink, key, text FROM outbox
     WHERE sink = :sink AND conversation > :after AND (:conversation_id IS NULL OR conversation = :conversation_id)
     AND (:definition IS NULL OR definition = :definition) ORDER BY conversation, number, place LIMIT :limit"""
 _OUTBOX_OF_ALL = _OUTBOX.replace("sink = :sink", ":sink IS NULL")
-_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
+_DROP_UNUSED = """DELETE FROM definitions WHERE NOT EXISTS
     (SELECT 1 FROM conversations WHERE definition_sha = definitions.sha)"""
 
-
-def load(conversation_id: str, request_id: str | None, db: Connection) -> Loaded | None:
-    if request_id is None:
-        found = db.lately.of(conversation_id, db)
-        if found is not None:
-            return found
-        row = db.execute(_LOAD, (conversation_id,)).fetchone()
-    else:
-        row = db.execute(_LOAD_WITH_REQUEST, (request_id, conversation_id)).fetchone()
-    if row is None:
-        return None
-    return Loaded(session=row[0], version=row[1], recorded=row[2], definition_sha=row[3])
+Row = tuple[Any, ...]
 
 
-def save(commit: Commit, db: Connection) -> None:
-    name = commit.conversation_id
-    db.lately.write(commit)
-    if not _put(commit, db):
-        _clear(name, db)
-    for number, record, request_id in commit.numbered:
-        insert = "INSERT INTO records (conversation, number, record) VALUES (?, ?, ?)"
-        db.execute(insert, (name, number, record))
-        if request_id is not None:
-            inbox = (
-                "INSERT INTO inbox (conversation, request_id, number) VALUES (?, ?, ?) ON CONFLICT DO NOTHING"
-            )
-            if db.execute(inbox, (name, request_id, number)).rowcount == 0:
-                raise answered_already(commit)
-    for at, kind in commit.due:
-        db.execute("INSERT OR IGNORE INTO due (conversation, time, kind) VALUES (?, ?, ?)", (name, at, kind))
-    for place, event in enumerate(commit.outbox):
-        post = "INSERT INTO outbox (conversation, number, place, sink, key, text) VALUES (?, ?, ?, ?, ?, ?)"
-        db.execute(post, (name, commit.number, place, event.sink, event.key, event.text))
-    if commit.expected and commit.definition_text is not None:
-        drop_unused(db)
+class _Found(NamedTuple):
+    """The stored state of a conversation before a commit."""
+
+    version: int = 0
+    answered: bool = False
+    """A request id of the commit has its answer already."""
+    defined: bool = True
+    """The definition of the commit is stored."""
+    is_due: bool = False
+    has_journal: bool = False
 
 
-def _put(commit: Commit, db: sqlite3.Connection) -> bool:
-    """Write the row of the conversation. Raises ConversationConflict for another version than the expected one.
+def each(works: Sequence[Callable[[sqlite3.Connection], Any]], db: sqlite3.Connection) -> Sequence[Any]:
+    """Serve requests one by one."""
+    return [work(db) for work in works]
 
-    True: it has neither due rows nor a journal. False: there may be some.
-    """
-    row = (
+
+def load(asked: Sequence[tuple[str, str | None]], db: sqlite3.Connection) -> Sequence[Loaded | None]:
+    """See `Store.load`, for pairs of a conversation id and a request id."""
+    found: list[Loaded | None] = [None] * len(asked)
+    wanted = [(place, *item) for place, item in enumerate(asked)]
+    for place, *row in _all(db, "WITH asked (place, id, request) AS (", wanted, f") {_LOAD}"):
+        found[place] = Loaded(*row)
+    return found
+
+
+def save(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[Exception | None]:
+    """See `Store.save`; commits of one conversation are written one after the other."""
+    outcomes: list[Exception | None] = [None] * len(commits)
+    for places in rounds([commit.conversation_id for commit in commits]):
+        found = _find([commits[place] for place in places], db)
+        for place, before in zip(places, found, strict=True):
+            outcomes[place] = _refusal(commits[place], before)
+        taken = [(commits[place], before) for place, before in zip(places, found, strict=True) if not outcomes[place]]
+        _write([commit for commit, _ in taken], db)
+        for table, names in (
+            ("due", [(commit.conversation_id,) for commit, before in taken if before.is_due]),
+            ("journal", [(commit.conversation_id,) for commit, before in taken if before.has_journal]),
+        ):
+            _run(db, f"DELETE FROM {table} WHERE conversation IN (", names, ")")
+        due = [(commit.conversation_id, *row) for commit, _ in taken for row in sorted(set(commit.due))]
+        _run(db, "INSERT INTO due (conversation, time, kind)", due)
+    return outcomes
+
+
+def _find(commits: Sequence[Commit], db: sqlite3.Connection) -> Sequence[_Found]:
+    asked = [
+        (place, commit.conversation_id, request_id, commit.definition_sha if commit.definition_text is None else None)
+        for place, commit in enumerate(commits)
+        for _, _, request_id in commit.numbered
+    ]
+    found = [_Found()] * len(commits)
+    for place, *row in _all(db, "WITH asked (place, id, request, sha) AS (", asked, f") {_FOUND}"):
+        now = _Found(*row)
+        found[place] = now._replace(answered=bool(now.answered or found[place].answered))
+    return found
+
+
+def _refusal(commit: Commit, before: _Found) -> Exception | None:
+    if before.version != commit.expected:
+        return wrong_version(commit, before.version)
+    if before.answered:
+        return answered_already(commit)
+    return None if before.defined else unknown_definition(commit)
+
+
+def _write(commits: Sequence[Commit], db: sqlite3.Connection) -> None:
+    pins = {c.definition_sha: c.definition_text for c in commits if c.definition_text is not None}
+    numbered = [(c.conversation_id, *item) for c in commits for item in c.numbered]
+    inbox = [(name, request_id, number) for name, number, _, request_id in numbered if request_id is not None]
+    posted = [
+        (c.conversation_id, c.number, place, event.sink, event.key, event.text)
+        for c in commits
+        for place, event in enumerate(c.outbox)
+    ]
+    _run(db, "INSERT INTO definitions (sha, text)", list(pins.items()), "ON CONFLICT DO NOTHING")
+    _run(db, _WRITE, [_row(commit) for commit in commits], _OVER)
+    _run(db, "INSERT INTO records (conversation, number, record)", [row[:3] for row in numbered])
+    _run(db, "INSERT INTO inbox (conversation, request_id, number)", inbox)
+    _run(db, "INSERT INTO outbox (conversation, number, place, sink, key, text)", posted)
+    if any(commit.expected and commit.definition_text is not None for commit in commits):
+        db.execute(_DROP_UNUSED)
+
+
+def _row(commit: Commit) -> Row:
+    return (
+        commit.conversation_id,
+        commit.number,
         commit.session,
         commit.definition,
         commit.state,
         commit.ended,
         commit.time,
         commit.definition_sha,
-        commit.conversation_id,
+        commit.began,
     )
-    usual = commit.expected and commit.definition_text is None
-    if usual and db.execute(_UPDATE_ALONE, (*row, commit.expected)).rowcount:
-        return True
-    # A pin that stays as it was is one to a definition that is there, and its index needs no writing.
-    if usual and db.execute(_UPDATE_SAME_PIN, (*row, commit.expected)).rowcount:
-        return False
-    _keep_definition(commit, db)
-    if commit.expected:
-        written = db.execute(_UPDATE, (*row, commit.expected)).rowcount
-    else:
-        written = db.execute(_CREATE, (*row, commit.number, commit.began)).rowcount
-    if written == 0:
-        raise wrong_version(commit, _version(commit.conversation_id, db))
-    return False
 
 
-def _version(conversation_id: str, db: sqlite3.Connection) -> int:
-    found = db.execute("SELECT version FROM conversations WHERE id = ?", (conversation_id,)).fetchone()
-    return found[0] if found else 0
+def _run(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str = "") -> None:
+    for statement, bound in _statements(before, values, after):
+        db.execute(statement, bound)
 
 
-def _clear(conversation_id: str, db: sqlite3.Connection) -> None:
-    """Empty what the due table and the journal hold of a conversation."""
-    is_due, is_journalled = db.execute(_STRAYS, (conversation_id, conversation_id)).fetchone()
-    if is_due:
-        db.execute("DELETE FROM due WHERE conversation = ?", (conversation_id,))
-    if is_journalled:
-        forget_journal(conversation_id, db)
+def _all(db: sqlite3.Connection, before: str, values: Sequence[Row], after: str) -> Iterator[Any]:
+    """The rows of statements that answer with one JSON array: fetching each would wait for the interpreter, too."""
+    for statement, bound in _statements(before, values, after):
+        (text,) = db.execute(statement, bound).fetchone()
+        yield from json.loads(text)
 
 
-def _keep_definition(commit: Commit, db: sqlite3.Connection) -> None:
-    sha = commit.definition_sha
-    if sha is None:
-        return
-    if commit.definition_text is not None:
-        insert = "INSERT INTO definitions (sha, text) VALUES (?, ?) ON CONFLICT DO NOTHING"
-        db.execute(insert, (sha, commit.definition_text))
-    elif definition(sha, db) is None:
-        if (version := _version(commit.conversation_id, db)) != commit.expected:
-            raise wrong_version(commit, version)  # with the last conversation that is pinned to it goes a definition
-        raise unknown_definition(commit)
+def _statements(before: str, values: Sequence[Row], after: str) -> Iterator[tuple[str, list[Any]]]:
+    start = 0
+    while start < len(values):
+        size = min(_MOST, 1 << (len(values) - start).bit_length() - 1)
+        part = values[start : start + size]
+        row = f"({','.join('?' * len(part[0]))})"
+        yield f"{before} VALUES {','.join([row] * size)} {after}", [value for item in part for value in item]
+        start += size
 
 
 def definition(sha: str, db: sqlite3.Connection) -> str | None:
@@ -200,21 +234,15 @@ def acknowledge(posted: Posted, db: sqlite3.Connection) -> None:
 
 
 def faults(db: sqlite3.Connection) -> Sequence[str]:
-    """What SQLite finds damaged in the file, and rows that belong to no conversation."""
+    """Find what is damaged in the file, and rows that belong to no conversation."""
     found = [str(row[0]) for row in db.execute("PRAGMA integrity_check(20)") if row[0] != "ok"]
     strays = {str(row[0]) for row in db.execute("PRAGMA foreign_key_check")}
     return (*found, *(f"rows of the table {name} belong to no conversation" for name in sorted(strays)))
 
 
-def drop_unused(db: sqlite3.Connection) -> None:
-    """Forget the definitions that no conversation is pinned to."""
-    db.execute(_UNUSED)
-
-
-def delete(conversation_id: str, db: Connection) -> bool:
-    db.lately.forget()
+def delete(conversation_id: str, db: sqlite3.Connection) -> bool:
     forget_journal(conversation_id, db)
     gone = db.execute("DELETE FROM conversations WHERE id = ?", (conversation_id,)).rowcount > 0
     if gone:
-        drop_unused(db)
+        db.execute(_DROP_UNUSED)
     return gone

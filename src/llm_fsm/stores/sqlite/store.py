@@ -1,11 +1,10 @@
 """Conversations in one SQLite file, with the standard library only.
 
-Every turn is one transaction that is on the disk before `save` returns (write-ahead log,
-`synchronous=FULL`). One thread owns the connection and commits together what waits together; while it rests, a
-conversation that was just written is read in the thread of whoever asks, and a turn is committed there where the
-last commits were brief. One writer per conversation holds across processes by operating-system locks (see
-`filelock`; on Windows only the version check of `save` stands between two processes). In-process waiters are served
-in order; between processes the next one is whoever asks first after the release.
+Every turn is one transaction that is on the disk before `save` returns (write-ahead log, `synchronous=FULL`). One
+thread owns the connection and commits together what waits together. One writer per conversation holds across
+processes by operating-system locks (see `locks.file_locks`; on Windows only the version check of `save` stands between
+two processes). Waiters of one process are served in order; between processes the next one is whoever asks first after
+the release.
 
 After a fork the child opens its own connection; a `:memory:` database stays with the parent, the child
 begins with an empty one.
@@ -15,31 +14,26 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sqlite3
 import weakref
 from collections.abc import Callable, Sequence
-from contextlib import AbstractAsyncContextManager, suppress
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
 
-from llm_fsm.errors import StoreError
 from llm_fsm.stores.base import Commit, Due, Listed, Loaded, Posted
+from llm_fsm.stores.batching import BatchQueue
 from llm_fsm.stores.errors import check_appended
 from llm_fsm.stores.locks.file_locks import FileLocks, NoLocks, locks_beside
-from llm_fsm.stores.locks.local import OneWriter, over
+from llm_fsm.stores.locks.local import OneWriter, finished
 from llm_fsm.stores.locks.queue import Turnstile
-from llm_fsm.stores.sqlite import batches
 from llm_fsm.stores.sqlite import statements as rows
-from llm_fsm.stores.sqlite.connection import Job, Together, Waits, Worker
-from llm_fsm.stores.sqlite.lately import Connection
+from llm_fsm.stores.sqlite.connection import Database, Together
 from llm_fsm.stores.sqlite.schema import MEMORY
+from llm_fsm.stores.worker_thread import WorkerThread
 
 T = TypeVar("T")
-
-_MANY = 8
-"""Conversations under way from which on what they ask is gathered, so that it is served together."""
-_WRITTEN = 1024
-"""Conversations that are remembered, at most, as written by this process lately."""
 
 
 class SQLiteStore:
@@ -61,26 +55,17 @@ class SQLiteStore:
 
     @property
     def path(self) -> str:
-        """Where the conversations are: an absolute path, or ":memory:"."""
+        """The absolute path of the file, or ":memory:"."""
         return self._path
 
     async def load(self, conversation_id: str, request_id: str | None = None) -> Loaded | None:
-        work = partial(rows.load, conversation_id, request_id)
         parts = self._own()
-        if parts.written[hash(conversation_id) % _WRITTEN] == conversation_id and len(parts.turnstile) < _MANY:
-            found = parts.worker.at_once(work)
-            if not isinstance(found, Waits):
-                return found
-        return await self._run(work, writes=False, together=batches.load, value=(conversation_id, request_id))
+        return await parts.queue().ask(parts.load, (conversation_id, request_id))  # type: ignore[no-any-return]
 
     async def save(self, commit: Commit) -> None:
         check_appended(commit)
-        work = partial(rows.save, commit)
         parts = self._own()
-        few = len(parts.turnstile) < _MANY
-        if not few or isinstance(parts.worker.at_once(work, writes=True), Waits):
-            await self._run(work, writes=True, together=batches.save, value=commit)
-        self._own().written[hash(commit.conversation_id) % _WRITTEN] = commit.conversation_id
+        await finished(parts.queue().ask(parts.save, commit))
 
     async def records(self, conversation_id: str, after: int = 0, limit: int | None = None) -> Sequence[str]:
         return await self._run(partial(rows.records, conversation_id, after, limit), writes=False)
@@ -95,8 +80,8 @@ class SQLiteStore:
         await self._run(partial(rows.forget_journal, conversation_id), writes=True)
 
     def lock(self, conversation_id: str, timeout: float | None = None) -> AbstractAsyncContextManager[None]:
-        self._own().worker.check_open()
-        parts = self._parts
+        parts = self._own()
+        parts.thread.check_running()
         return OneWriter(self, parts.turnstile, parts.locks, conversation_id, timeout)
 
     async def list(
@@ -138,43 +123,19 @@ class SQLiteStore:
         return await self._run(partial(rows.delete, conversation_id), writes=True)
 
     async def faults(self) -> Sequence[str]:
-        """What is wrong with the file as a whole, in sentences."""
+        """Find what is wrong with the file as a whole, in sentences."""
         return await self._run(rows.faults, writes=False)
 
     async def close(self) -> None:
         """Finish what waits, then free the file. May be called twice."""
-        parts = self._own()
-        parts.worker.hand_in(asyncio.get_running_loop())
-        thread = parts.worker.stop()
-        while thread is not None and thread.is_alive():
-            await asyncio.sleep(0.001)  # not in an executor's thread: none can be started any more at exit
-        parts.locks.close()
+        await self._own().close()
 
-    async def _run(
-        self,
-        work: Callable[[Connection], T],
-        *,
-        writes: bool,
-        together: Together | None = None,
-        value: Any = None,
-    ) -> T:
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
+    async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool) -> T:
         parts = self._own()
-        alone = len(parts.turnstile) < _MANY
-        parts.worker.submit(Job(work, writes, loop, future, together, value), alone=alone)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            if writes:
-                behind: asyncio.Future[None] = loop.create_future()
-                with suppress(StoreError):  # the store was closed, which waits for the worker
-                    parts.worker.submit(Job(_nothing, False, loop, behind))
-                    await over(behind)
-            raise
+        return await finished(parts.queue().ask(parts.write if writes else parts.read, work))
 
     def _own(self) -> _Parts:
-        """What belongs to this process: neither a thread nor a connection survives a fork."""
+        """The parts of this process: neither a thread nor a connection survives a fork."""
         if self._parts.process != os.getpid():
             # SQLite forbids even closing an inherited connection: nothing of it may be freed.
             self._inherited.append(self._parts)
@@ -187,25 +148,42 @@ class SQLiteStore:
         return parts
 
 
-def _nothing(_: Connection) -> None:
-    """A job that is done when all before it are."""
-
-
 class _Parts:
-    """What one process has of a store: the worker, and who may write."""
-
-    __slots__ = ("locks", "process", "turnstile", "worker", "written")
+    """The parts of a store that belong to one process."""
 
     def __init__(self, path: str, busy_timeout: float) -> None:
         self.process = os.getpid()
-        self.worker = Worker(path, busy_timeout)
+        self.thread = WorkerThread("llm-fsm-sqlite", path)
         self.turnstile = Turnstile()
-        self.written = [""] * _WRITTEN
-        """What was just written is in memory: reading it keeps an event loop shorter than waking a thread does."""
         self.locks: FileLocks = NoLocks() if path == MEMORY else locks_beside(Path(path))
+        self._database = Database(path, busy_timeout)
+        self._queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, BatchQueue] = weakref.WeakKeyDictionary()
+        self.load = partial(self._serve, rows.load, False)
+        self.save = partial(self._serve, rows.save, True)
+        self.read = partial(self._serve, rows.each, False)
+        self.write = partial(self._serve, rows.each, True)
+
+    def queue(self) -> BatchQueue:
+        """The queue of the running event loop."""
+        self.thread.check_running()
+        loop = asyncio.get_running_loop()
+        found = self._queues.get(loop)
+        if found is None:
+            found = self._queues[loop] = BatchQueue()
+        return found
+
+    async def close(self) -> None:
+        """Finish what waits, then close the connection and the locks."""
+        if not self.thread.is_stopped:
+            await self.queue().idle()
+            await self.thread.call(self._database.close)
+        self.abandon()
 
     def abandon(self) -> None:
-        """The store was dropped without `close`: end the thread, close the files, wait for nothing."""
+        """End the thread and close the locks, without waiting: the store was dropped without `close`."""
         if self.process == os.getpid():
-            self.worker.stop()
+            self.thread.stop(self._database.close)
             self.locks.close()
+
+    async def _serve(self, together: Together, writes: bool, values: Sequence[Any]) -> Sequence[Any]:
+        return await self.thread.call(partial(self._database.serve, together, values, writes=writes))
