@@ -22,7 +22,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.services import own_server
+from tests.support.services import own_server
 
 from llm_fsm import AsyncMachine
 from llm_fsm.session.messages import LLMRequest, ModelReply

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from llm_fsm.errors import StoreError
 from llm_fsm.stores.errors import Unreachable
 
-_MOST = 256
+_MOST = 1024
 """Requests that are served together."""
 
 Outcome = Any
