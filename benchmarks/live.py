@@ -22,10 +22,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.support.services import own_server
-
 from llm_fsm import AsyncMachine
 from llm_fsm.session.messages import LLMRequest, ModelReply
+from tests.support.services import own_server
 
 DEFINITION = {
     "name": "live",
