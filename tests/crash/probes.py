@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from llm_fsm.stores.sqlite.store import SQLiteStore
@@ -85,23 +83,17 @@ class ProbedSQLite(SQLiteStore):
 
     probe: Probe
 
-    async def _run(self, work: Any, *, writes: bool, together: Any = None, value: Any = None) -> Any:
-        passed = self._passing if writes else lambda done: done
-        batch = together and passed(together)
-        return await super()._run(passed(work), writes=writes, together=batch, value=value)
+    def _new_parts(self) -> Any:
+        parts = super()._new_parts()
+        serve = parts._database.serve
 
-    def _passing(self, done: Callable[..., Any]) -> _Passing:
-        return _Passing(done, self.probe)
+        def served(together: Any, values: Any, *, writes: bool) -> Any:
+            def passing(*given: Any) -> Any:
+                outcomes = together(*given)
+                self.probe("in the transaction")
+                return outcomes
 
+            return serve(passing if writes else together, values, writes=writes)
 
-@dataclass(frozen=True)
-class _Passing:
-    """Work that passes the point when it is done. Equal for equal work: jobs of one kind are served together."""
-
-    done: Callable[..., Any]
-    probe: Probe
-
-    def __call__(self, *given: Any) -> Any:
-        result = self.done(*given)
-        self.probe("in the transaction")
-        return result
+        parts._database.serve = served
+        return parts
