@@ -265,9 +265,9 @@ class Definition(_Model):
     """The author's version."""
     persona: Text = ""
     """Who the model is to be: tone and manners."""
-    language: str = Field(default="", pattern=LANGUAGE_PATTERN, validate_default=False)
+    language: str = Field(default="", pattern=LANGUAGE_PATTERN)
     """Language of the definition's own words, as a BCP 47 tag. Without it, English sentences are added to them."""
-    timezone: str = Field(default="", pattern=TIMEZONE_PATTERN, validate_default=False)
+    timezone: str = Field(default="", pattern=TIMEZONE_PATTERN)
     """Time zone of the conversations, as an IANA name."""
     initial_state: str
     """Id of the state in which a conversation begins."""

@@ -244,7 +244,7 @@ def _look(part: Part, value: Any, loc: Loc, faults: list[_Fault]) -> None:
 
 def _is_known(pattern: str, value: str) -> bool:
     """False for the name of a time zone that does not exist; true where this machine knows no zones at all."""
-    if pattern != TIMEZONE_PATTERN:
+    if pattern != TIMEZONE_PATTERN or not value:
         return True
     for name in (value, "UTC"):
         with suppress(LookupError, ValueError, OSError):
